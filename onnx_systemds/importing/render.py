@@ -1,0 +1,288 @@
+"""From a typed graph to the text of its DML functions: the reverse walk, and the assembly of the script."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds import dims as dim
+from onnx_systemds import templates
+from onnx_systemds.errors import InternalError, TranspileError
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView, SubFunction
+from onnx_systemds.importing.scope import WEIGHTS, Scope, ScriptParts
+from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.importing.walk import reverse_order
+from onnx_systemds.layout import SCALAR, boundary_form, split_view
+from onnx_systemds.names import Names
+from onnx_systemds.operator_generators.registry import find_generator
+
+STATEMENTS_PER_BLOCK = 60
+BLOCK_CUT = "while(FALSE){}  # cuts the block: the engine's compile time is quadratic in its length"
+_LONGEST_DOC = 5  # lines of a node's doc string that become comments
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionText:
+    """A rendered function.
+
+    arguments: the DML expressions of the caller's scope for a sub-graph's parameters (empty for the main function).
+    sizes: symbols that the inputs do not determine: integer parameters, in order.
+    texts: the functions of its sub-graphs, then its own.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    uses_weights: bool
+    texts: tuple[str, ...]
+    size_identifiers: tuple[str, ...] = ()
+
+
+def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
+    """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
+    scope = Scope(graph, parts, graph.values)
+    parameters = _input_parameters(scope)
+    body = _Body(scope, progress)
+    body.render()
+    given = [(identifier, scope.dims(value)) for value, identifier, _ in parameters]
+    symbols, undetermined = scope.symbol_statements(given)
+    statements = [*symbols, *_input_statements(scope, parameters), *body.statements]
+    inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
+    size_identifiers = [scope.size_name(symbol) for symbol in undetermined]
+    inputs += [f"integer {identifier}" for identifier in size_identifiers]
+    if scope.uses_weights:
+        inputs.append(f"list[unknown] {WEIGHTS}")
+    text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
+    return FunctionText(
+        name, tuple(undetermined), scope.uses_weights, (*body.functions, text), tuple(size_identifiers)
+    )
+
+
+def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
+    """Render a sub-graph as a function of what it captures; the captured values are demanded of ``outer``."""
+    parts = outer.parts
+    own = graph.own
+    scope = Scope(graph, parts, own)
+    parameters = _input_parameters(scope)
+    body = _Body(scope, None)
+    body.render()
+    captured = [
+        (value, scope.names.fresh(value), boundary_form(scope.dims(value))) for value in scope.captured
+    ]
+    statements: list[str] = []
+    for value, identifier, form in captured:
+        statements += scope.define(value, identifier, form)
+    sizes = [symbol for symbol in scope.sizes if not _is_defined_in(graph, symbol)]
+    inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
+    inputs += [_declaration(scope.value(value), identifier) for value, identifier, _ in captured]
+    inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
+    arguments = [_passed(outer, value) for value, _, _ in captured] + [outer.size_name(symbol) for symbol in sizes]
+    if scope.uses_weights:
+        inputs.append(f"list[unknown] {WEIGHTS}")
+        outer.uses_weights = True
+        arguments.append(WEIGHTS)
+    statements = [*statements, *_input_statements(scope, parameters), *body.statements]
+    name = parts.function_names.fresh(f"gen_{hint}")
+    text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
+    return SubFunction(name, arguments, (*body.functions, text))
+
+
+class _Body:
+    """The statements of one function, rendered from the last to the first."""
+
+    def __init__(self, scope: Scope, progress: Progress | None) -> None:
+        self.scope = scope
+        self.progress = progress
+        self.statements: list[str] = []
+        self.outputs: list[str] = []
+        self.functions: list[str] = []
+
+    def render(self) -> None:
+        scope, graph = self.scope, self.scope.graph
+        returns = self._demand_outputs()
+        fragments: list[Fragment] = []
+        for done, position in enumerate(reverse_order(graph.nodes)):
+            fragment = self._render_node(position)
+            if fragment is not None:
+                fragments.append(fragment)
+            if self.progress is not None and done % 256 == 0:
+                self.progress(done)
+        fragments.reverse()
+        for fragment in fragments:
+            self.functions += [text for text in fragment.functions if text not in self.functions]
+            scope.parts.imports.update(dict.fromkeys(fragment.imports))
+        lines = [statement for fragment in fragments for statement in fragment.statements]
+        preamble = [*scope.constant_statements(), *scope.element_statements()]
+        self.statements = _cut_blocks([*preamble, *lines, *returns])
+
+    def _render_node(self, position: int) -> Fragment | None:
+        scope, graph = self.scope, self.scope.graph
+        node = graph.nodes[position]
+        sized = self._demand_sizes(position)
+        if not any(scope.is_demanded(name) for name in node.outputs if name):
+            return None
+        view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
+        generate = find_generator(node.identity, node.version)
+        try:
+            if generate is None:
+                raise InternalError("the operator lost its generator")
+            fragment = generate(view)
+        except TranspileError as error:
+            error.place = error.place or view.place
+            raise
+        except Exception as error:
+            raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
+        comments = tuple(f"# {line}" for line in comment_lines(node.doc_string)[:_LONGEST_DOC])
+        return Fragment(comments + fragment.statements + tuple(sized), fragment.imports, fragment.functions)
+
+    def _render_subgraph(self, graph: TypedGraph, hint: str) -> SubFunction:
+        return render_body(graph, hint, self.scope)
+
+    def _demand_sizes(self, position: int) -> list[str]:
+        """Statements that define the sizes which this node's run decides, where they are used."""
+        scope, graph = self.scope, self.scope.graph
+        statements: list[str] = []
+        left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes]
+        known = set(scope.sizes) - set(left)
+        for symbol in left:
+            statements.append(self._size_statement(position, symbol, known))
+            known.add(symbol)
+        return statements
+
+    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str:
+        scope = self.scope
+        for name in self.scope.graph.nodes[position].outputs:
+            dims = scope.value(name).dims if name else None
+            if not dims or symbol not in dim.symbols(dims):
+                continue
+            for split in [1, *range(2, len(dims) + 1), 0]:
+                view = split_view(dims, split)
+                for function, size in (("nrow", view.rows), ("ncol", view.cols)):
+                    others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
+                    if symbol not in dim.symbols(size) or any(other not in known for other in others):
+                        continue
+                    text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.size_name)
+                    if text is not None:
+                        return f"{scope.size_name(symbol)} = {text}"
+        raise TranspileError(f"the size {symbol.lstrip('?')} cannot be told from the result")
+
+    def _demand_outputs(self) -> list[str]:
+        """Demand the outputs; returns the statements that hand over those which need one of their own."""
+        scope = self.scope
+        returns: list[str] = []
+        taken: set[str] = set()
+        for name in scope.graph.outputs:
+            value = scope.value(name)
+            form = boundary_form(scope.dims(name))
+            is_plain = name in scope.own and name not in scope.graph.inputs and value.constant is None
+            if form is not SCALAR and is_plain and value.elements is None and name not in taken:
+                identifier = scope.demand(name, form)
+                taken.add(name)
+            else:
+                identifier = scope.names.fresh(name)
+                returns.append(f"{identifier} = {_as_declared(value, scope.demand(name, form))}")
+            self.outputs.append(_declaration(value, identifier))
+        return returns
+
+
+def comment_lines(text: str) -> list[str]:
+    """A text from a model as lines that stay comments, whatever it holds."""
+    lines = ["".join(c if c.isprintable() else " " for c in line).rstrip() for line in text.splitlines()]
+    return [line for line in lines if line]
+
+
+def _input_parameters(scope: Scope) -> list[tuple[str, str, None]]:
+    """The graph's own inputs: (value name, identifier, None); their boundary form is there from the start."""
+    parameters: list[tuple[str, str, None]] = []
+    for name in scope.graph.inputs:
+        identifier = scope.names.of(name)
+        form = boundary_form(scope.dims(name))
+        if form is SCALAR:
+            # a boolean cannot be calculated with, and a parameter may be any kind of number
+            scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
+        else:
+            scope.forms[name] = {form: identifier}
+        parameters.append((name, identifier, None))
+    return parameters
+
+
+def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str, None]]) -> list[str]:
+    statements: list[str] = []
+    for name, identifier, _ in parameters:
+        form = boundary_form(scope.dims(name))
+        statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
+    return statements
+
+
+def _declaration(value: Value, identifier: str) -> str:
+    """A typed parameter."""
+    if value.dims != ():
+        return f"matrix[double] {identifier}"
+    return f"{_scalar_type(value)} {identifier}"
+
+
+def _scalar_type(value: Value) -> str:
+    if value.dtype == "bool":
+        return "boolean"
+    return "integer" if value.dtype in INTEGER_DTYPES else "double"
+
+
+def _as_declared(value: Value, text: str) -> str:
+    """A scalar in the DML type that its declaration names; a matrix stays as it is."""
+    if value.dims != ():
+        return text
+    if value.dtype == "bool":
+        return f"({text} != 0)"
+    return f"as.integer({text})" if value.dtype in FINITE_DTYPES else f"as.double({text})"
+
+
+def _passed(outer: Scope, name: str) -> str:
+    """A captured value as an argument of a sub-graph's function."""
+    value = outer.value(name)
+    return _as_declared(value, outer.demand(name, boundary_form(outer.dims(name))))
+
+
+def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
+    return any(symbol in defined for defined in graph.sizes.values())
+
+
+def _cut_blocks(statements: list[str]) -> list[str]:
+    if len(statements) <= STATEMENTS_PER_BLOCK:
+        return statements
+    cut: list[str] = []
+    count = 0
+    for statement in statements:
+        if count == STATEMENTS_PER_BLOCK:
+            cut.append(BLOCK_CUT)
+            count = 0
+        cut.append(statement)
+        count += not statement.startswith("#")
+    return cut
+
+
+def _function_text(
+    name: str, doc_string: str, inputs: Sequence[str], outputs: Sequence[str], statements: Sequence[str]
+) -> str:
+    rendered = templates.template("function.dml.jinja").render(
+        name=name, comments=comment_lines(doc_string), inputs=inputs, outputs=outputs, statements=statements
+    )
+    return rendered.rstrip("\n")
+
+
+def library_functions(imports: Sequence[str]) -> list[str]:
+    """Texts of the library functions and of those they call, in a fixed order."""
+    wanted: dict[str, None] = {}
+    stack = list(imports)
+    while stack:
+        name = stack.pop()
+        if name not in wanted:
+            wanted[name] = None
+            stack += templates.library_imports(name)
+    return [templates.library_text(name) for name in sorted(wanted)]
+
+
+def script_function_names(main: str) -> Names:
+    """Names of functions in a script, the main one taken."""
+    return Names([main, f"{main}_init"])

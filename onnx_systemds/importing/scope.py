@@ -1,0 +1,264 @@
+"""One DML function while it is rendered from its end to its start.
+
+A consumer is rendered before the producer. It *demands* the forms (see `layout`) of its inputs that it needs and gets
+identifiers for them; when the walk reaches the producer, all its consumers have said what they want, so the producer
+writes its result once, and each further form as one reshape. What nobody demands is never written: that is
+the dead-code elimination. The first form demanded of a value gets the plain name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnx_systemds import dims as dim
+from onnx_systemds.dims import Dim, Dims
+from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.values import TypedGraph, Value
+from onnx_systemds.importing.weights import Weight
+from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted, reshaped, split_view
+from onnx_systemds.names import Names
+from onnx_systemds.numbers import literal, matrix_literal
+
+WEIGHTS = "weights"  # the list argument that carries the large weights
+LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
+
+
+@dataclass
+class ScriptParts:
+    """What the functions of one script share.
+
+    weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages behind an array.
+    """
+
+    weights_mode: str = "auto"
+    release: Callable[[Array], None] | None = None
+    function_names: Names = field(default_factory=Names)
+    imports: dict[str, None] = field(default_factory=dict)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    _weight_names: Names = field(default_factory=Names)
+
+    def weight_key(self, name: str, array: Array, view: View) -> str:
+        """Register a weight under the name of its value; returns its key in the list."""
+        key = self._weight_names.of(name)
+        if key not in self.weights:
+            matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
+            release = self.release
+            self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
+        return key
+
+    def goes_to_file(self, array: Array) -> bool:
+        """Whether a constant becomes a file beside the script."""
+        if self.weights_mode == "inline" or array.size <= 1:
+            return False
+        return self.weights_mode == "files" or (array.size > LARGEST_LITERAL and not is_uniform(array))
+
+
+class Scope:
+    """Identifiers, demanded forms, sizes and constants of one function."""
+
+    def __init__(self, graph: TypedGraph, parts: ScriptParts, own: Mapping[str, Value]) -> None:
+        self.graph = graph
+        self.parts = parts
+        self.own = own
+        self.names = Names([WEIGHTS])
+        self.forms: dict[str, dict[Form, str]] = {}
+        self.constants: dict[str, Array] = {}
+        self.captured: dict[str, None] = {}
+        self.sizes: dict[str, None] = {}
+        self.uses_weights = False
+        self._symbol_names: dict[str, str] = {}
+
+    def value(self, name: str) -> Value:
+        """What inference knows of a value."""
+        return self.graph.values[name]
+
+    def dims(self, name: str) -> Dims:
+        """Dims of a value. Raises ShapeUnknown."""
+        found = self.value(name).dims
+        if found is None:
+            raise ShapeUnknown(f"the rank of {quoted(name)} is unknown", hint="declare the shapes of the inputs")
+        return found
+
+    # --- sizes -------------------------------------------------------------------------------------------------
+
+    def size_name(self, symbol: str) -> str:
+        """The identifier of a symbol; from now on the function has to define it."""
+        self.sizes.setdefault(symbol)
+        return self._symbol_name(symbol)
+
+    def _symbol_name(self, symbol: str) -> str:
+        if symbol not in self._symbol_names:
+            self._symbol_names[symbol] = self.names.fresh(symbol)
+        return self._symbol_names[symbol]
+
+    def dim_text(self, size: Dim) -> str:
+        """A size as a DML expression (not in parentheses)."""
+        return dim.text(size, self.size_name)
+
+    def factor_text(self, size: Dim) -> str:
+        """A size as a DML operand."""
+        return dim.factor_text(size, self.size_name)
+
+    # --- demands -----------------------------------------------------------------------------------------------
+
+    def demand(self, name: str, form: Form) -> str:
+        """The DML text of a value in a form: an identifier, or a literal for a known scalar.
+
+        Raises UnsupportedCase for values that have no matrix form yet.
+        """
+        value = self.value(name)
+        if value.constant is not None:
+            if value.dtype == "string":
+                raise UnsupportedCase(f"text constant {quoted(name)} is not supported yet")
+            if form is SCALAR:
+                return constant_literal(value.constant)
+            return self.constant(name, value.constant, form)
+        if value.elements is not None:
+            if form is SCALAR:
+                return self.factor_text(value.elements.ravel()[0])
+        elif value.dtype == "" or value.dtype == "string":
+            raise UnsupportedCase(f"{quoted(name)} is no numeric tensor: not supported yet")
+        if name not in self.own:
+            self.captured.setdefault(name)
+        return self._identifier(name, form)
+
+    def constant(self, name: str, array: Array, view: View) -> str:
+        """The identifier of a constant matrix, defined at the start of the function."""
+        self.constants[name] = array
+        return self._identifier(name, view)
+
+    def preferred(self, name: str) -> Form:
+        """The form of a value that its consumers asked for first, else that of function boundaries."""
+        forms = self.forms.get(name)
+        return next(iter(forms)) if forms else boundary_form(self.dims(name))
+
+    def is_demanded(self, name: str) -> bool:
+        """Whether any consumer wants the value, and its producer has to write it."""
+        return name in self.forms and name not in self.constants and not self._is_expression(name)
+
+    def _is_expression(self, name: str) -> bool:
+        """Whether a value is a small tensor of sizes that are known at the start of the function."""
+        elements = self.value(name).elements
+        return elements is not None and not any(
+            symbol.startswith("?") for symbol in dim.symbols(elements.ravel().tolist())
+        )
+
+    def _identifier(self, name: str, form: Form) -> str:
+        forms = self.forms.setdefault(name, {})
+        if form not in forms:
+            forms[form] = self.names.of(name) if not forms else self.names.fresh(_view_hint(name, form))
+        return forms[form]
+
+    def alias(self, name: str, form: Form, identifier: str) -> bool:
+        """Let the producer of ``name`` write straight into ``identifier``; False when the name is already taken."""
+        value = self.value(name)
+        is_plain = name in self.own and name not in self.graph.inputs and value.constant is None
+        if not is_plain or value.elements is not None or form in self.forms.get(name, {}):
+            return False
+        self.forms.setdefault(name, {})[form] = identifier
+        return True
+
+    # --- definitions -------------------------------------------------------------------------------------------
+
+    def define(self, name: str, text: str, form: Form) -> list[str]:
+        """The statements that give a value all the forms demanded of it, from an expression of one form."""
+        forms = self.forms.get(name, {})
+        if not forms:
+            return []
+        home = form if form in forms else next(iter(forms))
+        identifier = forms[home]
+        expression = converted(text, form, home, self.dim_text)
+        statements = [] if expression == identifier else [f"{identifier} = {expression}"]
+        statements += [
+            f"{other} = {converted(identifier, home, wanted, self.dim_text)}"
+            for wanted, other in forms.items()
+            if other != identifier
+        ]
+        return statements
+
+    def constant_statements(self) -> list[str]:
+        """Definitions of the constants, those that are used first in front."""
+        statements: list[str] = []
+        for name in reversed(list(self.constants)):
+            view = next(iter(self.forms[name]))
+            assert view is not SCALAR
+            statements += self.define(name, self._constant_text(name, view), view)
+        return statements
+
+    def _constant_text(self, name: str, view: View) -> str:
+        array = self.constants[name]
+        if not self.parts.goes_to_file(array):
+            return matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        self.uses_weights = True
+        key = self.parts.weight_key(name, array, view)
+        return reshaped(f'as.matrix({WEIGHTS}["{key}"])', view, self.dim_text)
+
+    def element_statements(self) -> list[str]:
+        """Definitions of small tensors whose elements are sizes."""
+        statements: list[str] = []
+        for name in list(self.forms):
+            if name in self.constants or not self._is_expression(name):
+                continue
+            value = self.value(name)
+            assert value.elements is not None
+            column = ", ".join(f"as.matrix({self.dim_text(element)})" for element in value.elements.ravel())
+            form = View(value.elements.size, 1)
+            statements += self.define(name, f"rbind({column})" if value.elements.size > 1 else column, form)
+        return statements
+
+    def symbol_statements(self, given: Sequence[tuple[str, Dims]]) -> tuple[list[str], list[str]]:
+        """Definitions of the sizes used, and the identifiers of those that the inputs do not determine.
+
+        ``given``: identifier and dims of each matrix input, which has the form of function boundaries.
+        """
+        equations: list[tuple[str, Dim]] = []
+        for identifier, dims in given:
+            if dims:
+                view = split_view(dims, 1)
+                equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
+        solved: dict[str, str] = {}
+        needs: dict[str, tuple[str, ...]] = {}
+        progress = True
+        while progress:
+            progress = False
+            for total, size in equations:
+                open_symbols = [name for name in dim.symbols(size) if name not in solved]
+                if len(open_symbols) == 1:
+                    text = dim.solve(size, open_symbols[0], total, self._symbol_name)
+                    if text is not None:
+                        solved[open_symbols[0]] = text
+                        needs[open_symbols[0]] = dim.symbols(size)
+                        progress = True
+        wanted = {name for name in self.sizes if name in solved}
+        for name in reversed(list(solved)):
+            if name in wanted:
+                wanted.update(needs[name])
+        statements = [f"{self.size_name(name)} = {text}" for name, text in solved.items() if name in wanted]
+        return statements, [name for name in self.sizes if name not in solved and not name.startswith("?")]
+
+
+def is_uniform(array: Array) -> bool:
+    """Whether all elements are the same number; only looked at where that is quick."""
+    if array.size == 0:
+        return True
+    first = array.ravel()[0] if array.size < 2 else array.flat[0]
+    return array.size <= 1 << 20 and bool(np.all(array == first))
+
+
+def constant_literal(array: Array) -> str:
+    """A known single element as a DML number; booleans are 0 and 1. Raises UnsupportedCase for other sizes."""
+    if array.size != 1:
+        raise UnsupportedCase(f"a tensor of {array.size} elements stands where one is needed")
+    element = array.ravel()[0]
+    return literal(int(element) if array.dtype.kind == "b" else element)
+
+
+def _view_hint(name: str, form: Form) -> str:
+    if form is SCALAR:
+        return f"{name}_scalar"
+    cols = form.cols
+    return f"{name}_by_{cols}" if isinstance(cols, int) else f"{name}_view"

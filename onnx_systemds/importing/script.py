@@ -1,0 +1,103 @@
+"""The result of an import: a DML script, its interface, and its weights."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_systemds import templates
+from onnx_systemds.dims import Dims
+from onnx_systemds.importing.weights import Weight, write_list
+from onnx_systemds.numbers import string_literal
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of the main function: its ONNX name, element type and dims."""
+
+    name: str
+    dtype: str
+    dims: Dims
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A generated script.
+
+    function: name of the main function; its parameters are ``inputs``, then one integer for each of ``sizes``
+    (symbols that the inputs do not determine), then the list of weights if there are any.
+    """
+
+    function: str
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    sizes: tuple[str, ...]
+    weights: tuple[Weight, ...]
+    header: tuple[str, ...]
+    library: tuple[str, ...]
+    functions: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The script, its weights expected in ``<function>.weights``."""
+        return self.text_for(f"{self.function}.weights")
+
+    def text_for(self, weights_folder: str) -> str:
+        """The script with the folder of the weights as DML sees it: relative to where the engine is started."""
+        functions = list(self.functions)
+        if self.weights:
+            init = templates.template("init.dml.jinja").render(
+                main=self.function, name=f"{self.function}_init", folder=string_literal(weights_folder)
+            )
+            functions.append(init.rstrip("\n"))
+        return templates.template("script.dml.jinja").render(
+            header=self.header, library=self.library, functions=functions
+        )
+
+    def body_text(self) -> str:
+        """The functions without the one that reads the weights from disk."""
+        return templates.template("script.dml.jinja").render(
+            header=self.header, library=self.library, functions=self.functions
+        )
+
+    def save(self, path: str | Path, progress: Callable[[int], None] | None = None) -> None:
+        """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
+
+        ``progress`` is called with the number of weight bytes written so far. Raises OSError.
+        """
+        target = Path(path)
+        if self.weights:
+            folder = target.with_suffix(".weights")
+            folder.mkdir(parents=True, exist_ok=True)
+            write_list(folder, "weights", self.weights, progress)
+            text = self.text_for(str(folder))
+        else:
+            text = self.text
+        write_text(target, text)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file: complete or not at all."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(text)
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def port_names(ports: Sequence[Port]) -> tuple[str, ...]:
+    """The ONNX names of inputs or outputs."""
+    return tuple(port.name for port in ports)

@@ -1,0 +1,69 @@
+"""What is known of a value before rendering starts: dtype, dims, and its content where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dims import Dims, all_known, product
+from onnx_systemds.importing.ir import Array, Graph, Node, Type
+
+Elements = np.ndarray[Any, np.dtype[np.object_]]
+
+# dtypes of which DML (FP64) holds every value that a NaN or an infinity cannot be one of
+FINITE_DTYPES = frozenset(
+    ["bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+INTEGER_DTYPES = FINITE_DTYPES - {"bool"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One value of a graph.
+
+    dtype: element type, "" for values that are no tensors. dims: None when the rank is unknown.
+    constant: the content, where it is known at conversion.
+    elements: object array of dims; the content of an integer tensor that carries sizes.
+    type: the type of a value that is no dense tensor.
+    """
+
+    dtype: str
+    dims: Dims | None
+    constant: Array | None = None
+    elements: Elements | None = None
+    type: Type | None = None
+
+    @property
+    def size(self) -> object:
+        """Number of elements: an integer or an expression; None when the rank is unknown."""
+        return None if self.dims is None else product(self.dims)
+
+    @property
+    def is_known_size(self) -> bool:
+        """Whether every dim is an integer."""
+        return self.dims is not None and all_known(self.dims)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypedGraph:
+    """A graph whose every value is known by dtype and dims.
+
+    nodes: sorted topologically; operators without a generator are expanded by definition.
+    own: values of this graph. values: these and, behind them, those of the graphs around it.
+    bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
+    sizes: the symbols that a node's run decides, by position: data-dependent dims.
+    """
+
+    name: str
+    doc_string: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    own: Mapping[str, Value]
+    values: Mapping[str, Value]
+    bodies: Mapping[tuple[int, str], TypedGraph]
+    sizes: Mapping[int, tuple[str, ...]]
+    source: Graph

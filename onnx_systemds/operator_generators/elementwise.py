@@ -1,0 +1,407 @@
+"""Elementwise arithmetic, comparison and logic, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands, broadcast_dims, operands
+from onnx_systemds.correspondence import (
+    COMMUTATIVE,
+    COMPARISONS,
+    INFIX_OPERATORS,
+    MIRRORED,
+    UNARY_BUILTINS,
+    VARIADIC_BUILTINS,
+)
+from onnx_systemds.dims import Dims
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# --- how operands are combined ---------------------------------------------------------------------------------
+
+
+def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: View | None) -> Operand:
+    """``left operator right`` where one of them may be a vector."""
+    if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
+        left = replicated(node, left, view)  # a column and a row
+    if right.kind == FULL and left.kind not in (FULL, SINGLE):
+        if operator in COMMUTATIVE:
+            left, right = right, left
+        elif operator in MIRRORED:
+            left, right, operator = right, left, MIRRORED[operator]
+        elif operator == "-":
+            return Operand(f"((-{right.text}) + {left.text})", FULL)
+        else:
+            left = replicated(node, left, view)
+    kind = left.kind if right.kind == SINGLE else right.kind if left.kind == SINGLE else left.kind
+    if operator in ("min", "max"):
+        return Operand(f"{operator}({left.text}, {right.text})", kind)
+    return Operand(f"({left.text} {operator} {right.text})", kind)
+
+
+def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
+    """A vector as a full matrix."""
+    if operand.kind in (FULL, SINGLE) or view is None:
+        return operand
+    if operand.kind == "row":
+        return Operand(f"(matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {operand.text})", FULL)
+    return Operand(f"({operand.text} %*% matrix(1, rows=1, cols={node.dim(view.cols)}))", FULL)
+
+
+def stripped(text: str) -> str:
+    """``text`` without a pair of parentheses that encloses all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
+    """The fragment of an elementwise result; booleans of scalars become numbers."""
+    view = given.form
+    if view is SCALAR:
+        text = stripped(combined.text)
+        return node.result(f"as.double({text})" if logical else text, SCALAR)
+    if combined.kind == SINGLE:  # all operands are single, the result is not: cannot happen with known dims
+        return node.result(f"matrix({stripped(combined.text)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})",
+                           view)
+    return node.result(stripped(replicated(node, combined, view).text), view)
+
+
+def wrapped(dtype: str, text: str) -> str:
+    """Integers of fewer than 53 bits wrap around as two's complement does."""
+    bits = {"int8": 8, "int16": 16, "int32": 32, "uint8": 8, "uint16": 16, "uint32": 32}.get(dtype)
+    if bits is None:
+        return text
+    modulus = 1 << bits
+    offset = 0 if dtype.startswith("u") else modulus >> 1
+    if not offset:
+        return f"({text} - {modulus} * floor({text} / {modulus}))"
+    return f"({text} - {modulus} * floor(({text} + {offset}) / {modulus}))"
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def same_dims(node: NodeFacts) -> tuple[Value, ...]:
+    """The output is like the first input."""
+    return (node.result(node.dims(0)),)
+
+
+def broadcast_rule(dtype: str | None = None) -> Callable[[NodeFacts], tuple[Value, ...]]:
+    """The output has the broadcast dims of all inputs."""
+
+    def rule(node: NodeFacts) -> tuple[Value, ...]:
+        dims = [node.dims(position) for position in range(node.input_count)]
+        if node.version < 7 and node.input_count == 2:
+            return (node.result(node.dims(0), dtype),)
+        return (node.result(broadcast_dims(dims), dtype),)
+
+    return rule
+
+
+for _name in [*UNARY_BUILTINS, "Neg", "Reciprocal", "Relu", "Sigmoid", "Softplus", "Softsign", "Elu", "Selu", "Celu",
+              "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "HardSwish", "Clip", "Round", "Erf", "Not", "Gelu",
+              "Mish", "Asinh", "Acosh", "Atanh", "Shrink", "Swish"]:  # fmt: skip
+    shape_rule(_name)(same_dims)
+for _name in [*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum", "PRelu", "BitShift"]:
+    shape_rule(_name)(broadcast_rule())
+for _name in [*COMPARISONS, "And", "Or", "Xor"]:
+    shape_rule(_name)(broadcast_rule("bool"))
+for _name in ["IsNaN", "IsInf"]:
+    shape_rule(_name)(lambda node: (node.result(node.dims(0), "bool"),))
+
+
+# --- one input -------------------------------------------------------------------------------------------------
+
+
+def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = False) -> Fragment:
+    """Apply an expression to the input in the form in which the output is wanted."""
+    form = node.wanted_form()
+    if form is SCALAR or node.size(0) == 1:
+        text = expression(node.scalar(0))
+        return node.result(f"as.double({text})" if logical else text, SCALAR)
+    return node.result(expression(node.view(0, form)), form)
+
+
+def _register_unary(op_type: str, builtin: str, versions: Sequence[int]) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return unary(node, lambda x: f"{builtin}({x})")
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {builtin}."
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+_FIRST = {"Acos": 7, "Asin": 7, "Atan": 7, "Cos": 7, "Sin": 7, "Tan": 7, "Cosh": 9, "Sinh": 9, "Sign": 9}
+for _name, _builtin in UNARY_BUILTINS.items():
+    # opset 6 removed the attribute consumed_inputs
+    _register_unary(_name, _builtin, [_FIRST[_name]] if _name in _FIRST else [1, 6])
+
+
+@generator("Neg", since=1)
+@generator("Neg", since=6)
+def neg(node: NodeView) -> Fragment:
+    """Negation; the most negative integer of a narrow type stays itself."""
+    return unary(node, lambda x: stripped(wrapped(node.dtype(0), f"(-{x})")))
+
+
+@generator("Reciprocal", since=1)
+@generator("Reciprocal", since=6)
+def reciprocal(node: NodeView) -> Fragment:
+    """1 / x."""
+    return unary(node, lambda x: f"1 / {x}")
+
+
+@generator("Not", since=1)
+def not_1(node: NodeView) -> Fragment:
+    """Logical negation of 0 and 1."""
+    return unary(node, lambda x: f"1 - {x}")
+
+
+@generator("IsNaN", since=9)
+def is_nan(node: NodeView) -> Fragment:
+    """A NaN is the only number that differs from itself."""
+    return unary(node, lambda x: f"{x} != {x}", logical=True)
+
+
+@generator("IsInf", since=10)
+def is_inf(node: NodeView) -> Fragment:
+    """Infinities of the wanted signs."""
+    positive, negative = node.attribute("detect_positive"), node.attribute("detect_negative")
+    if positive and negative:
+        return unary(node, lambda x: f"abs({x}) == Inf", logical=True)
+    if positive or negative:
+        return unary(node, lambda x: f"{x} == {'Inf' if positive else '(-Inf)'}", logical=True)
+    return unary(node, lambda x: f"({x} != {x}) & ({x} == {x})", logical=True)
+
+
+# --- two and more inputs ---------------------------------------------------------------------------------------
+
+
+def two_operands(node: NodeView) -> Operands:
+    """Both inputs in one view; before opset 7 the second one is broadcast by attribute."""
+    if node.version < 7:
+        return _legacy_operands(node)
+    return operands(node, [0, 1], node.output_dims())
+
+
+def _legacy_operands(node: NodeView) -> Operands:
+    """Opset 1 to 6: with broadcast=1 the second input's dims are a run of the first one's, from ``axis`` on."""
+    dims, other = node.dims(0), node.dims(1)
+    if not node.attribute("broadcast"):
+        return operands(node, [0, 1], dims)
+    axis = node.attribute("axis")
+    start = len(dims) - len(other) if axis is None else node.normalize_axis(int(axis), len(dims))
+    aligned: Dims = (*other, *[1] * (len(dims) - start - len(other)))
+    return operands(_Aligned(node, aligned), [0, 1], dims)
+
+
+class _Aligned(NodeView):
+    """The same node with the second input seen in other dims of the same elements."""
+
+    def __init__(self, node: NodeView, aligned: Dims) -> None:
+        self.__dict__.update(node.__dict__)
+        self._aligned = aligned
+
+    def dims(self, position: int) -> Dims:
+        return self._aligned if position == 1 else super().dims(position)
+
+
+def binary(node: NodeView, operator: str, *, logical: bool = False) -> Fragment:
+    """An infix operator of the engine."""
+    given = two_operands(node)
+    combined = infix(node, operator, given.items[0], given.items[1], given.form)
+    if logical:
+        return finish(node, combined, given, logical=True)
+    return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
+
+
+def _register_binary(op_type: str, operator: str, versions: Sequence[int], logical: bool) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return binary(node, operator, logical=logical)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {operator}."
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+for _name in ["Add", "Sub", "Mul"]:
+    _register_binary(_name, INFIX_OPERATORS[_name], [1, 6, 7], logical=False)
+_COMPARISON_VERSIONS = {"Equal": [1, 7], "Greater": [1, 7], "Less": [1, 7], "GreaterOrEqual": [12], "LessOrEqual": [12]}
+for _name, _operator in COMPARISONS.items():
+    _register_binary(_name, _operator, _COMPARISON_VERSIONS[_name], logical=True)
+
+
+@generator("Div", since=1)
+@generator("Div", since=6)
+@generator("Div", since=7)
+def div(node: NodeView) -> Fragment:
+    """Division; of integers truncated towards zero."""
+    given = two_operands(node)
+    quotient = infix(node, "/", given.items[0], given.items[1], given.form)
+    if node.dtype(0) in INTEGER_DTYPES:
+        text = quotient.text
+        if node.dtype(0).startswith("u"):
+            return finish(node, Operand(f"floor{text}", quotient.kind), given)
+        return finish(node, Operand(f"(sign{text} * floor(abs{text}))", quotient.kind), given)
+    return finish(node, quotient, given)
+
+
+@generator("And", since=1)
+@generator("And", since=7)
+def and_(node: NodeView) -> Fragment:
+    """Logical and of 0 and 1: their product (the engine's & is wrong with a scalar)."""
+    return binary_of(node, lambda given: infix(node, "*", given.items[0], given.items[1], given.form))
+
+
+@generator("Or", since=1)
+@generator("Or", since=7)
+def or_(node: NodeView) -> Fragment:
+    """Logical or of 0 and 1: their maximum."""
+    return binary_of(node, lambda given: infix(node, "max", given.items[0], given.items[1], given.form))
+
+
+@generator("Xor", since=1)
+@generator("Xor", since=7)
+def xor(node: NodeView) -> Fragment:
+    """Logical exclusive or of 0 and 1: they differ."""
+
+    def combine(given: Operands) -> Operand:
+        equal = infix(node, "==", given.items[0], given.items[1], given.form)
+        return Operand(f"(1 - as.double{equal.text})" if given.form is SCALAR else f"(1 - {equal.text})", equal.kind)
+
+    return binary_of(node, combine)
+
+
+def binary_of(node: NodeView, combine: Callable[[Operands], Operand]) -> Fragment:
+    """A combination of two operands that gives numbers."""
+    given = two_operands(node)
+    return finish(node, combine(given), given)
+
+
+@generator("Pow", since=1)
+@generator("Pow", since=7)
+def pow_(node: NodeView) -> Fragment:
+    """x ^ y, in the type of x: integers are truncated and wrap."""
+    given = two_operands(node)
+    power = infix(node, "^", given.items[0], given.items[1], given.form)
+    if node.dtype(0) in INTEGER_DTYPES:
+        text = power.text
+        whole = f"(sign{text} * floor(abs{text}))" if node.dtype(1) not in INTEGER_DTYPES else text
+        return finish(node, Operand(wrapped(node.dtype(0), whole), power.kind), given)
+    return finish(node, power, given)
+
+
+@generator("Mod", since=10)
+def mod(node: NodeView) -> Fragment:
+    """Remainder with the divisor's sign (fmod=0) or the dividend's (fmod=1); the engine's %% truncates."""
+    given = two_operands(node)
+    x, y = given.items
+    view = given.form
+    quotient = infix(node, "/", x, y, view)
+    if node.attribute("fmod"):
+        whole = Operand(f"(sign{quotient.text} * floor(abs{quotient.text}))", quotient.kind)
+    else:
+        whole = Operand(f"floor{quotient.text}", quotient.kind)
+    product_ = infix(node, "*", whole, y, view)
+    return finish(node, infix(node, "-", replicated(node, x, view), product_, view), given)
+
+
+def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
+    given = operands(node, range(node.input_count), node.output_dims())
+    # full matrices first: a vector must be a right operand
+    order = sorted(given.items, key=lambda operand: operand.kind != FULL)
+    combined = order[0]
+    for operand in order[1:]:
+        combined = infix(node, operator, combined, operand, given.form)
+    return combined, given
+
+
+def _register_variadic(op_type: str, builtin: str) -> None:
+    def generate(node: NodeView) -> Fragment:
+        combined, given = _fold(node, builtin)
+        return finish(node, combined, given)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} of any number of inputs."
+    for since in (1, 6, 8):
+        generator(op_type, since)(generate)
+
+
+for _name, _builtin in VARIADIC_BUILTINS.items():
+    _register_variadic(_name, _builtin)
+_register_variadic("Sum", "+")
+
+
+@generator("Mean", since=1)
+@generator("Mean", since=6)
+@generator("Mean", since=8)
+def mean(node: NodeView) -> Fragment:
+    """Mean of any number of inputs."""
+    combined, given = _fold(node, "+")
+    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given)
+
+
+@shape_rule("Where")
+def where_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Broadcast dims of all three, dtype of the branches."""
+    return (node.result(broadcast_dims([node.dims(0), node.dims(1), node.dims(2)]), node.dtype(1)),)
+
+
+@generator("Where", since=9)
+def where(node: NodeView) -> Fragment:
+    """ifelse takes full matrices and scalars only."""
+    given = operands(node, [0, 1, 2], node.output_dims(), full=True)
+    condition, chosen, other = given.items
+    if condition.kind == SINGLE and given.form is not SCALAR:
+        if FULL not in (chosen.kind, other.kind):
+            raise UnsupportedCase("a choice between scalars that gives a matrix")
+        full = chosen if chosen.kind == FULL else other
+        mask = f"matrix({condition.text}, rows=nrow({full.text}), cols=ncol({full.text}))"
+        condition = Operand(mask, FULL)
+    text = f"ifelse({condition.text}, {chosen.text}, {other.text})"
+    if given.form is SCALAR:
+        text = f"ifelse({condition.text} != 0, {chosen.text}, {other.text})"
+    return finish(node, Operand(text, FULL if given.form else SINGLE), given)
+
+
+@generator("Clip", since=1)
+@generator("Clip", since=6)
+def clip_1(node: NodeView) -> Fragment:
+    """Limits by attribute."""
+    low, high = node.attribute("min"), node.attribute("max")
+    return unary(node, lambda x: _clipped(x, None if low is None else literal(low),
+                                          None if high is None else literal(high)))
+
+
+@generator("Clip", since=11)
+def clip_11(node: NodeView) -> Fragment:
+    """Limits by input; the upper one wins where they cross."""
+    low = node.scalar(1) if node.has(1) else None
+    high = node.scalar(2) if node.has(2) else None
+    return unary(node, lambda x: _clipped(x, low, high))
+
+
+def _clipped(x: str, low: str | None, high: str | None) -> str:
+    text = x if low is None else f"max({x}, {low})"
+    return text if high is None else f"min({text}, {high})"
+
+
+@generator("Round", since=11)
+def round_11(node: NodeView) -> Fragment:
+    """Half to even; the engine's round is half up and loses infinities."""
+    return unary(node, lambda x: node.call("round_half_even", x) if node.wanted_form() is not SCALAR
+                 and node.size(0) != 1 else f"as.scalar({node.call('round_half_even', f'as.matrix({x})')})")

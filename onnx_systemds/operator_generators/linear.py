@@ -1,0 +1,112 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import View
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+MOST_UNROLLED = 64  # products of a batch that are written out one by one
+
+
+@shape_rule("MatMul")
+def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Numpy's matmul: batch axes broadcast, a vector loses its axis."""
+    return (node.result(matmul_dims(node.dims(0), node.dims(1))),)
+
+
+def matmul_dims(left: Dims, right: Dims) -> Dims:
+    """Dims of a product. Raises UnsupportedCase for scalars."""
+    if not left or not right:
+        raise UnsupportedCase("a matrix product of a scalar")
+    batch = broadcast_dims([left[:-2], right[:-2]])
+    return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+
+
+@generator("MatMul", since=1)
+def matmul(node: NodeView) -> Fragment:
+    """A product; with several matrices on the right one by one, by batch."""
+    left, right = node.dims(0), node.dims(1)
+    inner = left[-1]
+    cols: Dim = right[-1] if len(right) > 1 else 1
+    batch = broadcast_dims([left[:-2], right[:-2]])
+    dtype = node.output_dtype()
+    if product(right[:-2]) == 1:
+        rows = product(left[:-1])
+        text = f"{node.view(0, View(rows, inner))} %*% {node.view(1, View(inner, cols))}"
+        if dtype in INTEGER_DTYPES:
+            text = stripped(wrapped(dtype, f"({text})"))
+        if rows == 1 and cols == 1:
+            return node.result(f"as.scalar({text})", None)
+        return node.result(text, View(rows, cols))
+    rows = left[-2] if len(left) > 1 else 1
+    count = product(batch)
+    x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
+    y = _batched(node, 1, right, batch, View(count * inner, cols))
+    return node.result(node.call("batch_matmul", x, y, node.dim(count)), View(count * rows, cols))
+
+
+def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View) -> str:
+    """An operand of a batched product with its batch axes repeated where they are broadcast."""
+    own = dims[:-2]
+    if product(own) == product(batch):
+        return node.view(position, view)
+    padded = (*[1] * (len(batch) - len(own)), *own)
+    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
+    text = node.view(position, View(1, product(dims)))
+    all_dims = (*batch, *dims[-2:])
+    return expand_text(
+        node, text, View(1, product(dims)), pattern, all_dims, view, finite=is_finite(node, position)
+    )
+
+
+@shape_rule("Gemm")
+def gemm_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """M x N."""
+    left, right = node.dims(0), node.dims(1)
+    return (node.result((left[1 if node.attribute("transA") else 0], right[0 if node.attribute("transB") else 1])),)
+
+
+@generator("Gemm", since=1)
+@generator("Gemm", since=6)
+@generator("Gemm", since=7)
+@generator("Gemm", since=11)
+def gemm(node: NodeView) -> Fragment:
+    """alpha * A %*% B + beta * C."""
+    a = node.matrix(0, 1)
+    if node.attribute("transA"):
+        a = f"t({a})"
+    weight = node.constant(1)
+    if node.attribute("transB"):
+        # a known weight is stored the way the product reads it
+        b = f"t({node.matrix(1, 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
+    else:
+        b = node.matrix(1, 1)
+    text = f"{a} %*% {b}"
+    alpha, beta = node.attribute("alpha"), node.attribute("beta")
+    if alpha != 1:
+        text = f"{literal(alpha)} * ({text})"
+    rows, cols = node.output_dims()
+    dtype = node.output_dtype()
+    if node.has(2) and beta != 0:
+        bias = _bias(node, rows, cols)
+        text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
+    if dtype in INTEGER_DTYPES:
+        text = stripped(wrapped(dtype, f"({text})"))
+    return node.result(text, View(rows, cols))
+
+
+def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:
+    """C as a right operand: a scalar, a row, a column or a full matrix."""
+    dims = (1, 1, *node.dims(2))[-2:]
+    if product(dims) == 1:
+        return node.scalar(2)
+    return node.view(2, View(dims[0] if dims[0] == 1 else rows, dims[1] if dims[1] == 1 else cols))

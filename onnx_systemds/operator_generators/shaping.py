@@ -1,0 +1,121 @@
+"""Operators that keep the elements and change the dims."""
+
+from __future__ import annotations
+
+from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+
+@shape_rule("Identity")
+def identity_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The same value."""
+    return (node.value(0),)
+
+
+@generator("Identity", since=1)
+def identity(node: NodeView) -> Fragment:
+    """The input under another name."""
+    return node.same_elements()
+
+
+@shape_rule("Reshape", since=1)
+def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by attribute."""
+    return (node.result(reshaped_dims(node.dims(0), tuple(node.attribute("shape")), keep_zero=False)),)
+
+
+@shape_rule("Reshape", since=5)
+def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by input."""
+    shape = node.require_integers(1, "the shape")
+    return (node.result(reshaped_dims(node.dims(0), shape, keep_zero=bool(node.attribute("allowzero")))),)
+
+
+def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dims:
+    """Dims after a reshape: 0 copies the input's dim (unless ``keep_zero``), -1 takes what is left."""
+    result: list[Dim] = []
+    for axis, size in enumerate(shape):
+        if size == 0 and not keep_zero:
+            if axis >= len(dims):
+                raise UnsupportedCase(f"the shape copies dim {axis} of an input of rank {len(dims)}")
+            size = dims[axis]
+        result.append(size)
+    if -1 in result:
+        position = result.index(-1)
+        others = product(size for axis, size in enumerate(result) if axis != position)
+        if others == 0:
+            raise UnsupportedCase("the shape leaves a dim open beside a zero")
+        exact = divide_exactly(product(dims), others)
+        if exact is None and isinstance(others, int) and isinstance(product(dims), int):
+            raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
+        result[position] = floor_divide(product(dims), others) if exact is None else exact
+    elif isinstance(product(result), int) and isinstance(product(dims), int) and product(result) != product(dims):
+        raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
+    return tuple(result)
+
+
+@shape_rule("Flatten")
+def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axes before ``axis``, and those from it on."""
+    dims = node.dims(0)
+    axis = int(node.attribute("axis"))
+    axis = axis + len(dims) if axis < 0 else axis
+    return (node.result((product(dims[:axis]), product(dims[axis:]))),)
+
+
+@shape_rule("Squeeze", since=1)
+def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by attribute."""
+    return (node.result(_squeezed(node.dims(0), node.attribute("axes"))),)
+
+
+@shape_rule("Squeeze", since=13)
+def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by input."""
+    return (node.result(_squeezed(node.dims(0), _axes(node) if node.has(1) else None)),)
+
+
+def _axes(node: NodeFacts) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in node.require_constant(1, "the axes").ravel())
+
+
+def _squeezed(dims: Dims, axes: tuple[int, ...] | None) -> Dims:
+    if axes is None:
+        return tuple(dim for dim in dims if dim != 1)
+    gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+
+
+@shape_rule("Unsqueeze", since=1)
+def unsqueeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by attribute."""
+    return (node.result(_unsqueezed(node.dims(0), node.attribute("axes"))),)
+
+
+@shape_rule("Unsqueeze", since=13)
+def unsqueeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by input."""
+    return (node.result(_unsqueezed(node.dims(0), _axes(node))),)
+
+
+def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:
+    rank = len(dims) + len(axes)
+    new = {NodeFacts.normalize_axis(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise UnsupportedCase("an axis is inserted twice")
+    kept = iter(dims)
+    return tuple(1 if axis in new else next(kept) for axis in range(rank))
+
+
+def _same(node: NodeView) -> Fragment:
+    return node.same_elements()
+
+
+for _name, _versions in {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "Unsqueeze": [1, 13]}.items():
+    for _since in _versions:
+        generator(_name, _since)(_same)
