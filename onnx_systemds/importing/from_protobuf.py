@@ -128,16 +128,14 @@ class Converter:
         if all(position == old for position, old in enumerate(order)):
             return tuple(nodes)
         self.trace.orders.append((proto, order))
-        fields = ("op_type", "domain", "inputs", "outputs", "attributes", "name", "doc_string")
-        return tuple(
-            ir.Node(
-                **{name: getattr(nodes[old], name) for name in fields},
-                index=position,
-                version=nodes[old].version,
-                overload=nodes[old].overload,
-            )
-            for position, old in enumerate(order)
-        )
+        moved = []
+        for position, old in enumerate(order):
+            node = nodes[old]
+            moved.append(ir.Node(
+                node.op_type, node.domain, node.inputs, node.outputs, node.attributes, node.name, node.doc_string,
+                position, node.version, node.overload,
+            ))  # fmt: skip
+        return tuple(moved)
 
     def _initializers(self, proto: onnx.GraphProto, label: str) -> dict[str, ir.Array]:
         found: dict[str, ir.Array] = {}

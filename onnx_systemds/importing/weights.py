@@ -43,8 +43,8 @@ _SYNC = bytes.fromhex("6f6e6e782d73797374656d64732d0be1")
 _HEADER = b"SEQ\x06" + b"".join(bytes([len(name)]) + name for name in _CLASSES) + bytes(6) + _SYNC
 # Lets Hadoop split a file between records.
 _SYNC_MARK = struct.pack(">i", -1) + _SYNC
+# Record length, key length (16), block row, block column, rows, columns, kind.
 _RECORD = struct.Struct(">iiqqiib")
-_KEY_BYTES = 16
 _LITTLE_ENDIAN = np.dtype("=f8") == np.dtype("<f8")
 _EMPTY, _ULTRA_SPARSE, _SPARSE, _DENSE = 0, 1, 2, 3
 
@@ -76,8 +76,7 @@ def write_matrix(
     each step covered. Integers beyond 2^53 are rounded. Raises ValueError when `array` is not 2-D or has no
     elements, TypeError when its dtype is not real.
     """
-    path = Path(path)
-    with _staging(path) as staging:
+    with _staging(path := Path(path)) as staging:
         _write_files(staging / path.name, array, block_size, part_bytes, threads, progress)
         _replace(staging, path)
 
@@ -85,14 +84,14 @@ def write_matrix(
 def write_list(
     directory: Path, name: str, weights: Sequence[Weight], progress: Progress | None = None
 ) -> None:
-    """Write `weights` as the SystemDS list ``directory/name`` with ``directory/name.mtd``, replacing an old one.
+    """Write `weights` as the SystemDS list ``directory/name`` with ``directory/name.mtd``.
 
     DML reads it by ``L = read("directory/name", data_type="list")`` and ``as.matrix(L["key"])``, where key is
     the `list_key` of the weight's name. `progress` gets numbers of FP64 bytes, 8 per value in sum. Raises as
     `write_matrix`, and ValueError when two weights share a name or a name is no identifier.
     """
     names = [weight.name for weight in weights]
-    if bad := [name for name in names if not (name.isascii() and name.isidentifier())]:
+    if bad := [key for key in names if not (key.isascii() and key.isidentifier())]:
         raise ValueError(f"{quoted(bad[0])} cannot be the key of a weight")
     if len(set(names)) != len(names):
         raise ValueError("two weights of a list have the same name")
@@ -210,7 +209,7 @@ def _write_blocks(
                 stream.write(_SYNC_MARK)
             kind = _EMPTY if empty else _DENSE
             size = _RECORD.size - 8 + length
-            stream.write(_RECORD.pack(size, _KEY_BYTES, i + 1, j + 1, *source.shape, kind))
+            stream.write(_RECORD.pack(size, 16, i + 1, j + 1, *source.shape, kind))
             if not empty:
                 stream.write(values.byteswap(inplace=True).data if _LITTLE_ENDIAN else values.data)
             report(8 * source.size)
@@ -272,7 +271,7 @@ def _block_values(body: bytes, height: int, width: int, kind: int) -> Array:
 
 @contextmanager
 def _staging(path: Path) -> Iterator[Path]:
-    """Give a temporary directory beside `path`, on the same disk, and remove it with what is left in it."""
+    """Give a temporary directory beside `path`, on the same disk; remove it and what is left in it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=".writing-", dir=path.parent))
     try:
@@ -282,12 +281,12 @@ def _staging(path: Path) -> Iterator[Path]:
 
 
 def _replace(staging: Path, path: Path) -> None:
-    """Move the finished ``staging/name`` and its ``.mtd`` to `path`; what they replace goes into `staging`."""
+    """Move the finished ``staging/name`` and its ``.mtd`` to `path`; the old ones go into `staging`."""
     mtd = _beside(path, ".mtd")
     # Checksums that Hadoop left beside older files would make it refuse the new ones.
     stale = [path.with_name(f".{old.name}.crc") for old in (path, mtd)]
     for number, old in enumerate([mtd, path, *stale]):
-        if old.exists() or old.is_symlink():
+        if os.path.lexists(old):
             old.rename(staging / f"old-{number}")
     (staging / path.name).rename(path)
     (staging / mtd.name).rename(mtd)

@@ -392,7 +392,7 @@ def test_nested_types() -> None:
     assert "cannot be serialised" in message or "nested too deeply" in message
 
 
-def test_names_that_are_not_utf8() -> None:
+def test_names_that_are_not_utf8(tmp_path: Path) -> None:
     """Every string of a model in turn: protobuf hands out bytes for it, which must crash nothing."""
     inner = helper.make_graph([node("Neg", "x", "NAM1")], "NAM2", [], [info("NAM1")])
     model = model_of(
@@ -409,10 +409,9 @@ def test_names_that_are_not_utf8() -> None:
     model.producer_name = "DOC2"
     data = model.SerializeToString()
     for end in "1234567890ABCD":
-        spoilt = data.replace(f"NAM{end}".encode(), b"\xff\xfe\xfd\xfc")
-        assert "UTF-8" in refusal(spoilt)
-        spoilt = data.replace(f"NAM{end}".encode(), b"\xff\n\x00\xfc")
-        assert "UTF-8" in refusal(spoilt)
+        for spoilt in (b"\xff\xfe\xfd\xfc", b"\xff\n\x00\xfc"):
+            (tmp_path / "model.onnx").write_bytes(data.replace(f"NAM{end}".encode(), spoilt))
+            assert "UTF-8" in refusal(tmp_path / "model.onnx")
     model.graph.initializer.pop()
     loaded = load_model(model.SerializeToString().replace(b"DOC", b"\xff\xff\n"))
     assert loaded.graph.nodes[0].doc_string == "\ufffd\ufffd\n1"

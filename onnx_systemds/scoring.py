@@ -1,0 +1,195 @@
+"""Run a generated script on the embedded engine with numpy tensors of any rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds import dims as dim
+from onnx_systemds.dims import Dim, Dims
+from onnx_systemds.engine import PreparedScript, Session, shared_session
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.importing.scope import WEIGHTS
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES
+
+Tensor = np.ndarray[Any, np.dtype[Any]]
+
+
+class InvalidInput(TranspileError):
+    """An input tensor does not fit the model."""
+
+
+class ScoringFunction:
+    """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name."""
+
+    def __init__(self, script: Script, session: Session | None = None) -> None:
+        """Compile the script. Raises EngineError when there is no engine or the script does not compile."""
+        self.script = script
+        inputs = [f"in{position}" for position in range(len(script.inputs))]
+        inputs += [f"size{position}" for position in range(len(script.sizes))]
+        inputs += [f"weight{position}" for position in range(len(script.weights))]
+        outputs = [f"out{position}" for position in range(len(script.outputs))]
+        session = shared_session() if session is None else session
+        self._prepared: PreparedScript = session.prepare(driver_text(script), inputs, outputs)
+        for position, weight in enumerate(script.weights):
+            self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
+            if weight.release is not None:
+                weight.release()
+
+    def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Tensor]:
+        """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
+
+        timeout: seconds. Raises InvalidInput when an input is missing or has another shape than declared.
+        """
+        script = self.script
+        tensors = {port.name: _tensor(port, inputs) for port in script.inputs}
+        sizes = bind_sizes(script.inputs, tensors)
+        matrices = {f"in{i}": boundary_matrix(tensors[port.name]) for i, port in enumerate(script.inputs)}
+        for position, symbol in enumerate(script.sizes):
+            matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
+        computed = self._prepared(matrices, timeout)
+        return {
+            port.name: restored(port, computed[f"out{position}"], sizes)
+            for position, port in enumerate(script.outputs)
+        }
+
+    def close(self) -> None:
+        """Give the prepared script back to the engine; safe to call twice."""
+        self._prepared.close()
+
+    def __enter__(self) -> ScoringFunction:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def driver_text(script: Script) -> str:
+    """The script with a main program around it: every input, size, weight and output is a matrix."""
+    lines = [script.body_text()]
+    arguments: list[str] = []
+    for position, port in enumerate(script.inputs):
+        name = f"in{position}"
+        lines.append(f'{name} = read("./{name}"{_known_size(port)})')
+        arguments.append(_from_matrix(port, name))
+    for position in range(len(script.sizes)):
+        name = f"size{position}"
+        lines.append(f'{name} = read("./{name}", rows=1, cols=1)')
+        arguments.append(f"as.integer(as.scalar({name}))")
+    if script.weights:
+        for position, weight in enumerate(script.weights):
+            rows, cols = weight.array.shape
+            lines.append(f'weight{position} = read("./weight{position}", rows={rows}, cols={cols})')
+        pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
+        lines.append(f"{WEIGHTS} = list({pairs})")
+        arguments.append(WEIGHTS)
+    results = [f"result{position}" for position in range(len(script.outputs))]
+    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    lines.append(f"{target} = {script.function}({', '.join(arguments)})")
+    for position, port in enumerate(script.outputs):
+        number = f"result{position}"
+        if port.dims == ():
+            number = f"as.matrix(as.double({number}))"
+        lines.append(f"out{position} = {number}")
+        lines.append(f'write(out{position}, "./out{position}")')
+    return "\n".join(lines) + "\n"
+
+
+def boundary_matrix(tensor: Tensor) -> Tensor:
+    """A tensor as the matrix it is at function boundaries: rank 0 is 1 x 1, rank 1 is n x 1, else d0 x rest."""
+    if tensor.ndim < 2:
+        return _as_numbers(tensor.reshape(-1, 1))
+    return _as_numbers(tensor.reshape(tensor.shape[0], int(np.prod(tensor.shape[1:]))))
+
+
+def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Sizes of the symbols in the inputs' dims. Raises InvalidInput where dims contradict each other."""
+    sizes: dict[str, int] = {}
+    for port in ports:
+        shape = tensors[port.name].shape
+        for declared, actual in zip(port.dims, shape):
+            if isinstance(declared, int):
+                fits = declared == actual
+            else:
+                fits = sizes.setdefault(dim.symbols(declared)[0], actual) == actual
+            if not fits:
+                shown = ", ".join(map(str, port.dims))
+                raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(shape)}")
+    return sizes
+
+
+def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
+    """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
+    known = dict(sizes)
+    rows, cols = matrix.shape
+    equations: list[tuple[Dim, int]] = [(dims_product(port.dims[:1]), rows), (dims_product(port.dims[1:]), cols)]
+    for _ in range(2):
+        for size, actual in equations:
+            open_symbols = [name for name in dim.symbols(size) if name not in known]
+            if len(open_symbols) == 1:
+                solved = _solve(dim.substitute(size, known), open_symbols[0], actual)
+                if solved is not None:
+                    known[open_symbols[0]] = solved
+    shape = [dim.substitute(size, known) for size in port.dims]
+    if not all(isinstance(size, int) for size in shape):
+        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
+    tensor = matrix.reshape([int(size) for size in shape])  # type: ignore[arg-type]
+    if tensor.dtype == object:
+        return tensor
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tensor.astype(numpy_dtype(port.dtype))
+
+
+def dims_product(dims: Dims) -> Dim:
+    """Number of elements."""
+    return dim.product(dims)
+
+
+def _solve(size: Dim, symbol: str, actual: int) -> int | None:
+    at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
+    if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
+        return None
+    return (actual - at_zero) // (at_one - at_zero)
+
+
+def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
+    if port.name not in inputs:
+        raise InvalidInput(f"input {quoted(port.name)} is missing")
+    tensor = np.asarray(inputs[port.name])
+    if tensor.ndim != len(port.dims):
+        shown = ", ".join(map(str, port.dims))
+        raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")
+    return tensor
+
+
+def _known_size(port: Port) -> str:
+    """rows= and cols= for read, where they are known: then the engine compiles with all sizes."""
+    rows = port.dims[0] if port.dims else 1
+    cols = dims_product(port.dims[1:])
+    text = f", rows={rows}" if isinstance(rows, int) else ""
+    return text + (f", cols={cols}" if isinstance(cols, int) else "") if text and isinstance(cols, int) else ""
+
+
+def _from_matrix(port: Port, name: str) -> str:
+    if port.dims != ():
+        return name
+    if port.dtype == "bool":
+        return f"(as.scalar({name}) != 0)"
+    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
+
+
+def _as_numbers(array: Tensor) -> Tensor:
+    """Element types that the engine does not take (bfloat16, float8, 4-bit ...) widened to float64."""
+    if array.dtype == object or array.dtype.name in ("float64", "float32", "int32", "uint8"):
+        return array
+    return array.astype(np.float64)
+
+
+def is_numeric(port: Port) -> bool:
+    """Whether the values are numbers or booleans."""
+    return port.dtype in FINITE_DTYPES or port.dtype != "string"
