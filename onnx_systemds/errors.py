@@ -86,6 +86,14 @@ class UnsupportedCase(TranspileError):
     """The operator is known, this use of it is not."""
 
 
+class ConstantNeeded(UnsupportedCase):
+    """The content of a value decides what the script looks like, and is not known at conversion."""
+
+    def __init__(self, message: str, value_name: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint or "give its content at conversion: import_model(..., constants={...})")
+        self.value_name = value_name
+
+
 class ShapeUnknown(TranspileError):
     """A shape, rank or type that the conversion needs cannot be found out."""
 

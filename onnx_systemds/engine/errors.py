@@ -192,8 +192,8 @@ class ScriptCompileError(EngineError):
 class ScriptRuntimeError(EngineError):
     """A script failed while running; the message is the innermost cause, or the text of `stop(...)`.
 
-    `instruction` is the SystemDS instruction that failed ('' when unknown), `lines` the first and last line of
-    its statement block.
+    `instruction` is the SystemDS instruction that failed ('' when unknown), `lines` the first and last line
+    of its statement block.
     """
 
     def __init__(

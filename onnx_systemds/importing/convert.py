@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import onnx
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.inference import Context, infer
-from onnx_systemds.importing.ir import Model
+from onnx_systemds.importing.ir import Array, Graph, Model
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
     Progress,
@@ -34,13 +35,15 @@ def import_model(
     *,
     function_name: str | None = None,
     dims: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None,
     weights: str = "auto",
     simplified: bool = True,
     progress: Progress | None = None,
 ) -> Script:
     """Convert an ONNX model to a DML script.
 
-    dims: sizes for symbolic dims, by symbol. weights: "files" beside the script, "inline", or "auto" by size.
+    dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more.
+    weights: "files" beside the script, "inline", or "auto" by size.
     simplified: whether the graph is simplified first (the results are equal). progress: called with the number of
     nodes rendered so far. Raises TranspileError with all reasons when the model cannot be converted.
     """
@@ -48,7 +51,8 @@ def import_model(
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
     model = source if isinstance(source, Model) else load_model(source)
     context = Context(dict(dims or {}), model.functions)
-    typed = infer(simplify(model.graph) if simplified else model.graph, context)
+    graph = with_constants(model.graph, constants or {})
+    typed = infer(simplify(graph) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(weights, model.release, script_function_names(function))
@@ -63,6 +67,16 @@ def import_model(
         tuple(library_functions(list(parts.imports))),
         rendered.texts,
     )
+
+
+def with_constants(graph: Graph, constants: Mapping[str, Array]) -> Graph:
+    """The graph with inputs turned into initializers. Raises InvalidModel for names that are no inputs."""
+    names = {given.name for given in graph.inputs}
+    for name in constants:
+        if name not in names:
+            raise InvalidModel(f"{quoted(name)} is no input of the graph")
+    inputs = tuple(given for given in graph.inputs if given.name not in constants)
+    return replace(graph, inputs=inputs, initializers={**graph.initializers, **constants})
 
 
 def _port(typed: TypedGraph, name: str) -> Port:

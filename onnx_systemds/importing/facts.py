@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.errors import NodePlace, ShapeUnknown, UnsupportedCase
+from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.importing.ir import Array, Graph, Node
 from onnx_systemds.importing.values import Value
 
@@ -94,10 +94,10 @@ class NodeFacts:
         return self.value(position).constant if self.has(position) else None
 
     def require_constant(self, position: int, what: str) -> Array:
-        """Content of an input that must be known at conversion. Raises UnsupportedCase naming it."""
+        """Content of an input that must be known at conversion. Raises ConstantNeeded."""
         content = self.constant(position)
         if content is None:
-            raise UnsupportedCase(f"{what} (input {position}) must be a constant")
+            raise ConstantNeeded(f"{what} (input {position}) must be a constant", self.node.inputs[position])
         return content
 
     def integers(self, position: int) -> tuple[Dim, ...] | None:
@@ -112,10 +112,12 @@ class NodeFacts:
         return None
 
     def require_integers(self, position: int, what: str) -> tuple[Dim, ...]:
-        """As `integers`, raises UnsupportedCase naming the input when they are not known."""
+        """As `integers`, raises ConstantNeeded when they are not known."""
         found = self.integers(position)
         if found is None:
-            raise UnsupportedCase(f"{what} (input {position}) is only known when the model runs")
+            raise ConstantNeeded(
+                f"{what} (input {position}) is only known when the model runs", self.node.inputs[position]
+            )
         return found
 
     def attribute(self, name: str) -> Any:

@@ -20,7 +20,7 @@ from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.weights import Weight
 from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted, reshaped, split_view
-from onnx_systemds.names import Names
+from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
@@ -43,7 +43,7 @@ class ScriptParts:
 
     def weight_key(self, name: str, array: Array, view: View) -> str:
         """Register a weight under the name of its value; returns its key in the list."""
-        key = self._weight_names.of(name)
+        key = self._weight_names.of(_camel_case(name))
         if key not in self.weights:
             matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
             release = self.release
@@ -239,6 +239,12 @@ class Scope:
                 wanted.update(needs[name])
         statements = [f"{self.size_name(name)} = {text}" for name, text in solved.items() if name in wanted]
         return statements, [name for name in self.sizes if name not in solved and not name.startswith("?")]
+
+
+def _camel_case(name: str) -> str:
+    """A list key: an identifier without underscores, at which the engine cuts the names of a list's files."""
+    first, *rest = legal_identifier(name, "w").split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
 
 
 def is_uniform(array: Array) -> bool:

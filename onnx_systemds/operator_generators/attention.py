@@ -1,0 +1,3 @@
+"""Attention, RotaryEmbedding, Einsum."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Cast and CastLike: rounding, saturation, NaN rules of every element type."""
+
+from __future__ import annotations

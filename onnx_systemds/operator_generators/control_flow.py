@@ -1,0 +1,3 @@
+"""If, Loop, Scan."""
+
+from __future__ import annotations

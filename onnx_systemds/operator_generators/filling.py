@@ -1,0 +1,3 @@
+"""Tensors made from sizes and constants: Shape, Size, ConstantOfShape, Range, EyeLike, OneHot, Trilu."""
+
+from __future__ import annotations

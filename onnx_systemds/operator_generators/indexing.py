@@ -1,0 +1,3 @@
+"""Slice, Gather and Scatter in all forms, selections of rows."""
+
+from __future__ import annotations

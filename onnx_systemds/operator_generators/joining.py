@@ -1,0 +1,3 @@
+"""Concat, Split, Tile, Expand, Pad."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Normalisations."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Pooling."""
+
+from __future__ import annotations

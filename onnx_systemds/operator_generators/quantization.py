@@ -1,0 +1,3 @@
+"""Quantised operators."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""RNN, LSTM, GRU."""
+
+from __future__ import annotations

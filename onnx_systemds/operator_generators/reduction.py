@@ -1,0 +1,3 @@
+"""Reductions over axes."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Resize, Upsample, GridSample, AffineGrid and other resampling."""
+
+from __future__ import annotations

@@ -1,0 +1,3 @@
+"""Transpose and other permutations of axes."""
+
+from __future__ import annotations

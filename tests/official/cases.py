@@ -1,0 +1,65 @@
+"""ONNX's own backend test cases, and how one is run and judged: as strictly as ONNX's runner does."""
+
+from __future__ import annotations
+
+import glob
+import os
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.test_case import TestCase
+from onnx.backend.test.loader import load_model_tests
+from onnx.backend.test.runner import Runner
+
+from onnx_systemds import backend
+
+KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
+
+
+@lru_cache(maxsize=1)
+def official_cases() -> dict[str, TestCase]:
+    """All cases by ``kind/name``."""
+    return {f"{kind}/{case.name}": case for kind in KINDS for case in load_model_tests(kind=kind)}
+
+
+def run_case(case: TestCase) -> None:
+    """Run every data set of a case on the engine. Raises AssertionError, TranspileError or EngineError."""
+    model = case.model if case.model is not None else onnx.load(os.path.join(case.model_dir, "model.onnx"))
+    prepared = backend.prepare(model)
+    try:
+        for inputs, expected in _data_sets(case, model):
+            outputs = list(prepared.run(inputs))
+            Runner.assert_similar_outputs(expected, outputs, rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
+    finally:
+        prepared.close()
+
+
+def _data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], list[Any]]]:
+    if case.data_sets is not None:
+        return [(list(inputs), list(outputs)) for inputs, outputs in case.data_sets]
+    sets = []
+    for folder in sorted(glob.glob(os.path.join(case.model_dir, "test_data_set_*"))):
+        sets.append((_read(folder, "input", model.graph.input), _read(folder, "output", model.graph.output)))
+    for archive in sorted(glob.glob(os.path.join(case.model_dir, "test_data_*.npz"))):
+        data = np.load(archive, encoding="bytes")
+        sets.append((list(data["inputs"]), list(data["outputs"])))
+    return sets
+
+
+def _read(folder: str, prefix: str, infos: Any) -> list[Any]:
+    values = []
+    for position, info in enumerate(infos):
+        path = os.path.join(folder, f"{prefix}_{position}.pb")
+        if not os.path.exists(path):
+            break
+        with open(path, "rb") as stream:
+            content = stream.read()
+        kind = info.type.WhichOneof("value")
+        proto = {"sequence_type": onnx.SequenceProto, "optional_type": onnx.OptionalProto}.get(kind, onnx.TensorProto)()
+        proto.ParseFromString(content)
+        read = {"sequence_type": numpy_helper.to_list, "optional_type": numpy_helper.to_optional}
+        values.append(read.get(kind, numpy_helper.to_array)(proto))
+    return values

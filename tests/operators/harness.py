@@ -1,0 +1,117 @@
+"""Case tables: one row is an operator at an opset, its inputs and attributes; the judge is onnxruntime or numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.scoring import ScoringFunction
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operator in one form.
+
+    inputs: arrays by name in the order of the operator's inputs; None leaves an input out. constants: names of the
+    inputs that are initializers. symbols: dims declared as symbols, by input name. outputs: number of outputs, or
+    their names ("" leaves one out). expected: computes the outputs with numpy; None asks onnxruntime.
+    """
+
+    op_type: str
+    opset: int
+    inputs: Mapping[str, Array | None]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    constants: Sequence[str] = ()
+    symbols: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    outputs: int | Sequence[str] = 1
+    expected: Callable[..., Any] | None = None
+    tolerance: float = 1e-5
+    domain: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        shapes = ",".join("x".join(map(str, array.shape)) or "scalar" for array in self.inputs.values()
+                          if array is not None)
+        return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}"
+
+
+def case_model(case: Case) -> onnx.ModelProto:
+    """A model of the case's single node."""
+    names = [name if array is not None else "" for name, array in case.inputs.items()]
+    infos, initializers = [], []
+    for name, array in case.inputs.items():
+        if array is None:
+            continue
+        if name in case.constants:
+            initializers.append(onnx.numpy_helper.from_array(array, name))
+        else:
+            dims = case.symbols.get(name, array.shape)
+            infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), dims))
+    outputs = [f"out{i}" for i in range(case.outputs)] if isinstance(case.outputs, int) else list(case.outputs)
+    node = helper.make_node(case.op_type, names, outputs, domain=case.domain, **case.attributes)
+    graph = helper.make_graph([node], "case", infos, [onnx.ValueInfoProto(name=o) for o in outputs if o], initializers)
+    imports = [helper.make_opsetid(case.domain, case.opset)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10 if case.opset < 25 else 13)
+    return onnx.shape_inference.infer_shapes(model)  # gives the outputs their types
+
+
+def check_case(case: Case, sizes: Sequence[Mapping[str, Array]] = ()) -> None:
+    """Convert the case once, run it on its inputs and on each of ``sizes``, and compare dtype, dims and numbers."""
+    model = case_model(case)
+    script = import_model(model)
+    with ScoringFunction(script) as function:
+        for inputs in [dict(case.inputs), *sizes]:
+            feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
+            actual = function(feeds)
+            names = [port.name for port in script.outputs]
+            for name, expected in zip(names, _expected(case, model, inputs, feeds)):
+                compare(actual[name], np.asarray(expected), case.tolerance, f"{case} output {name}")
+
+
+def _expected(case: Case, model: onnx.ModelProto, inputs: Mapping[str, Array | None], feeds: Any) -> Sequence[Any]:
+    if case.expected is not None:
+        computed = case.expected(*inputs.values(), **case.attributes)
+        return computed if isinstance(computed, (tuple, list)) else [computed]
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, feeds))
+
+
+def compare(actual: Array, expected: Array, tolerance: float, what: str) -> None:
+    """Same dtype and dims; integers and booleans equal; floats equal relative to the spread of the expected values."""
+    assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
+    assert actual.shape == expected.shape, f"{what}: dims {actual.shape}, expected {expected.shape}"
+    if expected.dtype.kind in "biu" or expected.dtype == object:
+        np.testing.assert_array_equal(actual, expected, err_msg=what)
+        return
+    wide, judge = actual.astype(np.float64), expected.astype(np.float64)
+    finite = judge[np.isfinite(judge)]
+    spread = max(float(np.ptp(finite)) if finite.size else 0.0, float(np.abs(finite).max()) if finite.size else 0.0, 1e-6)
+    np.testing.assert_allclose(wide, judge, rtol=tolerance, atol=tolerance * spread, err_msg=what)
+
+
+def dtype_named(name: str) -> np.dtype[Any]:
+    """numpy's dtype of an ONNX element type."""
+    return numpy_dtype(name)
+
+
+def random(*dims: int, seed: int = 0, dtype: str = "float") -> Array:
+    """Reproducible numbers: normal for floats, small integers around zero (or from zero) else."""
+    generator = np.random.default_rng(seed)
+    kind = dtype_named(dtype)
+    if kind.kind == "b":
+        return generator.random(dims) > 0.5
+    if kind.kind in "iu":
+        return generator.integers(0 if kind.kind == "u" else -9, 10, dims).astype(kind)
+    return generator.standard_normal(dims).astype(kind)
