@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -117,6 +118,9 @@ def build_command(java: str, class_path: list[str], max_heap: str, log_settings:
         # An out-of-memory error kills a gateway thread without an answer; a dead JVM is noticed at once.
         "-XX:+ExitOnOutOfMemoryError",
         "-XX:-UsePerfData",
+        # Each large new matrix is fresh heap and pays for its page faults: with huge pages, allocating 50 MB
+        # went from 48 ms (median; 268 ms at the 90th percentile) to 7 ms (17 ms).
+        *(["-XX:+UseTransparentHugePages"] if sys.platform == "linux" else []),
         f"--add-modules={VECTOR_MODULE}",
         *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
         "-Dfile.encoding=UTF-8",

@@ -1,0 +1,178 @@
+"""The command line: ``onnx-systemds model.onnx -o model.dml``, ``run``, ``operators``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import onnx_systemds
+from onnx_systemds.engine.errors import EngineError
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
+from onnx_systemds.importing.model import load_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.support_table import table_lines
+
+Command = Callable[..., Any]
+
+
+class DefaultToConvert(click.Group):
+    """A group in which a file in place of a command means ``convert``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            args = ["convert", *args]
+        return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        formatter.write_usage(ctx.command_path, "MODEL.onnx [-o SCRIPT.dml] [OPTIONS]")
+        formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
+
+
+@click.group(cls=DefaultToConvert, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(onnx_systemds.__version__, prog_name="onnx-systemds")
+def main() -> None:
+    """Converts ONNX models to DML scripts for Apache SystemDS.
+
+    The script holds a function gen_<graph name> that other DML scripts source and call. A tensor is a matrix with its
+    first axis in the rows and all others in the columns. Large weights lie beside the script, in <name>.weights/, and
+    are loaded once by gen_<graph name>_init().
+
+    Exit codes: 0 fine, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
+    """
+
+
+def _conversion_options(command: Command) -> Command:
+    options = [
+        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
+        click.option("--function-name", metavar="NAME", help="Name of the main function [default: gen_<graph name>]."),
+        click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
+                     help="Where weights go: into the script, into files beside it, or by their size."),
+        click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
+    ]  # fmt: skip
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
+@_conversion_options
+def convert(
+    model: Path, output: Path | None, dims: tuple[str, ...], function_name: str | None, weights: str,
+    no_simplify: bool, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert MODEL.onnx to a DML script (the default command)."""
+    target = model.with_suffix(".dml") if output is None else output
+    sizes = _sizes(dims)
+    with _explained(traceback):
+        if model.suffix.lower() == ".dml":
+            raise TranspileError("this version converts ONNX to DML only", model)
+        script = _import(model, sizes, function_name, weights, not no_simplify)
+        total = sum(weight.array.size * 8 for weight in script.weights)
+        with _progress("writing weights", total) as advance_to:
+            script.save(target, advance_to)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file with one array per model input.")
+@click.option("--outputs", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@_conversion_options
+def run(
+    model: Path, inputs: Path | None, outputs: Path, dims: tuple[str, ...], function_name: str | None, weights: str,
+    no_simplify: bool, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert MODEL.onnx and run it on the embedded SystemDS engine."""
+    from onnx_systemds.scoring import ScoringFunction
+
+    sizes = _sizes(dims)
+    with _explained(traceback):
+        tensors = _read_tensors(inputs)
+        script = _import(model, sizes, function_name, weights, not no_simplify)
+        with ScoringFunction(script) as function:
+            results = function(tensors)
+        _write_tensors(outputs, results)
+    for name, tensor in results.items():
+        click.echo(f"{name}: {tensor.dtype} {list(tensor.shape)}")
+
+
+@main.command()
+def operators() -> None:
+    """Print which operators are supported, and from which opset version on."""
+    for line in table_lines():
+        click.echo(line)
+
+
+def _import(model: Path, sizes: dict[str, int], function_name: str | None, weights: str, simplified: bool) -> Script:
+    loaded = load_model(model)
+    with _progress("converting", len(loaded.graph.nodes)) as advance_to:
+        return import_model(
+            loaded, dims=sizes, function_name=function_name, weights=weights, simplified=simplified,
+            progress=advance_to,
+        )  # fmt: skip
+
+
+def _sizes(dims: tuple[str, ...]) -> dict[str, int]:
+    sizes: dict[str, int] = {}
+    for text in dims:
+        name, equals, size = text.rpartition("=")
+        if not equals or not name or not size.isdigit() or int(size) < 1:
+            raise click.BadParameter(f"{text!r} is not NAME=SIZE with a positive integer", param_hint="--dim")
+        sizes[name] = int(size)
+    return sizes
+
+
+def _read_tensors(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        with np.load(path, allow_pickle=False) as content:
+            if not isinstance(content, np.lib.npyio.NpzFile):
+                raise TranspileError("it is no .npz file", path)
+            return {name: content[name] for name in content.files}
+    except (ValueError, EOFError) as error:
+        raise TranspileError(f"it cannot be read as .npz: {error}", path) from error
+
+
+def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            np.savez(stream, **tensors)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+@contextmanager
+def _progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, only on a terminal; gives a function that takes how much is done."""
+    if not sys.stderr.isatty() or length == 0:
+        yield None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield lambda done: bar.update(max(0, done - bar.pos))
+
+
+@contextmanager
+def _explained(traceback: bool) -> Iterator[None]:
+    """Turn an error into its message and exit code 1."""
+    try:
+        yield
+    except (TranspileError, EngineError, OSError) as error:
+        if traceback:
+            raise
+        click.echo(f"error: {error}", err=True)
+        sys.exit(1)

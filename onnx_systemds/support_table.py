@@ -1,0 +1,74 @@
+"""What is supported, read from the registry: for the command line and for docs/operators.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import onnx
+
+import onnx_systemds.operator_generators  # noqa: F401  fills the registry
+from onnx_systemds.operator_generators.registry import operator_generators
+
+DOMAINS = ("", "ai.onnx.ml")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator. generators: versions with a generator of their own. newest: its newest version in ONNX."""
+
+    domain: str
+    op_type: str
+    generators: tuple[int, ...]
+    newest: int
+    has_definition: bool
+    deprecated: bool
+
+    @property
+    def status(self) -> str:
+        """How the newest version is served."""
+        if self.generators:
+            first = self.generators[0]
+            return "yes" if first == 1 else f"from opset {first}"
+        if self.has_definition:
+            return "by definition"
+        return "removed from ONNX" if self.deprecated else "no"
+
+
+def support_rows() -> list[Row]:
+    """Every operator of ONNX in the domains we serve, and those of other domains that have a generator."""
+    newest: dict[tuple[str, str], onnx.defs.OpSchema] = {}
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain in DOMAINS:
+            newest[schema.domain, schema.name] = schema
+    rows = [
+        Row(domain, name, tuple(sorted(operator_generators.get((domain, name), {}))), schema.since_version,
+            schema.has_function or schema.has_context_dependent_function, schema.deprecated)
+        for (domain, name), schema in newest.items()
+    ]  # fmt: skip
+    rows += [
+        Row(domain, name, tuple(sorted(versions)), max(versions), False, False)
+        for (domain, name), versions in operator_generators.items()
+        if (domain, name) not in newest
+    ]
+    return sorted(rows, key=lambda row: (row.domain, row.op_type))
+
+
+def table_lines() -> Iterator[str]:
+    """The table as Markdown, with the counts in front."""
+    rows = support_rows()
+    own = sum(bool(row.generators) for row in rows)
+    defined = sum(row.status == "by definition" for row in rows)
+    yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
+    yield ""
+    yield "| operator | imported | generators since opset | newest version |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        name = f"{row.domain}.{row.op_type}" if row.domain else row.op_type
+        yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} |"
+
+
+def document() -> str:
+    """The text of docs/operators.md."""
+    head = "# Operators\n\nGenerated from the registry (`onnx-systemds operators`); do not edit.\n\n"
+    return head + "\n".join(table_lines()) + "\n"

@@ -1,0 +1,39 @@
+"""Package metadata; the templates folder at the top is installed as onnx_systemds/templates."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+ROOT = Path(__file__).resolve().parent
+
+setup(
+    name="onnx-systemds",
+    version="0.1.0",
+    description="Bidirectional transpiler between ONNX and DML, the language of Apache SystemDS",
+    long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
+    long_description_content_type="text/markdown",
+    license="Apache-2.0",
+    python_requires=">=3.10",
+    packages=[*find_packages(include=["onnx_systemds", "onnx_systemds.*"]), "onnx_systemds.templates"],
+    package_dir={"onnx_systemds.templates": "templates"},
+    package_data={"onnx_systemds.templates": ["*.jinja", "operators/*.jinja", "library/*.dml"],
+                  "onnx_systemds": ["py.typed"]},
+    install_requires=[
+        "onnx>=1.23,<2",
+        "numpy>=2.0,<3",
+        "ml_dtypes>=0.5,<1",
+        "jinja2>=3.1,<4",
+        "click>=8.1,<9",
+    ],
+    extras_require={
+        "engine": ["systemds>=3.4,<3.5"],
+        "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "onnxruntime>=1.23"],
+        "dev": ["ruff>=0.9", "mypy>=1.13"],
+    },
+    entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.cli:main"]},
+    classifiers=[
+        "License :: OSI Approved :: Apache Software License",
+        "Programming Language :: Python :: 3",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+    ],
+)

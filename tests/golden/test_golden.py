@@ -1,0 +1,48 @@
+"""Golden scripts, and wrappers that call them with the plain SystemDS command line on Java's default stack."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.engine.launcher import find_class_path, find_java
+from tests.golden.models import GOLDENS
+from tests.golden.refresh import FOLDER, reference_text
+
+
+def run_dml(script: Path, folder: Path) -> None:
+    """Run a DML script with the plain command line in ``folder``."""
+    command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx2g", "-cp", ":".join(find_class_path()),
+               "org.apache.sysds.api.DMLScript", "-f", str(script)]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and "An Error Occurred" not in done.stdout + done.stderr, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_wrapper(name: str, tmp_path: Path) -> None:
+    import_model(GOLDENS[name]().model).save(tmp_path / f"{name}.dml")
+    # the script expects its weights where the engine is started
+    text = (tmp_path / f"{name}.dml").read_text().replace(f"{tmp_path}/", "")
+    (tmp_path / f"{name}.dml").write_text(text)
+    run_dml(FOLDER / "dml_wrapper" / f"{name}_wrapper.dml", tmp_path)
+    actual = np.loadtxt(tmp_path / f"{name}.out", delimiter=",", ndmin=2)
+    expected = np.loadtxt(FOLDER / "output_reference" / f"{name}_reference.out", delimiter=",", ndmin=2)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_script_is_the_reviewed_one(name: str) -> None:
+    """Refreshed by ``python -m tests.golden.refresh scripts``."""
+    expected = (FOLDER / "scripts" / f"{name}.dml").read_text()
+    assert import_model(GOLDENS[name]().model).text_for(f"{name}.weights") == expected
+
+
+@pytest.mark.parametrize("name", GOLDENS)
+def test_reference_is_what_onnxruntime_says(name: str) -> None:
+    stored = np.loadtxt(FOLDER / "output_reference" / f"{name}_reference.out", delimiter=",", ndmin=2)
+    now = np.loadtxt(reference_text(name).splitlines(), delimiter=",", ndmin=2)
+    np.testing.assert_allclose(stored, now, rtol=1e-6, atol=1e-6)
