@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx.backend.base import Backend, BackendRep, DeviceType, namedtupledict
+from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx_systemds.errors import ConstantNeeded, MultipleErrors, TranspileError
 from onnx_systemds.importing.convert import import_model
@@ -125,7 +125,7 @@ class SystemDSBackend(Backend):
     @classmethod
     def supports_device(cls, device: str) -> bool:
         """The engine runs on the CPU."""
-        return device.split(":")[0] == DeviceType._Type.Name(DeviceType.CPU)
+        return device.split(":")[0] == "CPU"
 
 
 prepare = SystemDSBackend.prepare

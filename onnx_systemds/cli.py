@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -28,11 +29,13 @@ class DefaultToConvert(click.Group):
     """A group in which a file in place of a command means ``convert``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``convert`` in front of what is no command."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             args = ["convert", *args]
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the form without a command first."""
         formatter.write_usage(ctx.command_path, "MODEL.onnx [-o SCRIPT.dml] [OPTIONS]")
         formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
 
@@ -56,6 +59,8 @@ def _conversion_options(command: Command) -> Command:
         click.option("--function-name", metavar="NAME", help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
                      help="Where weights go: into the script, into files beside it, or by their size."),
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+                     help="Python file that registers generators for operators of your own; repeatable."),
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ]  # fmt: skip
@@ -70,12 +75,13 @@ def _conversion_options(command: Command) -> Command:
 @_conversion_options
 def convert(
     model: Path, output: Path | None, dims: tuple[str, ...], function_name: str | None, weights: str,
-    no_simplify: bool, traceback: bool,
+    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
     target = model.with_suffix(".dml") if output is None else output
     sizes = _sizes(dims)
     with _explained(traceback):
+        _load_plugins(plugins)
         if model.suffix.lower() == ".dml":
             raise TranspileError("this version converts ONNX to DML only", model)
         script = _import(model, sizes, function_name, weights, not no_simplify)
@@ -91,13 +97,14 @@ def convert(
 @_conversion_options
 def run(
     model: Path, inputs: Path | None, outputs: Path, dims: tuple[str, ...], function_name: str | None, weights: str,
-    no_simplify: bool, traceback: bool,
+    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx and run it on the embedded SystemDS engine."""
     from onnx_systemds.scoring import ScoringFunction
 
     sizes = _sizes(dims)
     with _explained(traceback):
+        _load_plugins(plugins)
         tensors = _read_tensors(inputs)
         script = _import(model, sizes, function_name, weights, not no_simplify)
         with ScoringFunction(script) as function:
@@ -121,6 +128,15 @@ def _import(model: Path, sizes: dict[str, int], function_name: str | None, weigh
             loaded, dims=sizes, function_name=function_name, weights=weights, simplified=simplified,
             progress=advance_to,
         )  # fmt: skip
+
+
+def _load_plugins(paths: tuple[Path, ...]) -> None:
+    """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
+    for path in paths:
+        try:
+            runpy.run_path(str(path), run_name=path.stem)
+        except Exception as error:
+            raise TranspileError(f"the plugin fails: {type(error).__name__}: {error}", path) from error
 
 
 def _sizes(dims: tuple[str, ...]) -> dict[str, int]:

@@ -25,6 +25,7 @@ class Symbol:
 
     @property
     def key(self) -> str:
+        """Text that orders atoms."""
         return self.name
 
 
@@ -38,6 +39,7 @@ class Operation:
 
     @property
     def key(self) -> str:
+        """Text that orders atoms."""
         return f"{self.operator}({self.left},{self.right})"
 
 

@@ -65,7 +65,9 @@ class ScoringFunction:
     def __enter__(self) -> ScoringFunction:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -138,7 +140,7 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     shape = [dim.substitute(size, known) for size in port.dims]
     if not all(isinstance(size, int) for size in shape):
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
-    tensor = matrix.reshape([int(size) for size in shape])  # type: ignore[arg-type]
+    tensor = matrix.reshape([size for size in shape if isinstance(size, int)])
     if tensor.dtype == object:
         return tensor
     with np.errstate(invalid="ignore", over="ignore"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import onnx
 
@@ -37,7 +38,7 @@ class Row:
 
 def support_rows() -> list[Row]:
     """Every operator of ONNX in the domains we serve, and those of other domains that have a generator."""
-    newest: dict[tuple[str, str], onnx.defs.OpSchema] = {}
+    newest: dict[tuple[str, str], Any] = {}  # OpSchema, of which onnx has incomplete stubs
     for schema in onnx.defs.get_all_schemas():
         if schema.domain in DOMAINS:
             newest[schema.domain, schema.name] = schema

@@ -6,7 +6,7 @@ is taken, so that a wheel, an editable install and a plain checkout all work.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import jinja2
@@ -36,7 +36,7 @@ def environment() -> jinja2.Environment:
     )
 
 
-@lru_cache(maxsize=None)
+@cache
 def template(name: str) -> jinja2.Template:
     """A compiled template by its path below the folder."""
     return environment().get_template(name)
@@ -47,13 +47,13 @@ def render_operator(name: str, /, **names: object) -> str:
     return template(f"operators/{name}.dml.jinja").render(**names).rstrip("\n")
 
 
-@lru_cache(maxsize=None)
+@cache
 def library_text(name: str) -> str:
     """The text of the DML function ``library/<name>.dml``, without its licence lines."""
     return (templates_folder() / "library" / f"{name}.dml").read_text(encoding="utf-8").strip("\n")
 
 
-@lru_cache(maxsize=None)
+@cache
 def library_imports(name: str) -> tuple[str, ...]:
     """The other library functions that a library function calls: named in its lines ``# needs: a b``."""
     needed: list[str] = []

@@ -47,7 +47,7 @@ def check_skeleton(
     model.ir_version = min(model.ir_version, onnx.IR_VERSION)
     try:
         onnx.checker.check_model(model, skip_opset_compatibility_check=True)  # functions may import others
-    except Exception as error:  # noqa: BLE001  # a foreign judge of hostile data: whatever it raises is its verdict
+    except Exception as error:  # a foreign judge of hostile data: whatever it raises is its verdict
         complaint = escaped(" ".join(str(error).split()), _LONGEST_COMPLAINT)
         raise InvalidModel(f"the ONNX checker refuses the model: {complaint}") from None
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
@@ -54,6 +53,7 @@ def import_model(
     graph = with_constants(model.graph, constants or {})
     typed = infer(simplify(graph) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
+    context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(weights, model.release, script_function_names(function))
     rendered = render_main(typed, function, parts, progress)
@@ -94,13 +94,3 @@ def _header(model: Model) -> list[str]:
         lines.append(f"producer: {producer}")
     lines += model.doc_string.splitlines()[:20]
     return comment_lines("\n".join(lines))
-
-
-def check_sizes(sizes: Mapping[str, Any]) -> dict[str, int]:
-    """Sizes given by a user as positive integers. Raises InvalidModel naming the first that is none."""
-    checked: dict[str, int] = {}
-    for name, size in sizes.items():
-        if not isinstance(size, int) or size < 1:
-            raise InvalidModel(f"the size of dim {quoted(name)} must be a positive integer, not {size!r}")
-        checked[name] = size
-    return checked

@@ -6,14 +6,23 @@ That is exact, not a guess: the body is a model's own function, or the definitio
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import onnx
 
 from onnx_systemds.errors import Reasons
 from onnx_systemds.importing import protos
 from onnx_systemds.importing.facts import NodeFacts, find_schema
-from onnx_systemds.importing.ir import Attribute, AttributeReference, Function, Graph, Node, TensorType
 from onnx_systemds.importing.from_protobuf import Converter
+from onnx_systemds.importing.ir import (
+    Attribute,
+    AttributeReference,
+    Function,
+    Graph,
+    Node,
+    TensorType,
+    ValueInfo,
+)
 from onnx_systemds.importing.mapped_files import MappedFiles
 from onnx_systemds.importing.tensors import TensorReader
 
@@ -74,6 +83,41 @@ def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
     return tuple(_rename(inner, names, attributes, prefix, node) for inner in function.nodes)
 
 
+def inline_graph(node: Node, graph: Graph, prefix: str) -> tuple[Node, ...]:
+    """The nodes of a node's sub-graph without inputs, put where the node stands; names made inside are prefixed."""
+    own = [name for inner in graph.nodes for name in inner.outputs] + list(graph.initializers)
+    names = {name: f"{prefix}/{name}" if name else "" for name in own}
+    produced = {name for inner in graph.nodes for name in inner.outputs}
+    copies: list[Node] = []
+    for output, outer in zip(graph.outputs, node.outputs):
+        if output.name in produced and names[output.name].startswith(f"{prefix}/") and outer:
+            names[output.name] = outer
+        elif outer:
+            copies.append(_plain(node, "Identity", (names.get(output.name, output.name),), (outer,), {}))
+    constants = [
+        _plain(node, "Constant", (), (names[name],), {"value": array}) for name, array in graph.initializers.items()
+    ]
+    scope = _Outer(names)
+    nodes = [_rename(inner, scope, {}, prefix, node) for inner in graph.nodes]
+    return (*constants, *nodes, *copies)
+
+
+class _Outer(dict[str, str]):
+    """Names of a sub-graph; those that it does not define are those of the graphs around it."""
+
+    def setdefault(self, name: str, default: str = "") -> str:
+        """The name inside the graph around."""
+        return self.get(name, name)
+
+
+def _plain(
+    caller: Node, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
+) -> Node:
+    version = caller.version if caller.domain == "" else 13
+    return Node(op_type, "", inputs, outputs, attributes, f"{caller.name or caller.op_type}/{op_type}", "",
+                caller.index, version)  # fmt: skip
+
+
 def _rename(
     node: Node, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
 ) -> Node:
@@ -106,8 +150,8 @@ def _rename_graph(
             inner[own] = f"{prefix}/{graph.name}/{own}" if own else ""
     nodes = tuple(_rename(node, inner, attributes, prefix, caller) for node in graph.nodes)
 
-    def values(infos):  # type: ignore[no-untyped-def]
-        return tuple(type(info)(inner[info.name], info.type, info.doc_string) for info in infos)
+    def values(infos: tuple[ValueInfo, ...]) -> tuple[ValueInfo, ...]:
+        return tuple(replace(info, name=inner[info.name]) for info in infos)
 
     initializers = {inner[name]: array for name, array in graph.initializers.items()}
     return Graph(graph.name, graph.doc_string, values(graph.inputs), values(graph.outputs), initializers, nodes, {})

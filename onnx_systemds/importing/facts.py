@@ -165,8 +165,11 @@ def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any
 
 
 @lru_cache(maxsize=8192)
-def find_schema(domain: str, op_type: str, version: int) -> onnx.defs.OpSchema | None:
-    """The schema in force at an opset version, None where ONNX knows none or has removed it."""
+def find_schema(domain: str, op_type: str, version: int) -> Any:
+    """The OpSchema in force at an opset version, None where ONNX knows none or has removed it.
+
+    The type is Any because onnx's stubs leave out half of OpSchema.
+    """
     try:
         schema = onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:

@@ -63,7 +63,7 @@ def _view(facts: NodeFacts, outputs: tuple[Value, ...]) -> Array | None:
     if facts.node.op_type == "Transpose":
         return np.transpose(content, facts.attribute("perm"))
     if facts.node.op_type in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-        return content.reshape([int(dim) for dim in dims])  # type: ignore[arg-type]
+        return content.reshape([dim for dim in dims if isinstance(dim, int)])
     return content if facts.node.op_type == "Identity" else None
 
 

@@ -14,21 +14,35 @@ import numpy as np
 import onnx
 import onnx.shape_inference
 
-from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.dims import Dim, Dims, symbol, symbols
 from onnx_systemds.errors import (
     InternalError,
+    InvalidModel,
     Reasons,
     ShapeUnknown,
     TranspileError,
     UnsupportedOperator,
+    quoted_list,
 )
 from onnx_systemds.importing import protos, shape_values
-from onnx_systemds.importing.definitions import expand
+from onnx_systemds.importing.definitions import expand, inline_graph
 from onnx_systemds.importing.facts import NodeFacts, find_schema
 from onnx_systemds.importing.folding import fold
-from onnx_systemds.importing.ir import Array, Function, Graph, Node, TensorType, Type, ValueInfo
+from onnx_systemds.importing.ir import (
+    Array,
+    Function,
+    Graph,
+    Node,
+    SparseTensor,
+    TensorType,
+    Type,
+    ValueInfo,
+)
 from onnx_systemds.importing.values import FINITE_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
+
+FAILED = Value("", None)
+"""Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
 
 _UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
 
@@ -47,14 +61,19 @@ class Context:
     _taken: set[str] = field(default_factory=set)
     _expansions: int = 0
 
-    def fresh_symbol(self, hint: str) -> str:
-        """A symbol name that no dim has yet."""
-        name, count = hint, 1
-        while name in self._taken:
-            count += 1
-            name = f"{hint}_{count}"
+    def is_new(self, name: str) -> bool:
+        """Whether a symbol is met for the first time."""
+        if name in self._taken:
+            return False
         self._taken.add(name)
-        return name
+        return True
+
+    def check_fixed_dims(self) -> None:
+        """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
+        unknown = [name for name in self.fixed_dims if name not in self._taken]
+        if unknown:
+            known = quoted_list(name for name in sorted(self._taken) if not name.startswith("?")) or "none"
+            raise InvalidModel(f"the model has no symbolic dim {quoted_list(unknown)}; it has {known}")
 
     def next_expansion(self) -> int:
         """A number that makes the inner names of an expanded definition unique."""
@@ -129,19 +148,21 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         node = waiting.popleft()
         facts = InferenceFacts(node, values, graph.name, context)
         try:
-            definition = _definition(facts, context)
-            if definition is not None:
-                waiting.extendleft(reversed(definition))
-                continue
-            before = len(context._taken)
-            outputs = _infer_node(facts)
-            for axis_symbols in [_new_symbols(outputs, context, before)]:
-                if axis_symbols:
-                    sizes[len(nodes)] = axis_symbols
+            if any(values.get(name) is FAILED for name in node.inputs):
+                outputs = _after_failure(facts)
+            else:
+                definition = _definition(facts, context)
+                if definition is not None:
+                    waiting.extendleft(reversed(definition))
+                    continue
+                outputs = _infer_node(facts)
+            decided = _new_symbols(outputs, context)
+            if decided:
+                sizes[len(nodes)] = decided
         except TranspileError as error:
             error.place = error.place or facts.place
             context.errors.add(error)
-            outputs = tuple(Value("", None) for _ in node.outputs)
+            outputs = (FAILED,) * len(node.outputs)
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
         for name, value in zip(node.outputs, outputs):
@@ -165,8 +186,17 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
 
 
 def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:
-    """The nodes that stand for a node: a model function, or ONNX's own definition when we have no generator."""
+    """The nodes that stand for a node: a model function, or ONNX's own definition when we have no generator.
+
+    An If whose condition is known stands for one of its branches.
+    """
     node = facts.node
+    if node.identity == ("", "If"):
+        condition = facts.constant(0)
+        if condition is None or condition.size != 1:
+            return None
+        branch = facts.graph_attribute("then_branch" if condition.ravel()[0] else "else_branch")
+        return inline_graph(node, branch, f"If{context.next_expansion()}")
     function = context.functions.get((node.domain, node.op_type, node.overload))
     if function is None and find_generator(node.identity, node.version) is not None:
         return None
@@ -223,12 +253,18 @@ def _constant_content(facts: NodeFacts) -> Array:
         if name in ("value_string", "value_strings"):
             return np.asarray(content, dtype=object)
         if name == "sparse_value":
-            dense = np.zeros(content.dims, dtype=content.values.dtype)  # type: ignore[union-attr]
-            indices = content.indices  # type: ignore[union-attr]
-            where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
-            dense[where] = content.values  # type: ignore[union-attr]
-            return dense
+            return _dense(content)
     raise UnsupportedOperator("the constant has no value")
+
+
+def _dense(content: object) -> Array:
+    if not isinstance(content, SparseTensor):
+        raise UnsupportedOperator("the sparse constant is no sparse tensor")
+    dense = np.zeros(content.dims, dtype=content.values.dtype)
+    indices = content.indices
+    where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
+    dense[where] = content.values
+    return dense
 
 
 def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
@@ -287,22 +323,43 @@ def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
     if type_.dims is None:
         return Value(type_.dtype, None)
     dims = tuple(
-        dim if isinstance(dim, int) else named[dim] if dim in named else symbol(f"?{name}_dim{axis}")
+        dim if isinstance(dim, int) else named.get(str(dim), symbol(f"?{name}_dim{axis}"))
         for axis, dim in enumerate(type_.dims)
     )
     return Value(type_.dtype, dims)
 
 
-def _new_symbols(outputs: tuple[Value, ...], context: Context, _: int) -> tuple[str, ...]:
-    """Names of the data-dependent sizes among the outputs: rules mark them by a leading question mark."""
-    found = [name for output in outputs if output.dims is not None
-             for name in symbols(output.dims) if name.startswith("?")]
-    return tuple(dict.fromkeys(name for name in found if name not in context._taken and not context._taken.add(name)))
+def _new_symbols(
+    outputs: tuple[Value, ...], node: Node, context: Context
+) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """The outputs, and the names of the data-dependent sizes among them: rules mark them by a leading question mark.
+
+    A size that this node names as a node of another sub-graph already did gets a new name.
+    """
+    renamed: dict[str, Dim] = {}
+    new: list[str] = []
+    for name in dict.fromkeys(name for output in outputs if output.dims is not None for name in symbols(output.dims)):
+        if not name.startswith("?"):
+            continue
+        if name not in context._taken:
+            context._taken.add(name)
+            new.append(name)
+        elif any(own and name.startswith(f"?{own}_dim") for own in node.outputs):
+            new.append(context.fresh_symbol(name))
+            renamed[name] = symbol(new[-1])
+    if renamed:
+        outputs = tuple(
+            value if value.dims is None else replace(value, dims=tuple(substitute(dim, renamed) for dim in value.dims))
+            for value in outputs
+        )
+    return outputs, tuple(new)
 
 
 def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -> Value:
     """Complete what inference left open by what the model declares; where they differ, inference wins."""
-    if declared is None or not isinstance(declared.type, TensorType) or value.constant is not None:
+    if declared is None or value is FAILED or not isinstance(declared.type, TensorType):
+        return value
+    if value.constant is not None:
         return value
     if value.dtype and value.dims is not None:
         return value
@@ -322,6 +379,3 @@ def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
     return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
 
 
-def total(dims: Dims) -> Dim:
-    """Number of elements."""
-    return product(dims)

@@ -85,7 +85,7 @@ def _buffer(source: object) -> Buffer:
     if isinstance(source, onnx.ModelProto):
         try:
             data: bytes = source.SerializeToString()
-        except Exception as error:  # noqa: BLE001  # protobuf raises several types, all meaning "cannot be written"
+        except Exception as error:  # protobuf raises several types, all meaning "cannot be written"
             raise InvalidModel(
                 f"the protobuf cannot be serialised: {escaped(str(error))}",
                 hint="save a model over 2 GB with external data and give its path",
@@ -100,7 +100,7 @@ def _parse(data: bytes, original: Buffer) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
-    except Exception:  # noqa: BLE001  # DecodeError, or others by protobuf implementation
+    except Exception:  # DecodeError, or others by protobuf implementation
         raise _refused("it is cut off, damaged, nested too deeply, or no protobuf", original) from None
     return proto
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -163,13 +164,25 @@ class NodeView(NodeFacts):
         self._imports.setdefault(function)
         return f"{function}({', '.join(map(str, arguments))})"
 
-    def body(self, attribute: str) -> SubFunction:
-        """Render the sub-graph in an attribute as a function of its own."""
-        typed = self.scope.graph.bodies[self.position, attribute]
+    def typed_body(self, attribute: str) -> TypedGraph:
+        """The sub-graph in an attribute with the types that the shape rule found."""
+        return self.scope.graph.bodies[self.position, attribute]
+
+    def body(self, attribute: str, outputs: Sequence[int] | None = None) -> SubFunction:
+        """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all)."""
+        typed = self.typed_body(attribute)
+        if outputs is not None:
+            typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         rendered = self._render_body(typed, f"{base}_{attribute}")
         self._functions += rendered.texts
         return rendered
+
+    def target(self, output: int = 0) -> str:
+        """An identifier for an output in boundary form; `result` then writes the other forms from it."""
+        name = self.node.outputs[output] if output < len(self.node.outputs) else ""
+        form = self.boundary(output) if name else None
+        return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
 
     # --- dims --------------------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def dtype_of(array: Array) -> str:
     """The element type of an array: float32 gives "float"."""
     if array.dtype.kind in "OUS":
         return "string"
-    return onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype)).lower()
+    return str(onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))).lower()
 
 
 def type_proto(type_: Type) -> onnx.TypeProto:
@@ -110,7 +110,7 @@ def _attribute_proto(node: Node, name: str, content: Any) -> onnx.AttributeProto
         content = type_proto(content)
     elif content == ():
         # an empty list has no type of its own: the schema knows it
-        schema = onnx.defs.get_schema(node.op_type, node.version, node.domain)
+        schema: Any = onnx.defs.get_schema(node.op_type, node.version, node.domain)
         return helper.make_attribute(name, [], attr_type=schema.attributes[name].type.value)
     elif isinstance(content, tuple) and isinstance(content[0], np.ndarray):
         content = [tensor_proto(array, name) for array in content]

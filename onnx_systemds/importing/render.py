@@ -61,29 +61,33 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
-    """Render a sub-graph as a function of what it captures; the captured values are demanded of ``outer``."""
+    """Render a sub-graph as a function: its inputs, then what it captures, then sizes, then the weights.
+
+    The captured values are demanded of ``outer``; sizes that a parameter's matrix shows are read from it.
+    Scalars are doubles on the way in and out.
+    """
     parts = outer.parts
-    own = graph.own
-    scope = Scope(graph, parts, own)
+    scope = Scope(graph, parts, graph.own)
     parameters = _input_parameters(scope)
-    body = _Body(scope, None)
+    body = _Body(scope, None, is_inner=True)
     body.render()
-    captured = [
-        (value, scope.names.fresh(value), boundary_form(scope.dims(value))) for value in scope.captured
+    parameters += [(value, _captured_parameter(scope, value), None) for value in scope.captured]
+    symbols, _ = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier, _ in parameters])
+    solved = {statement.split(" = ", 1)[0] for statement in symbols}
+    sizes = [
+        symbol
+        for symbol in scope.sizes
+        if scope.size_name(symbol) not in solved and not _is_defined_in(graph, symbol)
     ]
-    statements: list[str] = []
-    for value, identifier, form in captured:
-        statements += scope.define(value, identifier, form)
-    sizes = [symbol for symbol in scope.sizes if not _is_defined_in(graph, symbol)]
-    inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
-    inputs += [_declaration(scope.value(value), identifier) for value, identifier, _ in captured]
+    inputs = [_declaration(scope.value(value), identifier, is_inner=True) for value, identifier, _ in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
-    arguments = [_passed(outer, value) for value, _, _ in captured] + [outer.size_name(symbol) for symbol in sizes]
+    arguments = [outer.demand(value, boundary_form(outer.dims(value))) for value in scope.captured]
+    arguments += [outer.size_name(symbol) for symbol in sizes]
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
         outer.uses_weights = True
         arguments.append(WEIGHTS)
-    statements = [*statements, *_input_statements(scope, parameters), *body.statements]
+    statements = [*symbols, *_input_statements(scope, parameters), *body.statements]
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
@@ -92,9 +96,10 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
 class _Body:
     """The statements of one function, rendered from the last to the first."""
 
-    def __init__(self, scope: Scope, progress: Progress | None) -> None:
+    def __init__(self, scope: Scope, progress: Progress | None, *, is_inner: bool = False) -> None:
         self.scope = scope
         self.progress = progress
+        self.is_inner = is_inner
         self.statements: list[str] = []
         self.outputs: list[str] = []
         self.functions: list[str] = []
@@ -182,8 +187,9 @@ class _Body:
                 taken.add(name)
             else:
                 identifier = scope.names.fresh(name)
-                returns.append(f"{identifier} = {_as_declared(value, scope.demand(name, form))}")
-            self.outputs.append(_declaration(value, identifier))
+                text = scope.demand(name, form)
+                returns.append(f"{identifier} = {_as_declared(value, text, is_inner=self.is_inner)}")
+            self.outputs.append(_declaration(value, identifier, is_inner=self.is_inner))
         return returns
 
 
@@ -216,11 +222,18 @@ def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str, None]])
     return statements
 
 
-def _declaration(value: Value, identifier: str) -> str:
-    """A typed parameter."""
+def _captured_parameter(scope: Scope, name: str) -> str:
+    """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
+    form = boundary_form(scope.dims(name))
+    forms = scope.forms.get(name, {})
+    return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
+
+
+def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
+    """A typed parameter; numbers that go between our own functions are doubles."""
     if value.dims != ():
         return f"matrix[double] {identifier}"
-    return f"{_scalar_type(value)} {identifier}"
+    return f"{'double' if is_inner else _scalar_type(value)} {identifier}"
 
 
 def _scalar_type(value: Value) -> str:
@@ -229,19 +242,13 @@ def _scalar_type(value: Value) -> str:
     return "integer" if value.dtype in INTEGER_DTYPES else "double"
 
 
-def _as_declared(value: Value, text: str) -> str:
+def _as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
     """A scalar in the DML type that its declaration names; a matrix stays as it is."""
     if value.dims != ():
         return text
-    if value.dtype == "bool":
+    if value.dtype == "bool" and not is_inner:
         return f"({text} != 0)"
-    return f"as.integer({text})" if value.dtype in FINITE_DTYPES else f"as.double({text})"
-
-
-def _passed(outer: Scope, name: str) -> str:
-    """A captured value as an argument of a sub-graph's function."""
-    value = outer.value(name)
-    return _as_declared(value, outer.demand(name, boundary_form(outer.dims(name))))
+    return f"as.integer({text})" if value.dtype in FINITE_DTYPES and not is_inner else f"as.double({text})"
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:

@@ -39,12 +39,19 @@ class ScriptParts:
     function_names: Names = field(default_factory=Names)
     imports: dict[str, None] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
-    _weight_names: Names = field(default_factory=Names)
+    _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
 
     def weight_key(self, name: str, array: Array, view: View) -> str:
         """Register a weight under the name of its value; returns its key in the list."""
-        key = self._weight_names.of(_camel_case(name))
-        if key not in self.weights:
+        # by identity: two sub-graphs may call different weights by the same name
+        _, key = self._weight_keys.get(id(array), (array, ""))
+        if not key:
+            key = base = _camel_case(name)
+            number = 1
+            while key in self.weights:
+                number += 1
+                key = f"{base}x{number}"
+            self._weight_keys[id(array)] = (array, key)  # holds the array, so that its id stays its own
             matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
             release = self.release
             self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
@@ -122,7 +129,7 @@ class Scope:
                 return self.factor_text(value.elements.ravel()[0])
         elif value.dtype == "" or value.dtype == "string":
             raise UnsupportedCase(f"{quoted(name)} is no numeric tensor: not supported yet")
-        if name not in self.own:
+        if name not in self.own and not self._is_expression(name):
             self.captured.setdefault(name)
         return self._identifier(name, form)
 

@@ -140,9 +140,10 @@ def _arithmetic(operation: Callable[[Dim, Dim], Dim | None]) -> Rule:
             shape = np.broadcast_shapes(result.shape, other.shape)
             pairs = zip(np.broadcast_to(result, shape).ravel(), np.broadcast_to(other, shape).ravel())
             computed = [operation(left, right) for left, right in pairs]
-            if any(element is None for element in computed):
+            known = [element for element in computed if element is not None]
+            if len(known) < len(computed):
                 return None
-            result = _array(computed).reshape(shape)
+            result = _array(known).reshape(shape)
         return result
 
     return rule

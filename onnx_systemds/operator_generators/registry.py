@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
@@ -52,7 +53,7 @@ def find_shape_rule(identity: Identity, version: int) -> ShapeRule | None:
     return _newest(shape_rules, identity, version)
 
 
-def signature(schema: onnx.defs.OpSchema) -> tuple[object, ...]:
+def signature(schema: Any) -> tuple[object, ...]:
     """What a generator reads of a schema: inputs, outputs, attributes and their defaults; not the dtypes."""
     formal = [
         tuple((parameter.name, parameter.option.name) for parameter in parameters)
@@ -77,7 +78,7 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
         found = [versions[0].since_version]
         found += [
             after.since_version
-            for before, after in zip(versions, versions[1:])
+            for before, after in pairwise(versions)
             if after.deprecated or signature(before) != signature(after)
         ]
         changes[name] = tuple(found)

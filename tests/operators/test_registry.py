@@ -1,0 +1,52 @@
+"""The registry: dispatch by version, and the guard against signatures that changed unnoticed."""
+
+from __future__ import annotations
+
+import pytest
+
+import onnx_systemds.operator_generators  # noqa: F401  fills the registry
+from onnx_systemds import support_table, templates
+from onnx_systemds.dml_words import BUILTIN_FUNCTIONS
+from onnx_systemds.operator_generators.registry import (
+    find_generator,
+    generator,
+    operator_generators,
+    signature_changes,
+)
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx.ml"])
+def test_every_changed_signature_has_a_generator(domain: str) -> None:
+    """From the first version that a generator serves on, each change of inputs, outputs or attributes needs its own."""
+    missing = []
+    for op_type, changes in signature_changes(domain).items():
+        own = operator_generators.get((domain, op_type), {})
+        if own:
+            missing += [(op_type, since) for since in changes if since not in own and since > min(own)]
+    assert not missing
+
+
+def test_highest_version_below_serves() -> None:
+    known = operator_generators["", "Clip"]
+    assert find_generator(("", "Clip"), 10) is known[6]
+    assert find_generator(("", "Clip"), 11) is known[11]
+    assert find_generator(("", "Clip"), 27) is known[11]
+    assert find_generator(("", "Where"), 8) is None
+    assert find_generator(("", "NoSuchOperator"), 17) is None
+
+
+def test_second_registration_is_an_error() -> None:
+    with pytest.raises(ValueError, match="two entries"):
+        generator("Clip", since=11)(lambda node: None)
+
+
+def test_library_functions_are_named_like_their_files_and_replace_no_builtin() -> None:
+    for path in sorted((templates.templates_folder() / "library").glob("*.dml")):
+        assert path.stem not in BUILTIN_FUNCTIONS
+        assert f"{path.stem} = function(" in path.read_text()
+
+
+def test_support_table_is_complete() -> None:
+    rows = support_table.support_rows()
+    assert len([row for row in rows if row.domain == ""]) >= 200
+    assert all(row.status for row in rows)

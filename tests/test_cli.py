@@ -1,0 +1,182 @@
+"""The command line: output files, exit codes, messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds.cli import main
+from tests.model_zoo import MODELS, needs_models
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def save_model(path: Path, nodes: list[onnx.NodeProto], width: object = 3, **constants: np.ndarray) -> Path:
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", width]) for name in "XY"]
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "tiny", infos[:1], infos[1:], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture
+def relu(tmp_path: Path) -> Path:
+    return save_model(tmp_path / "relu.onnx", [helper.make_node("Relu", ["X"], ["Y"])])
+
+
+def test_help_tells_a_stranger() -> None:
+    text = invoke("--help").output
+    assert "MODEL.onnx [-o SCRIPT.dml]" in text
+    for word in ("run", "operators", "Exit codes"):
+        assert word in text
+
+
+def test_converts_beside_the_model(relu: Path) -> None:
+    result = invoke(relu)
+    assert result.exit_code == 0, result.output
+    assert "gen_tiny = function(matrix[double] X)" in relu.with_suffix(".dml").read_text()
+
+
+def test_output_and_function_name(relu: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out" / "named.dml"
+    target.parent.mkdir()
+    assert invoke(relu, "-o", target, "--function-name", "score").exit_code == 0
+    assert "score = function(" in target.read_text()
+
+
+def test_fixed_dim(relu: Path, tmp_path: Path) -> None:
+    assert invoke(relu, "--dim", "batch=4").exit_code == 0
+    result = invoke(relu, "--dim", "bach=4")
+    assert result.exit_code == 1
+    assert '"bach"' in result.output and '"batch"' in result.output
+
+
+@pytest.mark.parametrize("dim", ["batch", "batch=", "batch=x", "=3", "batch=0"])
+def test_wrong_dim_is_wrong_usage(relu: Path, dim: str) -> None:
+    assert invoke(relu, "--dim", dim).exit_code == 2
+
+
+def test_weights_go_to_files(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["Y"])]
+    model = save_model(tmp_path / "m.onnx", nodes, W=np.random.rand(3, 3).astype(np.float32))
+    assert invoke(model, "--weights", "inline").exit_code == 0
+    assert not (tmp_path / "m.weights").exists()
+    assert invoke(model, "--weights", "files").exit_code == 0
+    assert (tmp_path / "m.weights" / "weights.mtd").exists()
+    assert "gen_tiny_init" in (tmp_path / "m.dml").read_text()
+
+
+def test_all_unsupported_operators_at_once_and_no_file(tmp_path: Path) -> None:
+    nodes = [
+        helper.make_node("NoSuch", ["X"], ["a"], name="first"),
+        helper.make_node("Relu", ["a"], ["b"]),
+        helper.make_node("Other", ["b"], ["Y"], name="second", domain="my.domain"),
+    ]
+    graph_path = tmp_path / "bad.onnx"
+    save_model(graph_path, nodes)
+    model = onnx.load(graph_path)
+    model.opset_import.append(helper.make_opsetid("my.domain", 1))
+    onnx.save(model, graph_path)
+    result = invoke(graph_path)
+    assert result.exit_code == 1
+    assert '"first"' in result.output and '"second"' in result.output and "Traceback" not in result.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.onnx"]
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    result = invoke(tmp_path / "none.onnx")
+    assert result.exit_code == 1
+    assert "error:" in result.output
+
+
+def test_traceback_shows_the_exception(tmp_path: Path) -> None:
+    result = invoke(tmp_path / "none.onnx", "--traceback")
+    assert result.exception is not None and not isinstance(result.exception, SystemExit)
+
+
+def test_dml_input_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.dml").write_text("x = 1")
+    assert invoke(tmp_path / "a.dml").exit_code == 1
+
+
+PLUGIN = '''
+from onnx_systemds.operator_generators import generator, shape_rule
+
+@shape_rule("Twice", domain="my.domain")
+def twice_dims(node):
+    return (node.result(node.dims(0)),)
+
+@generator("Twice", since=1, domain="my.domain")
+def twice(node):
+    """Two times the input."""
+    return node.matrix_result(f"2 * {node.matrix(0, 1)}", 1)
+'''
+
+
+def test_plugin(tmp_path: Path) -> None:
+    path = save_model(tmp_path / "own.onnx", [helper.make_node("Twice", ["X"], ["Y"], domain="my.domain")])
+    model = onnx.load(path)
+    model.opset_import.append(helper.make_opsetid("my.domain", 1))
+    onnx.save(model, path)
+    assert invoke(path).exit_code == 1
+    (tmp_path / "plugin.py").write_text(PLUGIN)
+    assert invoke(path, "--plugin", tmp_path / "plugin.py").exit_code == 0
+    assert "Y = 2 * X" in (tmp_path / "own.dml").read_text()
+    (tmp_path / "broken.py").write_text("1 / 0")
+    assert "ZeroDivisionError" in invoke(path, "--plugin", tmp_path / "broken.py").output
+
+
+def test_run(relu: Path, tmp_path: Path) -> None:
+    np.savez(tmp_path / "in.npz", X=np.array([[-1, 0, 2]], np.float32))
+    result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert result.exit_code == 0, result.output
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npz")["Y"], np.array([[0, 0, 2]], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [({}, "missing"), ({"X": np.zeros((1, 4), np.float32)}, "[batch, 3]"), ({"X": np.zeros(3, np.float32)}, "declared")],
+)
+def test_run_with_wrong_inputs(relu: Path, tmp_path: Path, inputs: dict[str, np.ndarray], message: str) -> None:
+    np.savez(tmp_path / "in.npz", **inputs)
+    result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert result.exit_code == 1
+    assert message in result.output
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_run_with_a_damaged_npz(relu: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.npz").write_bytes(b"PK\x03\x04 no")
+    result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    assert result.exit_code == 1
+
+
+def test_operators() -> None:
+    result = invoke("operators")
+    assert result.exit_code == 0
+    assert "| Add | yes |" in result.output
+
+
+REJECTED = {
+    "missing_external_data__layernorm": ["external"],
+    "removed_ops__candy": ["removed", "Upsample"],
+    "unknown_domain__noisy_relu": ["MyNoisyReluDomain"],
+    "unknown_domain__qonnx_fp8": ["onnx.brevitas"],
+}
+
+
+@needs_models
+@pytest.mark.parametrize("name", REJECTED)
+def test_reject(name: str, tmp_path: Path) -> None:
+    assert MODELS is not None
+    result = invoke(MODELS / "reject" / f"{name}.onnx", "-o", tmp_path / "out.dml")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,92 @@
+"""Dims as expressions."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onnx_systemds.dims import (
+    Dim,
+    divide_exactly,
+    factor_text,
+    floor_divide,
+    maximum,
+    minimum,
+    modulo,
+    product,
+    solve,
+    substitute,
+    symbol,
+    symbols,
+    text,
+)
+
+B, S = symbol("batch"), symbol("seq")
+
+
+def plain(name: str) -> str:
+    return name
+
+
+@st.composite
+def expressions(draw: st.DrawFn, depth: int = 3) -> tuple[Dim, object]:
+    """A dim and a function of the symbols' values that says what it is worth."""
+    if depth == 0 or draw(st.booleans()):
+        return draw(st.sampled_from([
+            (B, lambda b, s: b), (S, lambda b, s: s), (3, lambda b, s: 3), (1, lambda b, s: 1), (-2, lambda b, s: -2),
+        ]))  # fmt: skip
+    left, left_value = draw(expressions(depth - 1))
+    right, right_value = draw(expressions(depth - 1))
+    kind = draw(st.sampled_from("+-*"))
+    if kind == "+":
+        return left + right, lambda b, s: left_value(b, s) + right_value(b, s)
+    if kind == "-":
+        return left - right, lambda b, s: left_value(b, s) - right_value(b, s)
+    return left * right, lambda b, s: left_value(b, s) * right_value(b, s)
+
+
+@given(expressions(), st.integers(0, 50), st.integers(0, 50))
+def test_value_and_text(pair: tuple[Dim, object], b: int, s: int) -> None:
+    dim, value = pair
+    worth = value(b, s)  # type: ignore[operator]
+    assert substitute(dim, {"batch": b, "seq": s}) == worth
+    assert eval(text(dim, plain).replace("%/%", "//"), {"batch": b, "seq": s}) == worth
+    assert eval(f"7*{factor_text(dim, plain)}", {"batch": b, "seq": s}) == 7 * worth
+
+
+@given(expressions(), expressions(), st.integers(1, 50), st.integers(1, 50))
+def test_divisions(left: tuple[Dim, object], right: tuple[Dim, object], b: int, s: int) -> None:
+    values = {"batch": b, "seq": s}
+    divisor = substitute(right[0], values)
+    if divisor == 0 or right[0] == 0:
+        return
+    whole = substitute(left[0], values)
+    assert substitute(floor_divide(left[0], right[0]), values) == whole // divisor
+    assert substitute(modulo(left[0], right[0]), values) == whole % divisor
+    assert substitute(minimum(left[0], right[0]), values) == min(whole, divisor)
+    assert substitute(maximum(left[0], right[0]), values) == max(whole, divisor)
+
+
+def test_canonical_form() -> None:
+    assert (B + S) * 2 == 2 * S + 2 * B
+    assert B * S * 4 // (4 * S) == B
+    assert B - B == 0
+    assert product([B, 3, S]) == 3 * B * S
+    assert divide_exactly(B * 6, 4) is None
+    assert str(2 * S + 1) == "2*seq + 1"
+    assert symbols([B * S, (S + 1) // 2]) == ("batch", "seq")
+
+
+def test_known_order_of_sizes() -> None:
+    assert minimum(S, S + 1) == S
+    assert maximum(S, 0) == S
+    assert str(minimum(S, 512)) == "min(512, seq)"
+
+
+@pytest.mark.parametrize(
+    ("dim", "expected"),
+    [(B, "n"), (3 * B, "n %/% 3"), (2 * B + 1, "(n - 1) %/% 2"), (B * S, "n %/% seq"), (B * B, None), (S, None)],
+)
+def test_solve(dim: Dim, expected: str | None) -> None:
+    assert solve(dim, "batch", "n", plain) == expected
