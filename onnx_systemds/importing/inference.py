@@ -68,6 +68,14 @@ class Context:
         self._taken.add(name)
         return True
 
+    def fresh_symbol(self, hint: str) -> str:
+        """A symbol name that no dim has yet."""
+        name, count = hint, 1
+        while not self.is_new(name):
+            count += 1
+            name = f"{hint}_{count}"
+        return name
+
     def check_fixed_dims(self) -> None:
         """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
         unknown = [name for name in self.fixed_dims if name not in self._taken]
@@ -156,7 +164,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                     waiting.extendleft(reversed(definition))
                     continue
                 outputs = _infer_node(facts)
-            decided = _new_symbols(outputs, context)
+            outputs, decided = _new_symbols(outputs, node, context)
             if decided:
                 sizes[len(nodes)] = decided
         except TranspileError as error:
@@ -341,8 +349,7 @@ def _new_symbols(
     for name in dict.fromkeys(name for output in outputs if output.dims is not None for name in symbols(output.dims)):
         if not name.startswith("?"):
             continue
-        if name not in context._taken:
-            context._taken.add(name)
+        if context.is_new(name):
             new.append(name)
         elif any(own and name.startswith(f"?{own}_dim") for own in node.outputs):
             new.append(context.fresh_symbol(name))
@@ -353,6 +360,18 @@ def _new_symbols(
             for value in outputs
         )
     return outputs, tuple(new)
+
+
+def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
+    """A node behind one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
+    node = facts.node
+    known = find_generator(node.identity, node.version) is not None
+    key = (node.domain, node.op_type, node.overload)
+    schema = find_schema(node.domain, node.op_type, node.version)
+    defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    if not (known or defined or key in facts.context.functions or node.identity == ("", "Constant")):
+        raise unsupported(facts)
+    return (FAILED,) * len(node.outputs)
 
 
 def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -> Value:
