@@ -142,7 +142,7 @@ def _rename(
 def _rename_graph(
     graph: Graph, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
 ) -> Graph:
-    inner = dict(names)
+    inner = type(names)(names)
     for own in [value.name for value in graph.inputs] + list(graph.initializers):
         inner[own] = f"{prefix}/{graph.name}/{own}"
     for node in graph.nodes:

@@ -1,3 +1,356 @@
-"""If, Loop, Scan."""
+"""If and Loop: sub-graphs become functions, called in DML's own control flow."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.inference import InferenceFacts, unknown_size
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import TypedGraph, Value
+from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# --- If --------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("If")
+def if_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """What both branches give; a size in which they differ is known to the run only."""
+    facts = cast(InferenceFacts, node)
+    branches = [output_values(facts.body(name)) for name in ("then_branch", "else_branch")]
+    return tuple(
+        _either(facts, position, then, other) for position, (then, other) in enumerate(zip(branches[0], branches[1]))
+    )
+
+
+def output_values(graph: TypedGraph) -> list[Value]:
+    """The outputs of a typed sub-graph."""
+    return [graph.values[name] for name in graph.outputs]
+
+
+def _either(facts: InferenceFacts, position: int, then: Value, other: Value) -> Value:
+    if then.type is not None or other.type is not None:
+        return Value("", None, type=then.type or other.type)
+    dtype = then.dtype or other.dtype
+    if then.dims is None or other.dims is None or len(then.dims) != len(other.dims):
+        return Value(dtype, None)  # the model may declare it
+    return Value(dtype, joined_dims(facts, position, then.dims, other.dims))
+
+
+def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) -> Dims:
+    """The dims of an output that has either of two dims of the same rank."""
+    return tuple(
+        mine if mine == theirs else unknown_size(facts, position, axis)
+        for axis, (mine, theirs) in enumerate(zip(one, other))
+    )
+
+
+@generator("If", since=1)
+def if_1(node: NodeView) -> Fragment:
+    """A call of either branch."""
+    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
+    targets = {position: node.target(position) for position in wanted}
+    lines = [f"if ({node.scalar(0)} != 0) {{"]
+    for name in ("then_branch", "else_branch"):
+        values = output_values(node.typed_body(name))
+        function = node.body(name, wanted)
+        lines.append(f"  {call(function.name, function.arguments, list(targets.values()))}")
+        for position, target in targets.items():
+            lines += _as_joined(node, position, target, values[position])
+        lines.append("} else {" if name == "then_branch" else "}")
+    fragment = node.fragment(["\n".join(lines)])
+    for position, target in targets.items():
+        fragment += node.result(target, node.boundary(position), position)
+    return fragment
+
+
+def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:
+    """A branch whose result has another rank than the whole: its matrix in the form of the whole."""
+    form, wanted = boundary_form(value.dims or ()), node.boundary(position)
+    dims = node.output_dims(position)
+    if value.dims is None or len(value.dims) == len(dims):
+        return []
+    if SCALAR not in (form, wanted):
+        return [f"  {target} = {converted(target, form, wanted, node.dim)}"]
+    raise UnsupportedCase(f"the branches give output {position} as a scalar and as a tensor")
+
+
+def call(function: str, arguments: Sequence[str], targets: Sequence[str]) -> str:
+    """A statement that calls a function with any number of results."""
+    called = f"{function}({', '.join(arguments)})"
+    return f"{targets[0]} = {called}" if len(targets) == 1 else f"[{', '.join(targets)}] = {called}"
+
+
+# --- carried values, for Loop and Scan ---------------------------------------------------------------------------
+
+
+def type_body(
+    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
+) -> TypedGraph:
+    """Type a loop's body: its inputs are ``first``, ``carried`` and ``last``; ``conditions`` outputs precede the carried.
+
+    A dim of a carried value that changes from one iteration to the next becomes a symbol of the body.
+    Raises ShapeUnknown when a rank changes.
+    """
+    current = [Value(value.dtype, value.dims) for value in carried]
+    for _ in range(1 + sum(len(value.dims or ()) for value in carried)):
+        typed = facts.body("body", [*first, *current, *last])
+        results = output_values(typed)[conditions : conditions + len(carried)]
+        changed = False
+        for position, (before, after) in enumerate(zip(current, results)):
+            name = typed.inputs[len(first) + position]
+            if before.dims is None or after.dims is None or len(before.dims) != len(after.dims):
+                raise ShapeUnknown(f"the rank of the carried value {quoted(name)} changes or is unknown")
+            free = [axis for axis, (old, new) in enumerate(zip(before.dims, after.dims))
+                    if old != new and not _is_free(old, facts)]
+            if free:
+                changed = True
+                dims = list(before.dims)
+                for axis in free:
+                    dims[axis] = _free_size(facts, name, axis)
+                current[position] = replace(before, dims=tuple(dims))
+        if not changed:
+            return typed
+    raise ShapeUnknown("the dims of the carried values do not settle")
+
+
+def _free_size(facts: InferenceFacts, name: str, axis: int) -> Dim:
+    created: set[str] = facts.__dict__.setdefault("free_sizes", set())
+    fresh = facts.context.fresh_symbol(f"{name}_dim{axis}")
+    created.add(fresh)
+    return symbol(fresh)
+
+
+def free_sizes(facts: InferenceFacts) -> set[str]:
+    """The symbols of a body that stand for changing dims of carried values."""
+    return set(facts.__dict__.get("free_sizes", ()))
+
+
+def _is_free(size: Dim, facts: InferenceFacts) -> bool:
+    found = symbols(size)
+    return len(found) == 1 and found[0] in free_sizes(facts) and size == symbol(found[0])
+
+
+def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
+    """A carried value behind the loop: dims that change are known to the run only."""
+    inner = typed.values[name].dims or ()
+    return Value(given.dtype, joined_dims(facts, position, given.dims or (), inner))
+
+
+def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[int], typed: TypedGraph) -> Dims:
+    """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
+    local = free_sizes(facts) | {name for names in typed.sizes.values() for name in names}
+    return tuple(
+        unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
+        for size, axis in zip(dims, axes)
+    )
+
+
+def start_text(node: NodeView, position: int) -> str:
+    """A carried value before the first iteration, in boundary form."""
+    form = boundary_form(node.dims(position))
+    text = node.form(position, form)
+    return f"as.double({text})" if form is SCALAR else text
+
+
+def assigned(target: str, text: str) -> list[str]:
+    """An assignment, unless it says nothing."""
+    return [] if target == text else [f"{target} = {text}"]
+
+
+def as_block(text: str, value: Value, rows: Dim, node: NodeView, *, known: bool) -> str:
+    """One iteration's result in boundary form as ``rows`` rows; ``known``: whether its dims are known outside."""
+    dims = value.dims or ()
+    form = boundary_form(dims)
+    if form is SCALAR:
+        return text if rows == 1 else f"as.matrix({text})"
+    if not known:
+        return f"matrix({text}, rows=1, cols=length({text}))"
+    return converted(text, form, View(rows, _ratio(product(dims), rows)), node.dim)
+
+
+def _ratio(size: Dim, rows: Dim) -> Dim:
+    return size if rows == 1 else size // rows
+
+
+# --- Loop ------------------------------------------------------------------------------------------------------
+
+_MOST_TRIPS = 2**53  # a larger trip count means: until the condition says so
+
+
+@shape_rule("Loop")
+def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The carried values, and the collected ones with the number of trips in front."""
+    facts = cast(InferenceFacts, node)
+    graph = facts.graph_attribute("body")
+    carried = [facts.value(position) for position in range(2, facts.input_count)]
+    declared = [getattr(given.type, "dims", ()) or () for given in graph.inputs[:2]]
+    first = [Value("int64", (1,) * len(declared[0])), Value("bool", (1,) * len(declared[1]))]
+    typed = type_body(facts, first, carried, [], 1)
+    results = output_values(typed)
+    outputs = [
+        carried_value(facts, position, value, typed, typed.inputs[2 + position])
+        for position, value in enumerate(carried)
+    ]
+    limit = None if may_stop(facts, typed) else _trips(facts)
+    for position in range(len(carried), len(results) - 1):
+        value = results[1 + position]
+        if value.dims is None:
+            outputs.append(Value(value.dtype, None))
+            continue
+        inner = outer_dims(facts, position, value.dims, range(1, len(value.dims) + 1), typed)
+        trips = unknown_size(facts, position, 0) if limit is None else limit
+        outputs.append(Value(value.dtype, (trips, *inner)))
+    return tuple(outputs)
+
+
+def _trips(facts: NodeFacts) -> Dim | None:
+    """The trip count where it is known at conversion."""
+    found = facts.integers(0) if facts.has(0) else None
+    return None if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS) else found[0]
+
+
+def may_stop(facts: NodeFacts, body: TypedGraph) -> bool:
+    """Whether the condition can end the loop before the trip count is reached."""
+    given = facts.constant(1)
+    if facts.has(1) and not (given is not None and bool(np.all(given))):
+        return True
+    after = body.values[body.outputs[0]].constant
+    if after is not None:
+        return not bool(np.all(after))
+    return _source(body, body.outputs[0]) != body.inputs[1]
+
+
+def _source(body: TypedGraph, name: str) -> str:
+    """The value that a chain of Identity nodes hands on."""
+    producers = {output: inner for inner in body.nodes for output in inner.outputs}
+    while name in producers and producers[name].op_type == "Identity":
+        name = producers[name].inputs[0]
+    return name
+
+
+@generator("Loop", since=1)
+def loop_1(node: NodeView) -> Fragment:
+    """A for loop, or a while loop where the condition may end it; what is collected goes into preallocated rows."""
+    return _LoopText(node).fragment()
+
+
+class _LoopText:
+    """The statements of one Loop."""
+
+    def __init__(self, node: NodeView) -> None:
+        self.node = node
+        self.body = node.typed_body("body")
+        self.results = output_values(self.body)
+        self.stops = may_stop(node, self.body)
+        self.carried_count = node.input_count - 2
+        total = len(self.results) - 1
+        self.collected = [position for position in range(self.carried_count, total) if node.wants(position)]
+        self.counter = node.temporary("trip")
+        self.condition = node.temporary("goes_on")
+
+    def fragment(self) -> Fragment:
+        node = self.node
+        targets = [node.target(position) for position in range(self.carried_count)]
+        lists = {position: node.target(position) for position in self.collected}
+        rows = {position: node.temporary(f"row{position}") for position in self.collected}
+        kept = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
+        function = node.body("body", kept)
+        limit, starts = self._limit()
+        starts = [line for position, target in enumerate(targets)
+                  for line in assigned(target, start_text(node, 2 + position))] + starts
+        counter = f"{self.counter} - 1" if not self.stops else self.counter
+        given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
+        returned = [*([self._condition_target()] if self.stops else []), *targets, *rows.values()]
+        inner = [call(function.name, [*given, *targets, *function.arguments], returned)] if returned else []
+        inner += self._condition_lines()
+        before, each, after = self._collecting(lists, rows, limit)
+        body = inner + each
+        if self.stops:
+            bound = f" & {self.counter} < {limit}" if limit else ""
+            head = [f"{self.counter} = 0", f"while ({self.condition} != 0{bound}) {{"]
+            text = [*head, *(f"  {line}" for line in body[: len(inner)]), f"  {self.counter} = {self.counter} + 1",
+                    *(f"  {line}" for line in each), "}"]
+        else:
+            text = [f"for ({self.counter} in seq(1, {limit}, 1)) {{", *(f"  {line}" for line in body), "}"]
+        fragment = node.fragment([*starts, *before, "\n".join(text), *after])
+        for position, target in [*enumerate(targets), *lists.items()]:
+            if node.wants(position):
+                fragment += node.result(target, node.boundary(position), position)
+        return fragment
+
+    def _limit(self) -> tuple[str, list[str]]:
+        """The trip count as text ("" for none), and the statements before it and the condition can be used."""
+        node = self.node
+        statements = []
+        if self.stops:
+            given = f"as.double({node.scalar(1)})" if node.has(1) else "1.0"
+            statements.append(f"{self.condition} = {given}")
+        known = node.constant(0)
+        if not node.has(0) or (known is not None and int(known.ravel()[0]) >= _MOST_TRIPS):
+            if not self.stops:
+                raise UnsupportedCase("the loop has neither a trip count nor a condition that can end it")
+            return "", statements
+        found = node.integers(0)
+        return (node.dim(found[0]) if found else node.scalar(0)), statements
+
+    def _as_input(self, position: int, text: str) -> str:
+        """Counter and condition in the rank that the body declares."""
+        dims = self.body.values[self.body.inputs[position]].dims
+        return f"as.matrix({text})" if dims else text
+
+    def _condition_target(self) -> str:
+        return self.condition
+
+    def _condition_lines(self) -> list[str]:
+        if not self.stops or self.results[0].dims == ():
+            return []
+        return [f"{self.condition} = as.scalar({self.condition})"]
+
+    def _collecting(
+        self, lists: dict[int, str], rows: dict[int, str], limit: str
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Statements before the loop, in each iteration and behind it."""
+        node = self.node
+        before: list[str] = []
+        each: list[str] = []
+        after: list[str] = []
+        for position, target in lists.items():
+            value = self.results[1 + position]
+            dims = node.output_dims(position)
+            known = not any(name.startswith("?") for name in symbols(dims[1:]))
+            block = as_block(rows[position], value, 1, node, known=known)
+            cols = node.dim(product(dims[1:])) if known else "1"
+            if known and not self.stops:
+                before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
+                each += _row_assignment(target, self.counter, block)
+                continue
+            before.append(f"{target} = matrix(0, rows=0, cols={cols})")
+            each.append(f"{target} = {node.call('append_row', target, self.counter, _as_matrix(value, block))}")
+            after.append(f"{target} = {node.call('first_rows', target, self._trip_count(limit))}")
+        return before, each, after
+
+    def _trip_count(self, limit: str) -> str:
+        return self.counter if self.stops else limit
+
+
+def _row_assignment(target: str, row: str, block: str) -> list[str]:
+    """Two statements: the engine's vectoriser breaks loops whose only statement is such an assignment."""
+    return [f"{target}[{row}, ] = {block}"]
+
+
+def _as_matrix(value: Value, block: str) -> str:
+    return f"as.matrix({block})" if value.dims == () else block
+
+
+def form_of(dims: Dims) -> Form:
+    """The form of a value at function boundaries."""
+    return boundary_form(dims)
