@@ -116,7 +116,7 @@ class _Body:
                 self.progress(done)
         fragments.reverse()
         for fragment in fragments:
-            self.functions += [text for text in fragment.functions if text not in self.functions]
+            self.functions += [text for text in dict.fromkeys(fragment.functions) if text not in self.functions]
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
         lines = [statement for fragment in fragments for statement in fragment.statements]
         preamble = [*scope.constant_statements(), *scope.element_statements()]

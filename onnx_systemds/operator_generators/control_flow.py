@@ -256,6 +256,8 @@ class _LoopText:
         self.collected = [position for position in range(self.carried_count, total) if node.wants(position)]
         self.counter = node.temporary("trip")
         self.condition = node.temporary("goes_on")
+        is_number = self.results[0].dims == ()
+        self.returned_condition = self.condition if is_number else node.temporary("goes_on_matrix")
 
     def fragment(self) -> Fragment:
         node = self.node
@@ -269,9 +271,10 @@ class _LoopText:
                   for line in assigned(target, start_text(node, 2 + position))] + starts
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
-        returned = [*([self._condition_target()] if self.stops else []), *targets, *rows.values()]
+        returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
         inner = [call(function.name, [*given, *targets, *function.arguments], returned)] if returned else []
-        inner += self._condition_lines()
+        if self.stops:
+            inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
         before, each, after = self._collecting(lists, rows, limit)
         body = inner + each
         if self.stops:
@@ -307,13 +310,8 @@ class _LoopText:
         dims = self.body.values[self.body.inputs[position]].dims
         return f"as.matrix({text})" if dims else text
 
-    def _condition_target(self) -> str:
-        return self.condition
-
-    def _condition_lines(self) -> list[str]:
-        if not self.stops or self.results[0].dims == ():
-            return []
-        return [f"{self.condition} = as.scalar({self.condition})"]
+    def _condition_forms(self) -> tuple[Form, Form]:
+        return boundary_form(self.results[0].dims or ()), SCALAR
 
     def _collecting(
         self, lists: dict[int, str], rows: dict[int, str], limit: str
@@ -331,26 +329,15 @@ class _LoopText:
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:
                 before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
-                each += _row_assignment(target, self.counter, block)
+                each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
             before.append(f"{target} = matrix(0, rows=0, cols={cols})")
             each.append(f"{target} = {node.call('append_row', target, self.counter, _as_matrix(value, block))}")
-            after.append(f"{target} = {node.call('first_rows', target, self._trip_count(limit))}")
+            count = self.counter if self.stops else limit
+            after.append(f"{target} = {node.call('first_rows', target, count)}")
         return before, each, after
-
-    def _trip_count(self, limit: str) -> str:
-        return self.counter if self.stops else limit
-
-
-def _row_assignment(target: str, row: str, block: str) -> list[str]:
-    """Two statements: the engine's vectoriser breaks loops whose only statement is such an assignment."""
-    return [f"{target}[{row}, ] = {block}"]
 
 
 def _as_matrix(value: Value, block: str) -> str:
     return f"as.matrix({block})" if value.dims == () else block
 
-
-def form_of(dims: Dims) -> Form:
-    """The form of a value at function boundaries."""
-    return boundary_form(dims)

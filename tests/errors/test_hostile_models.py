@@ -12,8 +12,10 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
+from onnx_systemds.cli import main
 from onnx_systemds.errors import InvalidModel, MultipleErrors, TranspileError
 from onnx_systemds.importing.model import load_model
 
@@ -64,7 +66,18 @@ def refusal(source: Any) -> str:
     assert memory < MOST_MEMORY
     assert len(message) < 50_000
     assert all(character.isprintable() or character == "\n" for character in message)
+    if isinstance(source, Path):
+        refused_on_the_command_line(source, message)
     return message
+
+
+def refused_on_the_command_line(path: Path, message: str) -> None:
+    """Exit code 1, the same message, no output file."""
+    target = path.parent / "hostile-output.dml"
+    result = CliRunner().invoke(main, ["convert", str(path), "-o", str(target)])
+    assert result.exit_code == 1
+    assert message in result.output and "Traceback" not in result.output
+    assert not target.exists() and not target.with_suffix(".weights").exists()
 
 
 def saved(folder: Path, model: onnx.ModelProto) -> Path:

@@ -1,0 +1,195 @@
+"""If, Loop and Scan: branches, trips, carried and collected values, captured values, nesting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, parser
+
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, compare, random
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model in ONNX's text form, initializers beside it, and the inputs of several runs of one script."""
+
+    name: str
+    text: str
+    runs: Sequence[Mapping[str, Array]]
+    weights: Mapping[str, Array] | None = None
+    contains: str = ""
+    lacks: str = "never there"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def parsed(model: Model, opset: int) -> onnx.ModelProto:
+    """The model with its initializers, in main graph or in sub-graphs (``graph/name``)."""
+    proto = parser.parse_model(f'<ir_version: 8, opset_import: ["" : {opset}]>\n{model.text}')
+    for name, array in (model.weights or {}).items():
+        *graph_name, plain = name.split("/")
+        graph = _graph(proto.graph, graph_name[0]) if graph_name else proto.graph
+        graph.initializer.append(onnx.numpy_helper.from_array(array, plain))
+    return proto
+
+
+def _graph(graph: onnx.GraphProto, name: str) -> onnx.GraphProto:
+    found = [attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g")]
+    return next(inner for inner in found if inner.name == name)
+
+
+def check(model: Model, opset: int) -> None:
+    """One script, all runs, against onnxruntime."""
+    proto = parsed(model, opset)
+    script = import_model(proto)
+    text = "\n".join(script.functions)
+    assert model.contains in text and model.lacks not in text
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    with ScoringFunction(script) as function:
+        for feeds in model.runs:
+            actual = function(feeds)
+            for port, expected in zip(script.outputs, session.run(None, dict(feeds))):
+                compare(actual[port.name], np.asarray(expected), 1e-5, f"{model} {port.name}")
+
+
+X = random(2, 3)
+YES, NO = np.array(True), np.array(False)
+BOTH = [{"c": YES, "x": X}, {"c": NO, "x": X}]
+TRIPS = [{"n": np.array(count, np.int64), "x": X} for count in (0, 1, 5)]
+
+IFS = [
+    Model("branches", """
+        g (bool c, float[2,3] x) => (float[2,3] y) {
+          y = If (c) <then_branch = t () => (float[2,3] a) { a = Exp(x) },
+                      else_branch = e () => (float[2,3] b) { z = Neg(x) b = Mul(z, z) }>
+        }""", BOTH, contains="} else {"),
+    Model("several outputs, one unused", """
+        g (bool c, float[2,3] x) => (float[2,3] y, float s) {
+          one = Constant<value = float {1.5}>()
+          y, unused, s = If (c) <
+            then_branch = t () => (float[2,3] a, float[2,3] a2, float a3) { a = Exp(x) a2 = Sin(a) a3 = Identity(one) },
+            else_branch = e () => (float[2,3] b, float[2,3] b2, float b3) {
+              b = Neg(x) b2 = Cos(b) k = Constant<value = float {2.5}>() b3 = Add(k, one) }>
+        }""", BOTH, lacks="cos("),
+    Model("captured outputs", """
+        g (bool c, float[2,3] x) => (float[2,3] y) {
+          h = Exp(x)
+          y = If (c) <then_branch = t () => (float[2,3] h) { }, else_branch = e () => (float[2,3] x) { }>
+        }""", []),
+    Model("differing dims", """
+        g (bool c, float[2,3] x) => (float[n,3] y, float[3,m] z) {
+          y = If (c) <then_branch = t () => (float[2,3] a) { a = Exp(x) },
+                      else_branch = e () => (float[4,3] b) {
+                        s = Constant<value = int64[2] {1, 3}>() r = Reshape(x, s2)
+                        b = Flatten<axis = 0>(r) }>
+          z = Exp(y)
+        }""", []),
+    Model("nested", """
+        g (bool c, bool d, float[2,3] x) => (float[2,3] y) {
+          h = Exp(x)
+          y = If (c) <
+            then_branch = t () => (float[2,3] a) {
+              a = If (d) <then_branch = tt () => (float[2,3] aa) { aa = Add(h, w) },
+                          else_branch = te () => (float[2,3] ab) { ab = Sub(h, w) }> },
+            else_branch = e () => (float[2,3] b) { b = Mul(x, w) }>
+        }""", [{"c": c, "d": d, "x": X} for c in (YES, NO) for d in (YES, NO)], {"w": random(2, 3, seed=4)}),
+    Model("large weights of one name in both branches", """
+        g (bool c, float[2,3] x) => (float[2,40] y) {
+          y = If (c) <then_branch = t () => (float[2,40] a) { a = MatMul(x, w) },
+                      else_branch = e () => (float[2,40] b) { b = MatMul(x, w) }>
+        }""", BOTH, {"t/w": random(3, 40, seed=1), "e/w": random(3, 40, seed=2)}, contains="weights["),
+    Model("symbolic dims", """
+        g (bool c, float[n,3] x) => (float[n,3] y) {
+          y = If (c) <then_branch = t () => (float[n,3] a) { a = Exp(x) },
+                      else_branch = e () => (float[n,3] b) {
+                        s = Shape(x) k = Cast<to = 1>(s) q = ReduceSum<keepdims = 0>(k) b = Add(x, q) }>
+        }""", []),
+    Model("known condition", """
+        g (float[2,3] x) => (float[2,3] y) {
+          c = Constant<value = bool {1}>()
+          y = If (c) <then_branch = t () => (float[2,3] a) { z = Exp(x) a = Add(z, w) },
+                      else_branch = e () => (float[2,3] b) { b = Neg(x) }>
+        }""", [{"x": X}], {"t/w": random(2, 3, seed=4)}, lacks="if ("),
+    Model("condition of one element", """
+        g (bool[1] c, float[2,3] x) => (float[2,3] y) {
+          y = If (c) <then_branch = t () => (float[2,3] a) { a = Exp(x) },
+                      else_branch = e () => (float[2,3] b) { b = Neg(x) }>
+        }""", [{"c": YES.reshape(1), "x": X}, {"c": NO.reshape(1), "x": X}]),
+]  # fmt: skip
+
+LOOPS = [
+    Model("trip count", """
+        g (int64 n, float[2,3] x) => (float[2,3] y, float[t,2,3] z, int64[t] i) {
+          y, z, i = Loop (n, , x) <body = b (int64 k, bool c, float[2,3] v) =>
+            (bool c2, float[2,3] v2, float[2,3] s, int64 k2) {
+              c2 = Identity(c) v2 = Add(v, w) s = Mul(v, v2) k2 = Identity(k) }>
+        }""", TRIPS, {"w": random(2, 3, seed=3)}, contains="for ("),
+    Model("condition", """
+        g (float limit, float[2,3] x) => (float[2,3] y, float total, float[t] z) {
+          yes = Constant<value = bool {1}>()
+          zero = Constant<value = float {0.0}>()
+          y, total, z = Loop (, yes, x, zero) <body = b (int64 k, bool c, float[2,3] v, float a) =>
+            (bool c2, float[2,3] v2, float a2, float a3) {
+              v2 = Add(v, v) one = Constant<value = float {1.0}>() a2 = Add(a, one)
+              c2 = Less(a2, limit) a3 = Mul(a2, a2) }>
+        }""", [{"limit": np.float32(limit), "x": X} for limit in (0, 1, 6.5)], contains="while ("),
+    Model("count and condition, both at run time", """
+        g (int64 n, bool go, float[2,3] x) => (float[2,3] y, float[t,2,3] z) {
+          y, z = Loop (n, go, x) <body = b (int64 k, bool c, float[2,3] v) =>
+            (bool c2, float[2,3] v2, float[2,3] s) {
+              three = Constant<value = int64 {3}>() c2 = Less(k, three) v2 = Neg(v) s = Exp(v) }>
+        }""", [{"n": np.array(n, np.int64), "go": go, "x": X} for n in (0, 2, 9) for go in (YES, NO)]),
+    Model("known count, only the last value", """
+        g (float[2,3] x) => (float[2,3] y) {
+          n = Constant<value = int64 {4}>()
+          yes = Constant<value = bool {1}>()
+          y, z = Loop (n, yes, x) <body = b (int64 k, bool c, float[2,3] v) =>
+            (bool c, float[2,3] v2, float[2,3] s) { v2 = Add(v, x) s = Exp(v) }>
+        }""", [{"x": X}], lacks="exp("),
+    Model("nested loops and ifs", """
+        g (int64 n, float[2,3] x) => (float[2,3] y) {
+          yes = Constant<value = bool {1}>()
+          two = Constant<value = int64 {2}>()
+          y = Loop (n, yes, x) <body = b (int64 k, bool c, float[2,3] v) => (bool c2, float[2,3] v2) {
+              c2 = Identity(c)
+              u = Loop (k, yes, v) <body = b2 (int64 kk, bool cc, float[2,3] vv) => (bool cc2, float[2,3] vv2) {
+                cc2 = Identity(cc) f = Cast<to = 1>(k) p = Mul(x, f) vv2 = Add(vv, p) }>
+              d = Less(k, two)
+              v2 = If (d) <then_branch = t () => (float[2,3] a) { a = Add(u, x) },
+                           else_branch = e () => (float[2,3] o) { o = Sub(u, v) }> }>
+        }""", []),
+    Model("a value that grows", """
+        g (int64 n, float[2,3] x) => (float[m,3] y, float[m,3] y2) {
+          y = Loop (n, , x) <body = b (int64 k, bool c, float[r,3] v) => (bool c2, float[r2,3] v2) {
+              c2 = Identity(c) v2 = Concat<axis = 0>(v, x) }>
+          y2 = Exp(y)
+        }""", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [1, 11, 16, 21])
+@pytest.mark.parametrize("model", IFS[:1], ids=str)
+def test_if_versions(model: Model, opset: int) -> None:
+    check(model, max(opset, 7)) if opset > 1 else import_model(parsed(model, 6))
+
+
+@pytest.mark.parametrize("model", [model for model in IFS if model.runs], ids=str)
+def test_if(model: Model) -> None:
+    check(model, 13)
+
+
+@pytest.mark.parametrize("opset", [11, 19])
+@pytest.mark.parametrize("model", [model for model in LOOPS if model.runs], ids=str)
+def test_loop(model: Model, opset: int) -> None:
+    check(model, opset)
