@@ -234,6 +234,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
+    outputs = tuple(_without_elements(output) for output in outputs)
     if not outputs:
         return outputs
     content = fold(facts, outputs)
@@ -248,6 +249,14 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
         if elements is not None:
             return (replace(outputs[0], dims=elements.shape, elements=elements), *outputs[1:])
     return outputs
+
+
+def _without_elements(output: Value) -> Value:
+    """A tensor that certainly has no elements is known: the engine never sees it computed."""
+    if not output.dtype or not output.is_known_size or output.size != 0 or output.constant is not None:
+        return output
+    return constant_value(np.zeros([dim for dim in output.dims or () if isinstance(dim, int)],
+                                   protos.numpy_dtype(output.dtype)))  # fmt: skip
 
 
 def _constant_content(facts: NodeFacts) -> Array:

@@ -69,6 +69,8 @@ class Script:
         ``progress`` is called with the number of weight bytes written so far. Raises OSError.
         """
         target = Path(path)
+        if not target.parent.is_dir():
+            raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write into")
         if self.weights:
             folder = target.with_suffix(".weights")
             folder.mkdir(parents=True, exist_ok=True)

@@ -2,25 +2,147 @@
 
 from __future__ import annotations
 
-from onnx_systemds.broadcasting import operands
+from collections.abc import Callable, Sequence
+
+from onnx_systemds.broadcasting import SINGLE, Operand, Operands
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.layout import SCALAR, View, split_view
+from onnx_systemds.importing.values import INTEGER_DTYPES
+from onnx_systemds.layout import SCALAR
 from onnx_systemds.numbers import literal
-from onnx_systemds.operator_generators.elementwise import finish, infix, unary
+from onnx_systemds.operator_generators.alignment import Aligned
+from onnx_systemds.operator_generators.elementwise import binary_of, infix, truncated, unary
 from onnx_systemds.operator_generators.registry import generator
 
 
-@generator("Relu", since=1)
-@generator("Relu", since=6)
-def relu(node: NodeView) -> Fragment:
-    """The positive part."""
-    return unary(node, lambda x: f"max({x}, 0)")
+def is_single(node: NodeView) -> bool:
+    """Whether `unary` computes with a scalar."""
+    return node.wanted_form() is SCALAR or node.size(0) == 1
 
 
-@generator("Sigmoid", since=1)
-@generator("Sigmoid", since=6)
-def sigmoid(node: NodeView) -> Fragment:
-    """1 / (1 + exp(-x))."""
-    return unary(node, lambda x: f"1 / (1 + exp(-{x}))")
+def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
+    """Apply a library function of one matrix (and further arguments) to the first input."""
+    if is_single(node):
+        return unary(node, lambda x: f"as.scalar({node.call(function, f'as.matrix({x})', *arguments)})")
+    return unary(node, lambda x: node.call(function, x, *arguments))
+
+
+def _register(op_type: str, versions: Sequence[int], expression: Callable[[NodeView, str], str], doc: str) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return unary(node, lambda x: expression(node, x))
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = doc
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+def _number(node: NodeView, name: str) -> str:
+    return literal(node.attribute(name))
+
+
+def _exponential(x: str) -> str:
+    """exp(x) - 1 of the negative part."""
+    return f"(exp(min({x}, 0)) - 1)"
+
+
+def _leaky(node: NodeView, x: str) -> str:
+    alpha = float(node.attribute("alpha"))
+    if 0 <= alpha <= 1:
+        return f"max({x}, {literal(alpha)} * {x})"
+    return f"max({x}, 0) + {literal(alpha)} * min({x}, 0)"
+
+
+def _celu(node: NodeView, x: str) -> str:
+    alpha = _number(node, "alpha")
+    return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
+
+
+def _softplus(x: str) -> str:
+    """log(1 + exp(x)) without overflow."""
+    return f"max({x}, 0) + log(1 + exp(-abs({x})))"
+
+
+def _shrink(node: NodeView, x: str) -> str:
+    lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
+    above = f"{x} - {literal(bias)}" if bias else x
+    below = f"{x} + {literal(bias)}" if bias else x
+    text = f"ifelse({x} > {literal(lambd)}, {above}, ifelse({x} < {literal(-lambd)}, {below}, 0))"
+    return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
+
+
+# opset 6 removed the attribute consumed_inputs, and gave Selu other defaults
+_register("Relu", [1, 6], lambda node, x: f"max({x}, 0)", "The positive part.")
+_register("Sigmoid", [1, 6], lambda node, x: f"1 / (1 + exp(-{x}))", "1 / (1 + exp(-x)).")
+_register("Elu", [1, 6], lambda node, x: f"max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)}",
+          "x, and alpha * (exp(x) - 1) below zero.")
+_register("Selu", [1, 6],
+          lambda node, x: f"{_number(node, 'gamma')} * (max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)})",
+          "Elu times gamma.")
+_register("Celu", [12], _celu, "As Elu, with a continuous derivative.")
+_register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
+_register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, 0)",
+          "x above alpha, else 0.")
+_register("HardSigmoid", [1, 6],
+          lambda node, x: f"max(min({_number(node, 'alpha')} * {x} + {_number(node, 'beta')}, 1), 0)",
+          "alpha * x + beta between 0 and 1.")
+_register("HardSwish", [14], lambda node, x: f"{x} * max(min({x} / 6 + 0.5, 1), 0)", "x * HardSigmoid(x).")
+_register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
+_register("Softsign", [1], lambda node, x: f"{x} / (1 + abs({x}))", "x / (1 + |x|).")
+_register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")
+_register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
+          "x * sigmoid(alpha * x).")
+_register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
+
+
+@generator("PRelu", since=1)
+@generator("PRelu", since=6)
+@generator("PRelu", since=7)
+def prelu(node: NodeView) -> Fragment:
+    """x, and slope * x below zero; before opset 7 the slope is one number or one for each channel."""
+    source = node
+    if node.version < 7 and node.rank(1) == 1 and node.rank(0) > 1:
+        source = Aligned(node, {1: (*node.dims(1), *[1] * (node.rank(0) - 2))})
+
+    def combine(given: Operands) -> Operand:
+        x, slope = given.items
+        scaled = infix(node, "*", Operand(f"min({x.text}, 0)", x.kind), slope, given.form)
+        return Operand(f"(max({x.text}, 0) + {scaled.text})", SINGLE if x.kind == SINGLE else scaled.kind)
+
+    return binary_of(node, combine, source=source)
+
+
+@generator("Erf", since=9)
+def erf(node: NodeView) -> Fragment:
+    """The error function."""
+    return by_function(node, "erf")
+
+
+@generator("Gelu", since=20)
+def gelu(node: NodeView) -> Fragment:
+    """x times the normal distribution's probability below x, or its approximation by tanh."""
+    if node.attribute("approximate") == "none":
+        return by_function(node, "gelu")
+    if node.attribute("approximate") != "tanh":
+        raise UnsupportedCase(f"Gelu knows the approximations none and tanh, not {node.attribute('approximate')!r}")
+    # 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)); the factor is -2 * sqrt(2 / pi)
+    return unary(node, lambda x: f"{x} / (1 + exp(({x} + 0.044715 * {x} * {x} * {x}) * (-1.5957691216057308)))")
+
+
+@generator("Asinh", since=9)
+def asinh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic sine."""
+    return by_function(node, "area_sinh")
+
+
+@generator("Acosh", since=9)
+def acosh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic cosine."""
+    return by_function(node, "area_cosh")
+
+
+@generator("Atanh", since=9)
+def atanh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic tangent."""
+    return by_function(node, "area_tanh")

@@ -21,6 +21,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- how operands are combined ---------------------------------------------------------------------------------
@@ -78,11 +79,16 @@ def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool 
     return node.result(stripped(replicated(node, combined, view).text), view)
 
 
+def truncated(text: str) -> str:
+    """``text`` (an identifier or in parentheses) without its fraction."""
+    return f"(sign({text}) * floor(abs({text})))"
+
+
 def wrapped(dtype: str, text: str) -> str:
     """Integers of fewer than 53 bits wrap around as two's complement does."""
-    bits = {"int8": 8, "int16": 16, "int32": 32, "uint8": 8, "uint16": 16, "uint32": 32}.get(dtype)
-    if bits is None:
+    if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
         return text
+    bits = int(dtype.lstrip("uint"))
     modulus = 1 << bits
     offset = 0 if dtype.startswith("u") else modulus >> 1
     if not offset:
@@ -205,18 +211,7 @@ def _legacy_operands(node: NodeView) -> Operands:
     axis = node.attribute("axis")
     start = len(dims) - len(other) if axis is None else node.normalize_axis(int(axis), len(dims))
     aligned: Dims = (*other, *[1] * (len(dims) - start - len(other)))
-    return operands(_Aligned(node, aligned), [0, 1], dims)
-
-
-class _Aligned(NodeView):
-    """The same node with the second input seen in other dims of the same elements."""
-
-    def __init__(self, node: NodeView, aligned: Dims) -> None:
-        self.__dict__.update(node.__dict__)
-        self._aligned = aligned
-
-    def dims(self, position: int) -> Dims:
-        return self._aligned if position == 1 else super().dims(position)
+    return operands(Aligned(node, {1: aligned}), [0, 1], dims)
 
 
 def binary(node: NodeView, operator: str, *, logical: bool = False) -> Fragment:
@@ -286,9 +281,11 @@ def xor(node: NodeView) -> Fragment:
     return binary_of(node, combine)
 
 
-def binary_of(node: NodeView, combine: Callable[[Operands], Operand]) -> Fragment:
-    """A combination of two operands that gives numbers."""
-    given = two_operands(node)
+def binary_of(
+    node: NodeView, combine: Callable[[Operands], Operand], *, source: NodeView | None = None
+) -> Fragment:
+    """A combination of two operands that gives numbers; ``source`` sees the operands in other dims."""
+    given = two_operands(node) if source is None else operands(source, [0, 1], node.output_dims())
     return finish(node, combine(given), given)
 
 

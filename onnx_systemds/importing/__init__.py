@@ -1,0 +1,1 @@
+"""ONNX -> DML: the stages from a model file to a script."""

@@ -1,0 +1,154 @@
+"""What the importer writes: layout, sizes, weights, dead code, block cuts, and errors before anything is written."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from benchmarks.graphs import chain
+from onnx_systemds import import_model
+from onnx_systemds.errors import InvalidModel
+from onnx_systemds.importing.render import STATEMENTS_PER_BLOCK
+from onnx_systemds.scoring import InvalidInput, ScoringFunction
+
+ROOT = Path(__file__).parents[2]
+
+
+def model(nodes: list[onnx.NodeProto], inputs: dict[str, list[object]], outputs: dict[str, list[object]],
+          dtype: int = TensorProto.FLOAT, **constants: np.ndarray) -> onnx.ModelProto:  # fmt: skip
+    infos = [[helper.make_tensor_value_info(name, dtype, dims) for name, dims in ports.items()]
+             for ports in (inputs, outputs)]
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", *infos, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def test_unused_nodes_and_outputs_are_not_written() -> None:
+    nodes = [
+        helper.make_node("Relu", ["X"], ["Y"]),
+        helper.make_node("Exp", ["X"], ["unused"]),
+        helper.make_node("Log", ["unused"], ["unused_too"]),
+    ]
+    text = import_model(model(nodes, {"X": ["n", 3]}, {"Y": ["n", 3]})).text
+    assert "exp" not in text and "log" not in text
+
+
+def test_reshapes_leave_no_statement() -> None:
+    nodes = [
+        helper.make_node("Neg", ["X"], ["negative"]),
+        helper.make_node("Reshape", ["negative", "shape"], ["flat"]),
+        helper.make_node("Unsqueeze", ["flat", "axes"], ["tall"]),
+        helper.make_node("Relu", ["tall"], ["relu"]),
+        helper.make_node("Flatten", ["relu"], ["Y"], axis=2),
+    ]
+    text = import_model(model(nodes, {"X": ["n", 3, 4]}, {"Y": ["n", 12]}, shape=np.array([0, -1]), axes=np.array([1]))).text
+    assert text.endswith("{\n  tall = -X\n  Y = max(tall, 0)\n}\n")
+
+
+def test_sizes_come_from_the_inputs_or_are_arguments() -> None:
+    shape = [helper.make_node("Shape", ["X"], ["s"]), helper.make_node("Reshape", ["X", "target"], ["r"]),
+             helper.make_node("Expand", ["b", "s"], ["e"]), helper.make_node("Mul", ["X", "e"], ["Y"])]  # fmt: skip
+    built = model(shape, {"X": ["batch", "H", "W"]}, {"Y": ["batch", "H", "W"]}, b=np.ones((1, 1, 1), np.float32),
+                  target=np.array([-1]))  # fmt: skip
+    script = import_model(built)
+    x = np.random.rand(2, 3, 4).astype(np.float32)
+    with ScoringFunction(script) as function:
+        np.testing.assert_allclose(function({"X": x})["Y"], x)
+
+
+def test_symbols_must_agree_between_inputs() -> None:
+    nodes = [helper.make_node("Add", ["A", "B"], ["Y"])]
+    script = import_model(model(nodes, {"A": ["n", 3], "B": ["n", 3]}, {"Y": ["n", 3]}))
+    with ScoringFunction(script) as function, pytest.raises(InvalidInput, match="declared"):
+        function({"A": np.zeros((2, 3), np.float32), "B": np.zeros((4, 3), np.float32)})
+
+
+@pytest.mark.parametrize("dtype", ["float", "int64", "bool"])
+def test_rank_0_is_a_scalar(dtype: str) -> None:
+    kind = onnx.TensorProto.DataType.Value(dtype.upper())
+    script = import_model(model([helper.make_node("Identity", ["X"], ["Y"])], {"X": []}, {"Y": []}, kind))
+    assert {"float": "double X", "int64": "integer X", "bool": "boolean X"}[dtype] in script.text
+    value = np.array(1, helper.tensor_dtype_to_np_dtype(kind))
+    with ScoringFunction(script) as function:
+        result = function({"X": value})["Y"]
+    assert result.dtype == value.dtype and result.shape == () and result == value
+
+
+def test_rank_1_is_a_column() -> None:
+    script = import_model(model([helper.make_node("Neg", ["X"], ["Y"])], {"X": ["n"]}, {"Y": ["n"]}))
+    with ScoringFunction(script) as function:
+        np.testing.assert_array_equal(function({"X": np.arange(3, dtype=np.float32)})["Y"], [0, -1, -2])
+
+
+def test_the_same_value_in_several_outputs_and_an_input_as_output() -> None:
+    nodes = [helper.make_node("Neg", ["X"], ["Y"])]
+    script = import_model(model(nodes, {"X": ["n", 2]}, {"Y": ["n", 2], "X": ["n", 2]}))
+    with ScoringFunction(script) as function:
+        outputs = function({"X": np.ones((1, 2), np.float32)})
+    assert outputs["Y"].tolist() == [[-1, -1]] and outputs["X"].tolist() == [[1, 1]]
+
+
+def test_constant_outputs() -> None:
+    script = import_model(model([helper.make_node("Relu", ["X"], ["Y"])], {"X": ["n", 2]}, {"Y": ["n", 2], "C": [2, 2]},
+                                C=np.eye(2, dtype=np.float32)))  # fmt: skip
+    with ScoringFunction(script) as function:
+        np.testing.assert_array_equal(function({"X": np.ones((1, 2), np.float32)})["C"], np.eye(2))
+
+
+def test_long_functions_are_cut_into_blocks() -> None:
+    text = import_model(chain(10 * STATEMENTS_PER_BLOCK), weights="inline").text
+    assert text.count("while(FALSE){}") >= 9
+    assert "while(FALSE){}" not in import_model(chain(10)).text
+
+
+def test_results_are_equal_with_and_without_simplification() -> None:
+    generator = np.random.default_rng(0)
+    constants = {name: generator.random(4).astype(np.float32) + 0.5 for name in ("scale", "shift", "mean", "variance")}
+    nodes = [
+        helper.make_node("Conv", ["X", "W"], ["c"]),
+        helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["Y"]),
+    ]
+    weight = generator.standard_normal((4, 2, 3, 3)).astype(np.float32)
+    built = model(nodes, {"X": ["n", 2, 6, 6]}, {"Y": ["n", 4, 4, 4]}, W=weight, **constants)
+    x = generator.standard_normal((3, 2, 6, 6)).astype(np.float32)
+    folded, plain = import_model(built), import_model(built, simplified=False)
+    assert len(folded.text) < len(plain.text)
+    with ScoringFunction(folded) as first, ScoringFunction(plain) as second:
+        np.testing.assert_allclose(first({"X": x})["Y"], second({"X": x})["Y"], rtol=1e-5, atol=1e-5)
+
+
+def test_nothing_is_written_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    script = import_model(chain(4), weights="files")
+    with pytest.raises(FileNotFoundError):
+        script.save(tmp_path / "none" / "x.dml")
+    assert not list(tmp_path.iterdir())
+
+
+def test_unknown_fixed_dim_is_named() -> None:
+    with pytest.raises(InvalidModel, match="btach"):
+        import_model(chain(4), dims={"btach": 3})
+
+
+def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
+    """The wheel holds the templates inside the package, and the importer works from it alone."""
+    assert importlib.util.find_spec("setuptools"), "the test extra needs setuptools"
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", str(tmp_path), "."]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert "onnx_systemds/templates/script.dml.jinja" in archive.namelist()
+        assert "onnx_systemds/templates/library/batch_matmul.dml" in archive.namelist()
+        archive.extractall(tmp_path / "installed")
+    (tmp_path / "m.onnx").write_bytes(chain(4).SerializeToString())
+    code = "import sys; sys.path.insert(0, 'installed'); from onnx_systemds import import_model; import onnx_systemds; " \
+           "print(onnx_systemds.__file__); print(import_model('m.onnx').text)"  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
+    assert "installed" in done.stdout.splitlines()[0] and "gen_chain4 = function" in done.stdout
