@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.scope import constant_literal, is_uniform
+from onnx_systemds.importing.values import FINITE_DTYPES
 from onnx_systemds.layout import SCALAR, Form, View
 
 FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
@@ -59,15 +61,31 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     kept = [axis for axis, dim in enumerate(result) if dim != 1]
     dims = tuple(result[axis] for axis in kept)
     patterns = [_pattern(node.dims(position), len(result), kept) for position in positions]
+    literals = _uniform_literals(node, positions, patterns)
+    patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
     split = _common_split(patterns, form, dims)
     view = View(product(dims[:split]), product(dims[split:]))
     if all(all(pattern) or not any(pattern) for pattern in patterns) and form is not SCALAR:
         view = form if form is not None else view
     items = tuple(
-        _operand(node, position, pattern, dims, split, view, full)
-        for position, pattern in zip(positions, patterns)
+        Operand(text, SINGLE) if text else _operand(node, position, pattern, dims, split, view, full)
+        for position, pattern, text in zip(positions, patterns, literals)
     )
     return Operands(items, view)
+
+
+def _uniform_literals(
+    node: NodeView, positions: Sequence[int], patterns: Sequence[tuple[bool, ...]]
+) -> list[str | None]:
+    """For each operand its literal, if it is a constant of equal elements and another operand gives the dims."""
+    if not any(all(pattern) and node.constant(position) is None for position, pattern in zip(positions, patterns)):
+        return [None] * len(positions)
+    texts: list[str | None] = []
+    for position in positions:
+        constant = node.constant(position)
+        uniform = constant is not None and constant.size > 1 and is_uniform(constant)
+        texts.append(constant_literal(constant.ravel()[:1]) if constant is not None and uniform else None)
+    return texts
 
 
 def _pattern(dims: Dims, rank: int, kept: Sequence[int]) -> tuple[bool, ...]:
@@ -188,6 +206,4 @@ SPARSE_ROWS = 32  # from about 20 rows on a permutation matrix is always stored 
 
 def is_finite(node: NodeView, position: int) -> bool:
     """Whether an input cannot hold NaN or infinities."""
-    from onnx_systemds.importing.values import FINITE_DTYPES
-
     return node.dtype(position) in FINITE_DTYPES

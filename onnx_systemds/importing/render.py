@@ -17,8 +17,11 @@ from onnx_systemds.layout import SCALAR, boundary_form, split_view
 from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.registry import find_generator
 
-STATEMENTS_PER_BLOCK = 60
+STATEMENTS_PER_BLOCK = 100
 BLOCK_CUT = "while(FALSE){}  # cuts the block: the engine's compile time is quadratic in its length"
+# Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
+# returns for the value behind it: a function with control flow is not inlined.
+NOT_INLINED = "while(FALSE){}  # not to be inlined: the engine would spread constant results over all branches"
 _LONGEST_DOC = 5  # lines of a node's doc string that become comments
 
 Progress = Callable[[int], None]
@@ -87,7 +90,8 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         inputs.append(f"list[unknown] {WEIGHTS}")
         outer.uses_weights = True
         arguments.append(WEIGHTS)
-    statements = [*symbols, *_input_statements(scope, parameters), *body.statements]
+    kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
+    statements = [*symbols, *_input_statements(scope, parameters), *kept, *body.statements]
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
@@ -109,18 +113,20 @@ class _Body:
         returns = self._demand_outputs()
         fragments: list[Fragment] = []
         for done, position in enumerate(reverse_order(graph.nodes)):
+            scope.rendered = len(fragments)
             fragment = self._render_node(position)
             if fragment is not None:
                 fragments.append(fragment)
             if self.progress is not None and done % 256 == 0:
                 self.progress(done)
-        fragments.reverse()
-        for fragment in fragments:
+        for fragment in reversed(fragments):
             self.functions += [text for text in dict.fromkeys(fragment.functions) if text not in self.functions]
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
-        lines = [statement for fragment in fragments for statement in fragment.statements]
-        preamble = [*scope.constant_statements(), *scope.element_statements()]
-        self.statements = _cut_blocks([*preamble, *lines, *returns])
+        lines = scope.element_statements()
+        constants = scope.constant_statements()
+        for number in reversed(range(len(fragments))):
+            lines += [*constants.get(number, ()), *fragments[number].statements]
+        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *returns])
 
     def _render_node(self, position: int) -> Fragment | None:
         scope, graph = self.scope, self.scope.graph

@@ -74,6 +74,8 @@ class Scope:
         self.names = Names([WEIGHTS])
         self.forms: dict[str, dict[Form, str]] = {}
         self.constants: dict[str, Array] = {}
+        self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs
+        self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
         self.captured: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
         self.uses_weights = False
@@ -134,8 +136,9 @@ class Scope:
         return self._identifier(name, form)
 
     def constant(self, name: str, array: Array, view: View) -> str:
-        """The identifier of a constant matrix, defined at the start of the function."""
+        """The identifier of a constant matrix, defined where it is used first."""
         self.constants[name] = array
+        self._users[name] = self.rendered
         return self._identifier(name, view)
 
     def preferred(self, name: str) -> Form:
@@ -187,13 +190,18 @@ class Scope:
         ]
         return statements
 
-    def constant_statements(self) -> list[str]:
-        """Definitions of the constants, those that are used first in front."""
-        statements: list[str] = []
+    def constant_statements(self) -> dict[int, list[str]]:
+        """Definitions of the constants, by the number of the fragment that uses them first.
+
+        They stand near their use: a value that lives through many blocks costs compile time in each of them.
+        """
+        statements: dict[int, list[str]] = {}
         for name in reversed(list(self.constants)):
             view = next(iter(self.forms[name]))
             assert view is not SCALAR
-            statements += self.define(name, self._constant_text(name, view), view)
+            statements.setdefault(self._users[name], []).extend(
+                self.define(name, self._constant_text(name, view), view)
+            )
         return statements
 
     def _constant_text(self, name: str, view: View) -> str:

@@ -1,3 +1,245 @@
 """Tensors made from sizes and constants: Shape, Size, ConstantOfShape, Range, EyeLike, OneHot, Trilu."""
 
 from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.broadcasting import is_finite
+from onnx_systemds.dims import Dim, floor_divide, maximum, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.inference import unknown_size
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.protos import dtype_of
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.movement import Moved, empty_result, permuted
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# --- Shape and Size ----------------------------------------------------------------------------------------------
+
+
+def _shown(node: NodeFacts) -> tuple[Dim, ...]:
+    """The dims that Shape gives: all, since opset 15 those from ``start`` to ``end``."""
+    return node.dims(0)[node.attribute("start") or 0 : node.attribute("end")]
+
+
+@shape_rule("Shape")
+def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """One integer per dim."""
+    return (node.result((len(_shown(node)),), "int64"),)
+
+
+@generator("Shape", since=1)
+@generator("Shape", since=15)
+def shape(node: NodeView) -> Fragment:
+    """A column of sizes; only those that the run decides are left to this generator."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    sizes = [f"as.matrix({node.dim(size)})" for size in _shown(node)]
+    text = f"rbind({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
+    return node.result(text, View(len(sizes), 1))
+
+
+@shape_rule("Size")
+def size_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A single integer."""
+    return (node.result((), "int64"),)
+
+
+@generator("Size", since=1)
+def size(node: NodeView) -> Fragment:
+    """The number of elements."""
+    return node.result(node.dim(node.size(0)), SCALAR)
+
+
+# --- ConstantOfShape and Range -----------------------------------------------------------------------------------
+
+
+def _fill(node: NodeFacts) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    value = node.attribute("value")
+    return np.zeros(1, np.float32) if value is None else np.asarray(value)
+
+
+@shape_rule("ConstantOfShape")
+def constant_of_shape_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by input; without ``value`` the elements are floats."""
+    given = node.node.attributes.get("value")
+    dtype = "float" if given is None else dtype_of(np.asarray(given))
+    return (node.result(node.require_integers(0, "the shape"), dtype),)
+
+
+@generator("ConstantOfShape", since=9)
+def constant_of_shape(node: NodeView) -> Fragment:
+    """The same number everywhere."""
+    fill = _fill(node).ravel()[0]
+    text = literal(int(fill) if fill.dtype.kind == "b" else fill)
+    form = node.wanted_form()
+    if form is SCALAR:
+        return node.result(text, SCALAR)
+    return node.result(f"matrix({text}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})", form)
+
+
+@shape_rule("Range")
+def range_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """max(ceil((limit - start) / delta), 0) elements."""
+    length = _range_length(node)
+    return (node.result((unknown_size(node, 0, 0) if length is None else length,)),)
+
+
+def _range_length(node: NodeFacts) -> Dim | None:
+    """The number of elements, None where only the run can tell."""
+    contents = [node.constant(position) for position in range(3)]
+    if all(content is not None for content in contents):
+        start, limit, delta = (np.float64(content.ravel()[0]) for content in contents if content is not None)
+        if delta == 0:
+            raise UnsupportedCase("a range with steps of 0")
+        return max(int(np.ceil((limit - start) / delta)), 0)
+    if node.dtype(0) not in INTEGER_DTYPES:
+        return None
+    known = [node.integers(position) for position in range(3)]
+    if any(item is None for item in known):
+        return None
+    first, last, step = (item[0] for item in known if item is not None)
+    if not isinstance(step, int):
+        return None
+    if step == 0:
+        raise UnsupportedCase("a range with steps of 0")
+    span, step = (last - first, step) if step > 0 else (first - last, -step)
+    return maximum(floor_divide(span + (step - 1), step), 0)
+
+
+@generator("Range", since=11)
+@generator("Range", since=27)
+def range_(node: NodeView) -> Fragment:
+    """start + i * delta; always in double precision, which `stash_type` (opset 27) never exceeds."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    start, delta = node.scalar(0), node.scalar(2)
+    length = node.output_dims()[0]
+    before = []
+    text = node.dim(length)
+    if _range_length(node) is None:
+        text = node.temporary("length")
+        before.append(f"{text} = as.integer(max(ceil(({node.scalar(1)} - {start}) / {delta}), 0))")
+        before.append(f"{node.dim(length)} = {text}")
+    counted = f"seq(1, {text}, 1)"  # with a step given it is empty where the length is 0
+    if (start, delta) == ("1", "1"):
+        return node.result(counted, View(length, 1), before=before)
+    return node.result(f"{start} + ({counted} - 1) * {delta}", View(length, 1), before=before)
+
+
+# --- EyeLike and Trilu -------------------------------------------------------------------------------------------
+
+
+@generator("EyeLike", since=9)
+def eye_like(node: NodeView) -> Fragment:
+    """Ones on the k-th diagonal."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    rows, cols = node.output_dims()
+    offset = int(node.attribute("k"))
+    first = f"seq({1 + offset}, {node.dim(rows + offset)})" if offset >= 0 else f"(seq(1, {node.dim(rows)}) - {-offset})"
+    return node.result(f'outer({first}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols))
+
+
+@shape_rule("Trilu")
+def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the input."""
+    return (node.result(node.dims(0)),)
+
+
+@generator("Trilu", since=14)
+def trilu(node: NodeView) -> Fragment:
+    """The part of each matrix on and above (or below) the k-th diagonal; the rest is 0."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    dims = node.output_dims()
+    if len(dims) < 2:
+        raise UnsupportedCase(f"the triangle of an input of rank {len(dims)}")
+    rows, cols = dims[-2:]
+    count = product(dims[:-2])
+    shift = f" + {node.scalar(1)}" if node.has(1) else ""
+    comparison = "<=" if node.attribute("upper") else ">="
+    kept = f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "{comparison}")'
+    if count == 1:
+        matrix = node.view(0, View(rows, cols))
+        text = f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, 0)"
+        return node.result(text, View(rows, cols))
+    view = View(count, rows * cols)
+    matrix = node.view(0, view)
+    row = node.reshape(kept, View(1, view.cols))
+    if is_finite(node, 0):
+        return node.result(f"{matrix} * {row}", view)
+    return node.result(f"ifelse(matrix(1, rows={node.dim(count)}, cols=1) %*% {row}, {matrix}, 0)", view)
+
+
+# --- OneHot ------------------------------------------------------------------------------------------------------
+
+
+def _one_hot_axis(node: NodeFacts) -> int:
+    return node.normalize_axis(int(node.attribute("axis")), node.rank(0) + 1)
+
+
+def _depth(node: NodeFacts) -> Dim:
+    content = node.constant(1)
+    if content is not None:
+        return int(content.ravel()[0])
+    known = node.integers(1)
+    return unknown_size(node, 0, _one_hot_axis(node)) if known is None else known[0]
+
+
+@shape_rule("OneHot")
+def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The indices' dims with the depth as a new axis, dtype of the values."""
+    dims, axis = node.dims(0), _one_hot_axis(node)
+    return (node.result((*dims[:axis], _depth(node), *dims[axis:]), node.dtype(2)),)
+
+
+@generator("OneHot", since=9)
+def one_hot(node: NodeView) -> Fragment:
+    """Where the new axis's position is the index; what is out of range is off everywhere.
+
+    Negative indices count from the end since opset 11; before, they are out of range.
+    """
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    axis, dims = _one_hot_axis(node), node.dims(0)
+    prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size(0)
+    depth = node.output_dims()[axis]
+    before: list[str] = []
+    if node.constant(1) is None and node.integers(1) is None:
+        before.append(f"{node.dim(depth)} = as.integer({node.scalar(1)})")
+    transposed = prefix == 1 and suffix != 1
+    indices = node.view(0, View(1, count) if transposed else View(count, 1))
+    if node.version >= 11:
+        indices = f"{indices} + {node.factor(depth)} * ({indices} < 0)"
+    steps = f"seq(0, {node.dim(depth - 1)})"
+    if transposed:
+        moved = Moved(f'outer({steps}, {indices}, "==")', View(depth, count))
+    else:
+        moved = Moved(f'outer({indices}, t({steps}), "==")', View(count, depth))
+        if suffix != 1:
+            moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
+    before += moved.before
+    text = _chosen(node, moved.text, before)
+    return node.result(text, moved.view, before=before)
+
+
+def _chosen(node: NodeView, hot: str, before: list[str]) -> str:
+    """The values of off and on where ``hot`` is 0 and 1."""
+    content = node.constant(2)
+    if content is not None:
+        off, on = (literal(int(value) if content.dtype.kind == "b" else value) for value in content.ravel())
+        return hot if (float(content.ravel()[0]), float(content.ravel()[1])) == (0, 1) else f"ifelse({hot}, {on}, {off})"
+    values = node.view(2, View(2, 1))
+    off, on = node.temporary("off"), node.temporary("on")
+    before += [f"{off} = as.scalar({values}[1, 1])", f"{on} = as.scalar({values}[2, 1])"]
+    return f"ifelse({hot}, {on}, {off})"

@@ -1,3 +1,344 @@
-"""Slice, Gather and Scatter in all forms, selections of rows."""
+"""Slice, Gather, GatherElements, GatherND and Compress: parts of a tensor by position."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_systemds import dims as sizes
+from onnx_systemds.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.inference import unknown_size
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.selecting import Steps, axis_first, from_axis_first
+
+FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
+
+# --- Slice -----------------------------------------------------------------------------------------------------
+
+
+def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, int]]:
+    """(axis, start, count, step) for each sliced axis; opset 1 has attributes, from 10 on inputs."""
+    dims = node.dims(0)
+    if node.version < 10:
+        starts, ends = tuple(node.attribute("starts")), tuple(node.attribute("ends"))
+        axes, steps = node.attribute("axes"), None
+    else:
+        starts, ends = node.require_integers(1, "the starts"), node.require_integers(2, "the ends")
+        axes = node.require_integers(3, "the axes") if node.has(3) else None
+        steps = node.require_integers(4, "the steps") if node.has(4) else None
+    found = []
+    for i, (start, end) in enumerate(zip(starts, ends)):
+        axis = node.normalize_axis(_known(i if axes is None else axes[i], "an axis"), len(dims))
+        step = 1 if steps is None else _known(steps[i], "a step")
+        if step == 0:
+            raise UnsupportedCase("a slice of step 0")
+        found.append((axis, *slice_range(start, end, step, dims[axis]), step))
+    return found
+
+
+def _known(size: Dim, what: str) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedCase(f"{what} of a slice is an expression")
+    return size
+
+
+def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
+    """First position and number of the elements of a slice.
+
+    Where sizes are expressions nothing is clipped that would only matter for an empty slice (the engine refuses
+    one), and an expression as the end on an axis of known size is trusted to be within it (the engine checks it).
+    """
+    if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
+        chosen = range(size)[slice(start, None if step < 0 and end < -size else end, step)]
+        return (chosen.start if len(chosen) else 0), len(chosen)
+    if step > 0:
+        first = _clipped(start, size, 0)
+        last = _clipped(end, size, 0)
+        return first, sizes.floor_divide(last - first + (step - 1), step)
+    first = size - 1 if isinstance(start, int) and start >= FAR else _clipped(start, size - 1, 1)
+    last = -1 if isinstance(end, int) and end <= -FAR else _clipped(end, size - 1, 1)
+    return first, sizes.floor_divide(first - last + (-step - 1), -step)
+
+
+def _clipped(position: Dim, limit: Dim, offset: int) -> Dim:
+    """A position counted from the front, at most ``limit``; negative ones count from ``limit + offset``."""
+    if isinstance(position, int) and abs(position) >= FAR:
+        return limit if position > 0 else 0
+    if not_negative(position):
+        if isinstance(limit, int) and not isinstance(position, int):
+            return position
+        return _smaller(position, limit)
+    if not_negative(-1 * position):
+        shifted = position + limit + offset
+        return shifted if not_negative(shifted) else sizes.maximum(shifted, 0)
+    raise UnsupportedCase(f"the sign of the slice position {position} is not known at conversion")
+
+
+def _smaller(left: Dim, right: Dim) -> Dim:
+    """The minimum, told at conversion where possible."""
+    if not_negative(left - right):
+        return right
+    return left if not_negative(right - left) else sizes.minimum(left, right)
+
+
+def not_negative(size: Dim) -> bool:
+    """Whether a size is certainly >= 0, symbols being at least 1: the engine has no empty matrices to compute with."""
+    return sizes.is_non_negative(sizes.substitute(size, {name: sizes.symbol(name) + 1 for name in sizes.symbols(size)}))
+
+
+@shape_rule("Slice")
+def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The sliced axes shrink."""
+    dims = list(node.dims(0))
+    for axis, _, count, _ in slice_ranges(node):
+        dims[axis] = count
+    return (node.result(dims),)
+
+
+@generator("Slice", since=1)
+@generator("Slice", since=10)
+def slice_(node: NodeView) -> Fragment:
+    """Ranges of rows or columns, axis by axis; other steps are selections."""
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    steps = Steps(node)
+    for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
+        if step == 1:
+            steps.slice(axis, start, count)
+        elif isinstance(start, int) and isinstance(count, int):
+            steps.pick(axis, [start + i * step for i in range(count)])
+        else:
+            last = node.dim(start + (count - 1) * step + 1)
+            increment = str(step) if step > 0 else f"({step})"
+            steps.take(axis, f"seq({node.dim(start + 1)}, {last}, {increment})", count)
+    return steps.fragment()
+
+
+def empty(node: NodeView, output: int = 0) -> Fragment:
+    """An output without elements."""
+    form = node.wanted_form(output)
+    view = View(0, 0) if form is SCALAR else form
+    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
+
+
+# --- Gather ----------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Gather")
+def gather_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axis is replaced by the dims of the indices."""
+    dims, axis = node.dims(0), node.axis()
+    return (node.result((*dims[:axis], *node.dims(1), *dims[axis + 1 :])),)
+
+
+@generator("Gather", since=1)
+def gather(node: NodeView) -> Fragment:
+    """Selections along an axis; negative indices count from the end, others out of range raise in the engine."""
+    dims, axis = node.dims(0), node.axis()
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    steps = Steps(node)
+    size, count = dims[axis], node.size(1)
+    known = node.constant(1)
+    if known is not None and isinstance(size, int):
+        indices = [int(index) for index in known.ravel()]
+        if any(not -size <= index < size for index in indices):
+            raise UnsupportedCase(f"an index is out of range for an axis of {size}")
+        steps.pick(axis, [index % size for index in indices])
+    elif count == 1:
+        _gather_one(node, steps, axis)
+    else:
+        steps.take(axis, gather_index(node, 1, size, count), count)
+    return steps.fragment()
+
+
+def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
+    """One index: a row, or a run of columns."""
+    size = steps.dims[axis]
+    elements = node.integers(1)
+    if elements is not None and (not_negative(elements[0]) or not_negative(-1 * elements[0] - 1)):
+        position = elements[0] if not_negative(elements[0]) else elements[0] + size
+        steps.slice(axis, position, 1)
+        return
+    index, place = node.scalar(1), node.temporary("place")
+    steps.statements.append(f"{place} = {index} + {node.factor(size)} * as.double({index} < 0) + 1")
+    before, size, behind = steps.around(axis)
+    if before == 1:
+        x = steps.matrix(View(size, behind))
+        steps.set(f"{x}[{place}, ]", View(1, behind), axis, 1)
+    elif behind == 1:
+        x = steps.matrix(View(before, size))
+        steps.set(f"{x}[, {place}]", View(before, 1), axis, 1)
+    else:
+        x = steps.matrix(View(before, size * behind))
+        width = node.factor(behind)
+        chosen = f"{x}[, (({place} - 1) * {width} + 1):({place} * {width})]"
+        steps.set(chosen, View(before, behind), axis, 1)
+
+
+def gather_index(node: NodeView, position: int, size: Dim, count: Dim) -> str:
+    """Text of an input of indices as a column counted from 1."""
+    return node.call("gather_index", node.view(position, View(count, 1)), node.dim(size))
+
+
+# --- positions of single elements ------------------------------------------------------------------------------
+
+
+def strides(dims: Dims) -> list[Dim]:
+    """For each axis how far apart its neighbours lie in row-major order."""
+    return [product(dims[axis + 1 :]) for axis in range(len(dims))]
+
+
+def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
+    """Text of the column of row-major positions in ``outer`` of all places of ``inner``, without the skipped axis."""
+    terms: list[str] = []
+    total = node.dim(product(inner))
+    steps, own = strides(outer), strides(inner)
+    axis = 0
+    while axis < len(inner):
+        if axis == skipped or inner[axis] == 1:
+            axis += 1
+            continue
+        last = axis
+        while last + 1 < len(inner) and last + 1 != skipped and inner[last + 1] == outer[last + 1]:
+            last += 1
+        term = f"seq(0, {total} - 1)" if not total.isdigit() else f"seq(0, {int(total) - 1})"
+        if own[last] != 1:
+            term = f"({term} %/% {node.factor(own[last])})"
+        if product(inner[:axis]) != 1:
+            term = f"({term} %% {node.factor(product(inner[axis:last + 1]))})"
+        if steps[last] != 1:
+            term = f"{term} * {node.factor(steps[last])}"
+        terms.append(term)
+        axis = last + 1
+    return " + ".join(terms)
+
+
+def element_index(node: NodeView, position: int, axis: int) -> str:
+    """Text of the column of positions (from 1) in input 0 that an input of indices along ``axis`` names."""
+    outer, inner = node.dims(0), node.dims(position)
+    column = gather_index(node, position, outer[axis], product(inner))
+    step = strides(outer)[axis]
+    base = coordinates(node, inner, outer, axis)
+    return node.call("element_index", column, node.dim(step), base or f"matrix(0, rows={node.dim(product(inner))}, cols=1)")
+
+
+@shape_rule("GatherElements")
+def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the indices."""
+    return (node.result(node.dims(1)),)
+
+
+@generator("GatherElements", since=11)
+def gather_elements(node: NodeView) -> Fragment:
+    """Single elements: rows of the data as one column."""
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    count, size = node.size(1), node.size(0)
+    index = node.temporary("index")
+    before = [f"{index} = {element_index(node, 1, node.axis())}"]
+    x = node.view(0, View(size, 1))
+    text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
+    return node.result(text[1:-1], View(count, 1), before=before)
+
+
+@shape_rule("GatherND")
+def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of the indices without the last, and what an index leaves of the data."""
+    dims, indices = node.dims(0), node.dims(1)
+    return (node.result((*indices[:-1], *dims[_depth(node) :])),)
+
+
+def _depth(node: NodeFacts, batch: int | None = None) -> int:
+    """Number of the data's leading axes that an index names, batch axes counted."""
+    last = node.dims(1)[-1]
+    if not isinstance(last, int):
+        raise UnsupportedCase("the length of an index is only known when the model runs")
+    return last + (int(node.attribute("batch_dims") or 0) if batch is None else batch)
+
+
+@generator("GatherND", since=11)
+@generator("GatherND", since=12)
+def gather_nd(node: NodeView) -> Fragment:
+    """Rows of the data whose columns are what the indices leave; opset 12 added batch_dims."""
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    batch = int(node.attribute("batch_dims") or 0)
+    dims, depth = node.dims(0), _depth(node)
+    rows, cols = product(dims[:depth]), product(dims[depth:])
+    count = product(node.dims(1)[:-1])
+    index = node.temporary("index")
+    before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
+    x = node.view(0, View(rows, cols))
+    text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
+    return node.result(text[1:-1], View(count, cols), before=before)
+
+
+def nd_index(node: NodeView, dims: Dims, batch: int, depth: int) -> str:
+    """Text of the column of row numbers (from 1) that the index tuples of input 1 name."""
+    indices = node.dims(1)
+    count = product(indices[:-1])
+    given = node.view(1, View(count, indices[-1]))
+    limits = list(dims[batch:depth])
+    if product(dims[:batch]) != 1:
+        each = product(indices[batch:-1])
+        given = f"cbind(seq(0, {node.dim(count - 1)}) %/% {node.factor(each)}, {given})"
+        limits.insert(0, product(dims[:batch]))
+    row = size_row(node, limits, "limits")
+    column = size_row(node, strides(tuple(limits)), "strides")
+    return node.call("tuple_index", given, row, f"t({column})" if len(limits) > 1 else column)
+
+
+def size_row(node: NodeView, row: Sequence[Dim], hint: str) -> str:
+    """Text of some sizes as a 1 x n matrix."""
+    if sizes.all_known(row):
+        return node.constant_matrix(np.array([row], dtype=np.int64), hint)
+    texts = [f"as.matrix({node.dim(size)})" for size in row]
+    return texts[0] if len(texts) == 1 else f"cbind({', '.join(texts)})"
+
+
+# --- Compress --------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Compress")
+def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """How many are chosen is known when the condition is."""
+    condition = node.constant(1)
+    count: Dim = unknown_size(node, 0, 0) if condition is None else int(np.count_nonzero(condition))
+    if node.attribute("axis") is None:
+        return (node.result((count,)),)
+    dims, axis = list(node.dims(0)), node.axis()
+    dims[axis] = count
+    return (node.result(dims),)
+
+
+@generator("Compress", since=9)
+def compress(node: NodeView) -> Fragment:
+    """Rows by a 0/1 column, with the axis in the rows; places behind the condition's end are dropped."""
+    dims = node.dims(0)
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    flat = node.attribute("axis") is None
+    axis = 0 if flat else node.axis()
+    whole: Dims = (product(dims),) if flat else dims
+    before, size, behind = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
+    count, length = node.output_dims()[axis], node.size(1)
+    x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
+    mask = node.view(1, View(length, 1))
+    if length != size:
+        missing = size - length
+        mask = f"rbind({mask}, matrix(0, rows={node.dim(missing)}, cols=1))"
+    chosen = node.temporary("chosen")
+    statements = [f'{chosen} = removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)']
+    if not isinstance(count, int):
+        statements.append(f"{node.dim(count)} = nrow({chosen})")
+    text, view = from_axis_first(node, chosen, before, count, behind)
+    return node.result(text, view, before=statements)

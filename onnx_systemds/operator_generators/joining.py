@@ -1,3 +1,316 @@
 """Concat, Split, Tile, Expand, Pad."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.movement import (
+    Amounts,
+    Moved,
+    Source,
+    cropped,
+    empty_result,
+    input_source,
+    padded_constant,
+    padded_from_inside,
+    positive_parts,
+)
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# --- Concat ------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Concat")
+def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The sizes along the axis add up; along the others a known size wins over an expression."""
+    axis = _concat_axis(node)
+    dims = list(node.dims(0))
+    for position in range(1, node.input_count):
+        other = node.dims(position)
+        if len(other) != len(dims):
+            raise UnsupportedCase(f"inputs of rank {len(dims)} and {len(other)} are joined")
+        for here, dim in enumerate(other):
+            if here == axis:
+                dims[here] = dims[here] + dim
+            elif isinstance(dim, int):
+                if isinstance(dims[here], int) and dims[here] != dim:
+                    raise UnsupportedCase(f"sizes {dims[here]} and {dim} differ on axis {here}, joined on axis {axis}")
+                dims[here] = dim
+    return (node.result(dims),)
+
+
+@generator("Concat", since=1)
+@generator("Concat", since=4)
+def concat(node: NodeView) -> Fragment:
+    """Columns side by side, or rows one below the other where nothing is in front of the axis."""
+    axis = _concat_axis(node)
+    dims = node.output_dims()
+    filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    if len(filled) == 1:
+        return node.same_elements(filled[0])
+    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    form = node.wanted_form()
+    by_rows = prefix == 1 and not (form is not SCALAR and form.rows == 1)
+    parts = []
+    for position in filled:
+        size = node.dims(position)[axis]
+        parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
+    whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
+    return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+
+
+def _concat_axis(node: NodeFacts) -> int:
+    """Axis counted from the front; in opset 1 it may be left out and is 1."""
+    axis = node.attribute("axis")
+    return node.normalize_axis(1 if axis is None else int(axis), node.rank(0))
+
+
+# --- Split -------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Split")
+def split_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The input's dims with the parts' sizes on the axis."""
+    dims, axis = node.dims(0), _split_axis(node)
+    return tuple(node.result((*dims[:axis], size, *dims[axis + 1 :])) for size in split_sizes(node))
+
+
+@generator("Split", since=1)
+@generator("Split", since=2)
+@generator("Split", since=13)
+@generator("Split", since=18)
+def split(node: NodeView) -> Fragment:
+    """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
+    dims, axis = node.dims(0), _split_axis(node)
+    sizes = split_sizes(node)
+    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    fragment = node.fragment()
+    start: Dim = 0
+    for output, size in enumerate(sizes):
+        if node.wants(output):
+            fragment = fragment + _part(node, output, start, size, prefix, suffix)
+        start = start + size
+    return fragment
+
+
+def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
+    whole = product(node.dims(0))
+    empty = empty_result(node, output)
+    if empty is not None:
+        return empty
+    if prefix * size * suffix == whole:
+        return node.same_elements(0, output)
+    if prefix == 1:
+        text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
+        return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
+    text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
+    return node.result(f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output)
+
+
+def _span(node: NodeView, start: Dim, length: Dim) -> str:
+    if length == 1:
+        return node.dim(start + 1)
+    return f"{node.factor(start + 1)}:{node.factor(start + length)}"
+
+
+def _split_axis(node: NodeFacts) -> int:
+    axis = node.attribute("axis")
+    return node.normalize_axis(0 if axis is None else int(axis), node.rank(0))
+
+
+def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
+    """Sizes of the parts: by attribute, since opset 13 by input; else equal parts.
+
+    Since opset 18 ``num_outputs`` says how many, and the last part is smaller where they do not fit.
+    """
+    whole = node.dims(0)[_split_axis(node)]
+    given: Sequence[Dim] | None = node.attribute("split")
+    if given is None and node.has(1):
+        given = node.require_integers(1, "the sizes of the parts")
+    count = len(node.node.outputs)
+    if given is not None:
+        if len(given) != count:
+            raise UnsupportedCase(f"{len(given)} sizes for {count} outputs")
+        if isinstance(whole, int) and all(isinstance(size, int) for size in given) and sum(given) != whole:  # type: ignore[arg-type]
+            raise UnsupportedCase(f"parts of sizes {tuple(given)} do not make up {whole}")
+        return tuple(given)
+    if node.version < 18:
+        if isinstance(whole, int) and whole % count:
+            raise UnsupportedCase(f"a size of {whole} does not divide into {count} equal parts")
+        return (whole // count,) * count
+    count = int(node.attribute("num_outputs") or count)
+    part = (whole + (count - 1)) // count
+    if not isinstance(whole, int) or not isinstance(part, int):
+        return (*[part] * (count - 1), whole - part * (count - 1))
+    return tuple(max(0, min(part, whole - part * position)) for position in range(count))
+
+
+# --- Expand and Tile ---------------------------------------------------------------------------------------------
+
+
+@shape_rule("Expand")
+def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Both dims broadcast: a 1 in the shape keeps the input's size."""
+    return (node.result(broadcast_dims([node.dims(0), node.require_integers(1, "the shape")])),)
+
+
+@generator("Expand", since=8)
+def expand(node: NodeView) -> Fragment:
+    """The input repeated along the axes where it has size 1."""
+    dims = node.output_dims()
+    own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
+    kept = [axis for axis, dim in enumerate(dims) if dim != 1]
+    return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
+    """The first input repeated along those of the axes ``dims`` on which it does not vary."""
+    if all(varies):
+        return node.same_elements()
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    form = node.wanted_form()
+    view = View(product(dims[:1]), product(dims[1:])) if form is SCALAR else form
+    if node.size(0) == 1:
+        value = node.scalar(0)
+        return node.result(f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)
+    row = View(1, node.size(0))
+    text = expand_text(node, node.view(0, row), row, varies, dims, view, finite=is_finite(node, 0))
+    return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)
+
+
+@shape_rule("Tile", since=1)
+def tile_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """One axis by a number of copies."""
+    return (node.result([dim * times for dim, times in zip(node.dims(0), _tiles_1(node))]),)
+
+
+@shape_rule("Tile", since=6)
+def tile_rule_6(node: NodeFacts) -> tuple[Value, ...]:
+    """Each axis by its number of copies."""
+    return (node.result([dim * times for dim, times in zip(node.dims(0), _tiles_6(node))]),)
+
+
+@generator("Tile", since=1)
+def tile_1(node: NodeView) -> Fragment:
+    """Copies along one axis, both inputs are single numbers."""
+    return _tiled(node, _tiles_1(node))
+
+
+@generator("Tile", since=6)
+def tile_6(node: NodeView) -> Fragment:
+    """Copies along each axis."""
+    return _tiled(node, _tiles_6(node))
+
+
+def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
+    axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank(0))
+    times = int(node.require_constant(1, "the number of copies").ravel()[0])
+    return tuple(times if here == axis else 1 for here in range(node.rank(0)))
+
+
+def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
+    repeats = node.require_integers(1, "the numbers of copies")
+    if len(repeats) != node.rank(0):
+        raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank(0)}")
+    return repeats
+
+
+def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
+    """Copies of an axis are a new axis in front of it, on which the input does not vary."""
+    dims: list[Dim] = []
+    varies: list[bool] = []
+    for dim, times in zip(node.dims(0), repeats):
+        if times != 1:
+            dims.append(times)
+            varies.append(False)
+        if dim != 1:
+            dims.append(dim)
+            varies.append(True)
+    return repeated(node, varies, tuple(dims))
+
+
+# --- Pad ---------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Pad")
+def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Each axis grows by what is added before and behind it."""
+    return (node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]),)
+
+
+def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
+    """What is added to each axis: by attribute ``paddings``, since opset 2 ``pads``, since opset 11 by input.
+
+    Since opset 18 an input says which axes are meant. Negative amounts crop.
+    """
+    rank = node.rank(0)
+    pads: Sequence[Dim]
+    if node.version < 11:
+        pads = tuple(node.attribute("paddings" if node.version < 2 else "pads"))
+    else:
+        pads = node.require_integers(1, "the pads")
+    axes = list(range(rank))
+    if node.has(3):
+        axes = [node.normalize_axis(int(axis), rank) for axis in node.require_constant(3, "the axes").ravel()]
+    if len(pads) != 2 * len(axes):
+        raise UnsupportedCase(f"{len(pads)} pads for {len(axes)} axes")
+    amounts: list[tuple[Dim, Dim]] = [(0, 0)] * rank
+    for position, axis in enumerate(axes):
+        amounts[axis] = (pads[position], pads[position + len(axes)])
+    return amounts
+
+
+@generator("Pad", since=1)
+@generator("Pad", since=2)
+@generator("Pad", since=11)
+@generator("Pad", since=18)
+def pad(node: NodeView) -> Fragment:
+    """Crop what is negative, then add: a number (mode constant), or the axis's own elements."""
+    amounts = pad_amounts(node)
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    source = input_source(node, 0)
+    moved, dims = cropped(node, source, node.dims(0), amounts)
+    statements: tuple[str, ...] = ()
+    if moved is not None:
+        source, statements = moved.source(node), moved.before
+    added = positive_parts(amounts)
+    if any(amount != (0, 0) for amount in added):
+        moved = _padded(node, source, dims, added)
+        statements += moved.before
+    if moved is None:
+        return node.same_elements()
+    return node.result(moved.text, moved.view, before=statements)
+
+
+def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved:
+    mode = node.attribute("mode")
+    if mode == "constant":
+        return padded_constant(node, source, dims, added, _fill(node))
+    if mode not in ("edge", "reflect", "wrap"):
+        raise UnsupportedCase(f"pad mode {mode!r}")
+    if product(dims) == 0:
+        raise UnsupportedCase("there are no elements to continue by")
+    return padded_from_inside(node, source, dims, added, mode, finite=is_finite(node, 0))
+
+
+def _fill(node: NodeView) -> str:
+    """The number to add: by attribute, since opset 11 by input."""
+    if node.version < 11:
+        return literal(node.attribute("value"))
+    return node.scalar(2) if node.has(2) else "0"

@@ -85,16 +85,19 @@ IFS = [
     Model("captured outputs", """
         g (bool c, float[2,3] x) => (float[2,3] y) {
           h = Exp(x)
-          y = If (c) <then_branch = t () => (float[2,3] h) { }, else_branch = e () => (float[2,3] x) { }>
-        }""", []),
+          y = If (c) <then_branch = t () => (float[2,3] a) { a = Identity(h) },
+                      else_branch = e () => (float[2,3] b) { b = Identity(x) }>
+        }""", BOTH),
     Model("differing dims", """
-        g (bool c, float[2,3] x) => (float[n,3] y, float[3,m] z) {
+        g (bool c, float[2,3] x) => (float[n,3] z, float[n,1] s) {
           y = If (c) <then_branch = t () => (float[2,3] a) { a = Exp(x) },
-                      else_branch = e () => (float[4,3] b) {
-                        s = Constant<value = int64[2] {1, 3}>() r = Reshape(x, s2)
-                        b = Flatten<axis = 0>(r) }>
-          z = Exp(y)
-        }""", []),
+                      else_branch = e () => (float[1,3] b) { b = MatMul(w, x) }>
+          n = Shape(y)
+          k = Cast<to = 1>(n)
+          q = MatMul(k, v)
+          z = Add(y, q)
+          s = MatMul(z, o)
+        }""", BOTH, {"w": random(1, 2), "v": random(2, 1), "o": random(3, 1)}),
     Model("nested", """
         g (bool c, bool d, float[2,3] x) => (float[2,3] y) {
           h = Exp(x)
@@ -113,8 +116,8 @@ IFS = [
         g (bool c, float[n,3] x) => (float[n,3] y) {
           y = If (c) <then_branch = t () => (float[n,3] a) { a = Exp(x) },
                       else_branch = e () => (float[n,3] b) {
-                        s = Shape(x) k = Cast<to = 1>(s) q = ReduceSum<keepdims = 0>(k) b = Add(x, q) }>
-        }""", []),
+                        s = Shape(x) k = Cast<to = 1>(s) q = MatMul(k, w) b = Add(x, q) }>
+        }""", [{"c": c, "x": random(n, 3)} for c in (YES, NO) for n in (1, 4)], {"w": random(2)}),
     Model("known condition", """
         g (float[2,3] x) => (float[2,3] y) {
           c = Constant<value = bool {1}>()
@@ -143,7 +146,7 @@ LOOPS = [
             (bool c2, float[2,3] v2, float a2, float a3) {
               v2 = Add(v, v) one = Constant<value = float {1.0}>() a2 = Add(a, one)
               c2 = Less(a2, limit) a3 = Mul(a2, a2) }>
-        }""", [{"limit": np.float32(limit), "x": X} for limit in (0, 1, 6.5)], contains="while ("),
+        }""", [{"limit": np.array(limit, np.float32), "x": X} for limit in (0, 1, 6.5)], contains="while ("),
     Model("count and condition, both at run time", """
         g (int64 n, bool go, float[2,3] x) => (float[2,3] y, float[t,2,3] z) {
           y, z = Loop (n, go, x) <body = b (int64 k, bool c, float[2,3] v) =>
@@ -168,13 +171,13 @@ LOOPS = [
               d = Less(k, two)
               v2 = If (d) <then_branch = t () => (float[2,3] a) { a = Add(u, x) },
                            else_branch = e () => (float[2,3] o) { o = Sub(u, v) }> }>
-        }""", []),
+        }""", TRIPS),
     Model("a value that grows", """
         g (int64 n, float[2,3] x) => (float[m,3] y, float[m,3] y2) {
           y = Loop (n, , x) <body = b (int64 k, bool c, float[r,3] v) => (bool c2, float[r2,3] v2) {
               c2 = Identity(c) v2 = Concat<axis = 0>(v, x) }>
           y2 = Exp(y)
-        }""", []),
+        }""", TRIPS),
 ]  # fmt: skip
 
 

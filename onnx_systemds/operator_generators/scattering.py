@@ -1,0 +1,90 @@
+"""ScatterElements, Scatter, ScatterND and TensorScatter: updates at positions."""
+
+from __future__ import annotations
+
+from onnx_systemds.broadcasting import is_finite
+from onnx_systemds.dims import Dim, product
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.indexing import element_index, nd_index
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.shaping import identity
+
+_REDUCTIONS = {"none": "", "add": "add", "mul": "mul", "max": "max", "min": "min"}
+
+
+@shape_rule("Scatter")
+@shape_rule("ScatterElements")
+@shape_rule("ScatterND")
+@shape_rule("TensorScatter")
+def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the data."""
+    return (node.result(node.dims(0)),)
+
+
+@generator("Scatter", since=9)
+@generator("ScatterElements", since=11)
+@generator("ScatterElements", since=16)
+def scatter_elements(node: NodeView) -> Fragment:
+    """Single elements as rows of one column; opset 16 added add and mul, 18 max and min."""
+    count = node.size(1)
+    if count == 0:
+        return identity(node)
+    return _scatter(node, element_index(node, 1, node.axis()), node.size(0), count, 1)
+
+
+@generator("ScatterND", since=11)
+@generator("ScatterND", since=16)
+def scatter_nd(node: NodeView) -> Fragment:
+    """Rows whose columns are what an index leaves; opset 16 added add and mul, 18 max and min."""
+    dims = node.dims(0)
+    if node.size(1) == 0:
+        return identity(node)
+    depth = int(node.known_dims(1, "the length of an index")[-1])
+    count = product(node.dims(1)[:-1])
+    return _scatter(node, nd_index(node, dims, 0, depth), product(dims[:depth]), count, product(dims[depth:]))
+
+
+def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fragment:
+    """The rows of input 2 go to the rows of input 0 that ``index`` names."""
+    reduction = str(node.attribute("reduction") or "none")
+    view = View(rows, cols)
+    x, u = node.view(0, view), node.view(2, View(count, cols))
+    if reduction == "none":
+        return node.result(node.call("scatter_rows", x, u, index), view)
+    if reduction == "add" and is_finite(node, 0):
+        place = node.temporary("place")
+        before = [f"{place} = {index}"]
+        total, height = node.dim(count), node.dim(rows)
+        text = f"({x} + table({place}, seq(1, {total}), {height}, {total}) %*% {u})"
+    else:
+        before = []
+        text = node.call("scatter_reduce", x, u, index, f'"{_REDUCTIONS[reduction]}"')
+    if reduction in ("add", "mul") and is_finite(node, 0) and node.dtype(0) != "bool":
+        if wrapped(node.dtype(0), "x") != "x":
+            name = node.temporary("sum")
+            before.append(f"{name} = {stripped(text)}")
+            text = wrapped(node.dtype(0), name)
+    return node.result(stripped(text), view, before=before)
+
+
+@generator("TensorScatter", since=24)
+def tensor_scatter(node: NodeView) -> Fragment:
+    """A cache update: each batch entry's new rows go behind its write index, in circular mode around the end."""
+    dims, new = node.dims(0), node.dims(1)
+    axis = node.axis()
+    batch, size, length = dims[0], dims[axis], new[axis]
+    middle, behind = product(dims[1:axis]), product(dims[axis + 1 :])
+    if node.has(2):
+        starts = node.view(2, View(batch, 1))
+    else:
+        starts = f"matrix(0, rows={node.dim(batch)}, cols=1)"
+    circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
+    index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
+    rows, count = batch * middle * size, batch * middle * length
+    x, u = node.view(0, View(rows, behind)), node.view(1, View(count, behind))
+    return node.result(node.call("scatter_rows", x, u, index), View(rows, behind))
