@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import onnx
 
-from onnx_systemds.errors import Reasons
+from onnx_systemds.errors import Reasons, UnsupportedCase, quoted
 from onnx_systemds.importing import protos
 from onnx_systemds.importing.facts import NodeFacts, find_schema
 from onnx_systemds.importing.from_protobuf import Converter
@@ -65,10 +65,8 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     proto = onnx.FunctionProto()
     proto.ParseFromString(body)
     versions = {imported.domain: imported.version for imported in proto.opset_import}
-    reasons = Reasons()
-    function = Converter(TensorReader(b"", (), None, MappedFiles()), reasons).function(proto, versions)
-    reasons.raise_any("ONNX's definition of the operator is not valid")
-    return function
+    # a definition leaves out optional outputs that the node does not name: no reason against it
+    return Converter(TensorReader(b"", (), None, MappedFiles()), Reasons()).function(proto, versions)
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
@@ -80,6 +78,10 @@ def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
     names = {"": ""}
     names.update(zip(function.inputs, node.inputs + ("",) * len(function.inputs)))
     names.update({inner: outer for inner, outer in zip(function.outputs, node.outputs) if outer})
+    produced = {name for inner in function.nodes for name in inner.outputs}
+    for inner, outer in zip(function.outputs, node.outputs):
+        if outer and inner not in produced:
+            raise UnsupportedCase(f"the operator's definition does not give the output {quoted(inner)}")
     return tuple(_rename(inner, names, attributes, prefix, node) for inner in function.nodes)
 
 

@@ -178,6 +178,12 @@ class NodeView(NodeFacts):
         self._functions += rendered.texts
         return rendered
 
+    def own_function(self, hint: str, key: str, text: Callable[[str], str]) -> str:
+        """A function whose text is made here: its name, the same one for each use of the same ``key``."""
+        name = self.scope.parts.function_name(hint, key)
+        self._functions.append(text(name))
+        return name
+
     def target(self, output: int = 0) -> str:
         """An identifier for an output in boundary form; `result` then writes the other forms from it."""
         name = self.node.outputs[output] if output < len(self.node.outputs) else ""

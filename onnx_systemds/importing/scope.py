@@ -39,7 +39,14 @@ class ScriptParts:
     function_names: Names = field(default_factory=Names)
     imports: dict[str, None] = field(default_factory=dict)
     weights: dict[str, Weight] = field(default_factory=dict)
+    _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
+
+    def function_name(self, hint: str, key: str) -> str:
+        """The name of the function that ``key`` stands for, made on first use."""
+        if key not in self._function_keys:
+            self._function_keys[key] = self.function_names.fresh(hint)
+        return self._function_keys[key]
 
     def weight_key(self, name: str, array: Array, view: View) -> str:
         """Register a weight under the name of its value; returns its key in the list."""

@@ -14,8 +14,6 @@ from onnx_systemds.operator_generators.indexing import element_index, nd_index
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.shaping import identity
 
-_REDUCTIONS = {"none": "", "add": "add", "mul": "mul", "max": "max", "min": "min"}
-
 
 @shape_rule("Scatter")
 @shape_rule("ScatterElements")
@@ -56,14 +54,11 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
     x, u = node.view(0, view), node.view(2, View(count, cols))
     if reduction == "none":
         return node.result(node.call("scatter_rows", x, u, index), view)
-    if reduction == "add" and is_finite(node, 0):
-        place = node.temporary("place")
-        before = [f"{place} = {index}"]
-        total, height = node.dim(count), node.dim(rows)
-        text = f"({x} + table({place}, seq(1, {total}), {height}, {total}) %*% {u})"
+    before: list[str] = []
+    if reduction == "add":
+        text = node.call("scatter_add", x, u, index)
     else:
-        before = []
-        text = node.call("scatter_reduce", x, u, index, f'"{_REDUCTIONS[reduction]}"')
+        text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
     if reduction in ("add", "mul") and is_finite(node, 0) and node.dtype(0) != "bool":
         if wrapped(node.dtype(0), "x") != "x":
             name = node.temporary("sum")
