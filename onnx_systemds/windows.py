@@ -1,4 +1,4 @@
-"""Windows that slide over spatial axes: pads, auto_pad, output sizes, and padding that the engine does not do itself."""
+"""Windows that slide over spatial axes: pads, auto_pad, output sizes, and padding that the engine cannot do."""
 
 from __future__ import annotations
 

@@ -161,7 +161,9 @@ def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any
     content = onnx.helper.get_attribute_value(default)
     if isinstance(content, bytes):
         return content.decode("utf-8")
-    return tuple(content) if isinstance(content, list) else content
+    if isinstance(content, list):
+        return tuple(item.decode("utf-8") if isinstance(item, bytes) else item for item in content)
+    return content
 
 
 @lru_cache(maxsize=8192)

@@ -97,9 +97,9 @@ def conv(node: NodeView) -> Fragment:
     before, text, view = convolved(node, lambda view: node.view(0, view), filters)
     if node.has(2):
         bias = node.view(2, View(node.dims(2)[0], 1))
-        is_row_per_filter = view.rows == node.dims(1)[0] and node.dims(0)[0] == 1
-        # a product has a row per filter, where a column is added directly
-        text = f"{text} + {bias}" if is_row_per_filter and "%*%" in text else f"bias_add({text}, {bias})"
+        # the product of a single image has a row per filter, else there is an image per row
+        has_filter_rows = view.rows == node.dims(1)[0] and node.dims(0)[0] == 1
+        text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
     return node.result(text, view, before=before)
 
 
@@ -308,7 +308,8 @@ def _deep(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list
     plane = product(planar.outputs)
     moved = node.reshape(text, View(images * layer.filters, plane)) if found.cols != plane else text
     swapped = node.call("swapped_rows", moved, *map(node.dim, (layer.batch, outputs, layer.filters)))
-    return [*statements, *before], swapped, View(images * layer.filters, plane)
+    whole = View(layer.batch, layer.filters * outputs * plane)
+    return [*statements, *before], node.reshape(swapped, whole), whole
 
 
 def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Read:

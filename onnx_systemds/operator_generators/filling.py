@@ -127,10 +127,9 @@ def range_(node: NodeView) -> Fragment:
         text = node.temporary("length")
         before.append(f"{text} = as.integer(max(ceil(({node.scalar(1)} - {start}) / {delta}), 0))")
         before.append(f"{node.dim(length)} = {text}")
-    counted = f"seq(1, {text}, 1)"  # with a step given it is empty where the length is 0
-    if (start, delta) == ("1", "1"):
-        return node.result(counted, View(length, 1), before=before)
-    return node.result(f"{start} + ({counted} - 1) * {delta}", View(length, 1), before=before)
+    counted = f"seq(0, {length - 1})" if isinstance(length, int) else node.call("count_up", text)
+    scaled = counted if delta == "1" else f"{counted} * {delta}"
+    return node.result(scaled if start == "0" else f"{start} + {scaled}", View(length, 1), before=before)
 
 
 # --- EyeLike and Trilu -------------------------------------------------------------------------------------------
@@ -144,8 +143,8 @@ def eye_like(node: NodeView) -> Fragment:
         return empty
     rows, cols = node.output_dims()
     offset = int(node.attribute("k"))
-    first = f"seq({1 + offset}, {node.dim(rows + offset)})" if offset >= 0 else f"(seq(1, {node.dim(rows)}) - {-offset})"
-    return node.result(f'outer({first}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols))
+    shift = f" + {literal(offset)}" if offset else ""
+    return node.result(f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols))
 
 
 @shape_rule("Trilu")
@@ -237,9 +236,10 @@ def _chosen(node: NodeView, hot: str, before: list[str]) -> str:
     """The values of off and on where ``hot`` is 0 and 1."""
     content = node.constant(2)
     if content is not None:
-        off, on = (literal(int(value) if content.dtype.kind == "b" else value) for value in content.ravel())
-        return hot if (float(content.ravel()[0]), float(content.ravel()[1])) == (0, 1) else f"ifelse({hot}, {on}, {off})"
-    values = node.view(2, View(2, 1))
+        values = content.ravel()
+        off, on = (literal(int(value) if values.dtype.kind == "b" else value) for value in values)
+        return hot if values[0] == 0 and values[1] == 1 else f"ifelse({hot}, {on}, {off})"
+    pair = node.view(2, View(2, 1))
     off, on = node.temporary("off"), node.temporary("on")
-    before += [f"{off} = as.scalar({values}[1, 1])", f"{on} = as.scalar({values}[2, 1])"]
+    before += [f"{off} = as.scalar({pair}[1, 1])", f"{on} = as.scalar({pair}[2, 1])"]
     return f"ifelse({hot}, {on}, {off})"

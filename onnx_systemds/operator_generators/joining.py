@@ -1,11 +1,11 @@
-"""Concat, Split, Tile, Expand, Pad."""
+"""Concat, Split, Tile, Expand, Pad, CenterCropPad."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, is_non_negative, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -143,7 +143,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
     if given is not None:
         if len(given) != count:
             raise UnsupportedCase(f"{len(given)} sizes for {count} outputs")
-        if isinstance(whole, int) and all(isinstance(size, int) for size in given) and sum(given) != whole:  # type: ignore[arg-type]
+        if isinstance(whole, int) and all(isinstance(size, int) for size in given) and sum(given) != whole:
             raise UnsupportedCase(f"parts of sizes {tuple(given)} do not make up {whole}")
         return tuple(given)
     if node.version < 18:
@@ -280,7 +280,11 @@ def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
 @generator("Pad", since=18)
 def pad(node: NodeView) -> Fragment:
     """Crop what is negative, then add: a number (mode constant), or the axis's own elements."""
-    amounts = pad_amounts(node)
+    return padded(node, pad_amounts(node))
+
+
+def padded(node: NodeView, amounts: Amounts) -> Fragment:
+    """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
     empty = empty_result(node)
     if empty is not None:
         return empty
@@ -299,7 +303,7 @@ def pad(node: NodeView) -> Fragment:
 
 
 def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved:
-    mode = node.attribute("mode")
+    mode = node.attribute("mode") or "constant"
     if mode == "constant":
         return padded_constant(node, source, dims, added, _fill(node))
     if mode not in ("edge", "reflect", "wrap"):
@@ -314,3 +318,33 @@ def _fill(node: NodeView) -> str:
     if node.version < 11:
         return literal(node.attribute("value"))
     return node.scalar(2) if node.has(2) else "0"
+
+
+@shape_rule("CenterCropPad")
+def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The wanted sizes on the axes."""
+    return (node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),)
+
+
+@generator("CenterCropPad", since=18)
+def center_crop_pad(node: NodeView) -> Fragment:
+    """Crop or pad by zeros on both ends; of an odd difference the end has one more."""
+    return padded(node, _centred(node))
+
+
+def _centred(node: NodeFacts) -> Amounts:
+    dims = node.dims(0)
+    wanted = node.require_integers(1, "the shape")
+    given = node.attribute("axes")
+    axes = range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
+    amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(dims)
+    for axis, size in zip(axes, wanted):
+        added = size - dims[axis]
+        if is_non_negative(added):
+            amounts[axis] = (added // 2, added - added // 2)
+        elif is_non_negative(-1 * added):
+            gone = -1 * added
+            amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
+        else:
+            raise UnsupportedCase(f"whether {size} crops or pads {dims[axis]} is only known when the model runs")
+    return amounts

@@ -1,3 +1,283 @@
-"""Pooling."""
+"""Pooling over windows and over whole planes."""
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from onnx_systemds.dims import Dims, all_known, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import View
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.windows import Image, Windows, builtin_padding, every_nth, padded, shape_list, windows
+
+LOWEST = "-Inf"
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def pool_windows(node: NodeFacts) -> Windows:
+    """The windows of a pooling operator."""
+    if node.rank(0) < 3:
+        raise UnsupportedCase(f"pooling of an input of rank {node.rank(0)}")
+    kernel = node.attribute("kernel_shape")
+    if not kernel:
+        raise UnsupportedCase("kernel_shape is missing")
+    return windows(node, node.dims(0)[2:], tuple(kernel))
+
+
+@shape_rule("AveragePool")
+@shape_rule("LpPool")
+@shape_rule("MaxPool")
+def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, channels, number of windows; the indices are as many."""
+    dims = (*node.dims(0)[:2], *pool_windows(node).outputs)
+    return (node.result(dims), Value("int64", dims))
+
+
+@shape_rule("GlobalAveragePool")
+@shape_rule("GlobalLpPool")
+@shape_rule("GlobalMaxPool")
+def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Spatial axes of size 1."""
+    dims = node.dims(0)
+    return (node.result((*dims[:2], *[1] * (len(dims) - 2))),)
+
+
+# --- whole planes ------------------------------------------------------------------------------------------------
+
+
+def _planes(node: NodeView) -> View:
+    dims = node.dims(0)
+    return View(product(dims[:2]), product(dims[2:]))
+
+
+@generator("GlobalAveragePool", since=1)
+def global_average_pool(node: NodeView) -> Fragment:
+    """Mean of each plane."""
+    view = _planes(node)
+    return node.result(f"rowMeans({node.view(0, view)})", View(view.rows, 1))
+
+
+@generator("GlobalMaxPool", since=1)
+def global_max_pool(node: NodeView) -> Fragment:
+    """Maximum of each plane."""
+    view = _planes(node)
+    return node.result(f"rowMaxs({node.view(0, view)})", View(view.rows, 1))
+
+
+@generator("GlobalLpPool", since=1)
+@generator("GlobalLpPool", since=2)
+def global_lp_pool(node: NodeView) -> Fragment:
+    """p-norm of each plane; p is a float in opset 1."""
+    view, p = _planes(node), node.attribute("p")
+    return node.result(_root(f"rowSums({_power(node.view(0, view), p)})", p), View(view.rows, 1))
+
+
+def _power(x: str, p: float) -> str:
+    return f"abs({x})" if p == 1 else f"{x}^2" if p == 2 else f"abs({x})^{literal(p)}"
+
+
+def _root(text: str, p: float) -> str:
+    return text if p == 1 else f"sqrt({text})" if p == 2 else f"({text})^(1 / {literal(p)})"
+
+
+# --- windows -----------------------------------------------------------------------------------------------------
+
+
+def pooled(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
+    """Statements and result of max_pool or avg_pool over all windows; means count the padding as zeros.
+
+    Both are separable: the last two axes are one builtin, further ones and dilated ones go one by one.
+    """
+    if window.rank == 1 and window.dilations == (1,):
+        flat = Image(image.text, image.view, image.lead, (1, *image.sizes))
+        statements, result = _two_axes(node, flat, window.with_flat_axis(), builtin)
+        return statements, Image(result.text, result.view, result.lead, result.sizes[1:])
+    if window.rank == 2 and window.dilations == (1, 1):
+        return _two_axes(node, image, window, builtin)
+    value = LOWEST if builtin == "max_pool" else "0"
+    statements, image = padded(node, image, window.before, window.after, value)
+    window = window.without_padding()
+    last = window.rank
+    if window.dilations[-2:] == (1, 1):
+        last -= 2
+        inner = Image(image.text, image.view, image.lead * product(image.sizes[:last]), image.sizes[last:])
+        more, inner = _two_axes(node, inner, window.axes(last, last + 2), builtin)
+        image = Image(inner.text, inner.view, image.lead, (*image.sizes[:last], *inner.sizes))
+        statements += more
+    for axis in reversed(range(last)):
+        more, image = _one_axis(node, image, window, axis, builtin)
+        statements += more
+    return statements, image
+
+
+def _two_axes(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
+    common, left, right = builtin_padding(window)
+    statements, image = padded(node, image, left, right, LOWEST if builtin == "max_pool" else "0")
+    shape = (image.lead, 1, *image.sizes)
+    view = View(image.lead, product(image.sizes))
+    text = _builtin(node, builtin, image.seen(node, view), shape, window.kernel, window.strides, common)
+    return statements, Image(text, View(image.lead, product(window.outputs)), image.lead, window.outputs)
+
+
+def _builtin(
+    node: NodeView, builtin: str, x: str, shape: Dims, kernel: Sequence[int], strides: Sequence[int],
+    padding: Sequence[int] = (0, 0),
+) -> str:  # fmt: skip
+    return (
+        f"{builtin}({x}, input_shape={shape_list(node, shape)}, pool_size={shape_list(node, kernel)}, "
+        f"stride={shape_list(node, strides)}, padding={shape_list(node, padding)})"
+    )
+
+
+def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin: str) -> tuple[list[str], Image]:
+    """Windows along one axis of an image without padding; the taps of a dilated window are slices of columns."""
+    kernel, stride, step = window.kernel[axis], window.strides[axis], window.dilations[axis]
+    outputs, size = window.outputs[axis], image.sizes[axis]
+    prefix, suffix = image.lead * product(image.sizes[:axis]), product(image.sizes[axis + 1 :])
+    sizes = (*image.sizes[:axis], outputs, *image.sizes[axis + 1 :])
+    view, result_view = View(prefix, size * suffix), View(prefix, outputs * suffix)
+    name = node.temporary("pooled")
+    if step == 1:
+        text = _builtin(node, builtin, image.seen(node, view), (prefix, 1, size, suffix), (kernel, 1), (stride, 1))
+        return [f"{name} = {text}"], Image(name, result_view, image.lead, sizes)
+    whole = node.temporary("whole")
+    span = (outputs - 1) * stride + 1
+    slices = [
+        f"{whole}[, {node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}]"
+        for tap in range(kernel)
+    ]
+    if builtin == "max_pool":
+        text = reduce(lambda left, right: f"max({left}, {right})", slices)
+    else:
+        text = f"({' + '.join(slices)}) / {kernel}"
+    spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))
+    picked, _, _ = every_nth(node, spread, (stride, 1))
+    statements = [f"{whole} = {image.seen(node, view)}", f"{name} = {picked}"]
+    return statements, Image(name, result_view, image.lead, sizes)
+
+
+def _input_image(node: NodeView, window: Windows) -> Image:
+    view = _planes(node)
+    return Image(node.view(0, view), view, view.rows, window.sizes)
+
+
+@generator("AveragePool", since=1)
+@generator("AveragePool", since=7)
+@generator("AveragePool", since=10)
+@generator("AveragePool", since=19)
+def average_pool(node: NodeView) -> Fragment:
+    """Means over windows: opset 7 may count the padding, 10 may round up, 19 may dilate."""
+    window = pool_windows(node)
+    statements, image = pooled(node, _input_image(node, window), window, "avg_pool")
+    text = image.text
+    if any(pad != 0 for pad in (*window.before, *window.after)):
+        before, share = _counted_share(node, window, include=bool(node.attribute("count_include_pad")))
+        statements += before
+        text = f"{text} / {share}" if share else text
+    return node.result(text, image.view, before=statements)
+
+
+def _counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
+    """A row with the share of each window's elements that count; "" where all of them do."""
+    if all_known((*window.sizes, *window.before, *window.after)):
+        share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))
+        return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
+    if include and window.after == window.declared_after:
+        return [], ""
+    ones = Image(f"matrix(1, rows=1, cols={node.dim(product(window.sizes))})", View(1, product(window.sizes)), 1,
+                 window.sizes)  # fmt: skip
+    statements: list[str] = []
+    if include:
+        statements, ones = padded(node, ones, window.before, window.declared_after, "1")
+        extra = tuple(after - declared for after, declared in zip(window.after, window.declared_after))
+        more, ones = padded(node, ones, (0,) * window.rank, extra)
+        statements += more
+        window = window.without_padding()
+    more, image = pooled(node, ones, window, "avg_pool")
+    name = node.temporary("share")
+    return [*statements, *more, f"{name} = {image.seen(node, View(1, product(window.outputs)))}"], name
+
+
+def _axis_share(window: Windows, axis: int, include: bool) -> Array:
+    size, before, declared = (_number(field[axis]) for field in (window.sizes, window.before, window.declared_after))
+    outputs = _number(window.outputs[axis])
+    position = window_positions(window, axis, outputs)
+    first, last = (-before, size + declared) if include else (0, size)
+    counted: Array = ((position >= first) & (position < last)).sum(axis=1) / window.kernel[axis]
+    return counted
+
+
+def window_positions(window: Windows, axis: int, outputs: int) -> Array:
+    """outputs x kernel: positions in the input, negative in the padding."""
+    starts = np.arange(outputs)[:, None] * window.strides[axis] - _number(window.before[axis])
+    return starts + np.arange(window.kernel[axis])[None, :] * window.dilations[axis]
+
+
+def _number(size: object) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedCase(f"the size {size} must be known", hint="fix it by --dim")
+    return size
+
+
+@generator("LpPool", since=1)
+@generator("LpPool", since=2)
+@generator("LpPool", since=18)
+def lp_pool(node: NodeView) -> Fragment:
+    """p-norm over windows: p is a float in opset 1; 18 may dilate and round up."""
+    window, p = pool_windows(node), node.attribute("p")
+    image = _input_image(node, window)
+    powers = node.temporary("powers")
+    image = Image(powers, image.view, image.lead, image.sizes)
+    statements = [f"{powers} = {_power(node.view(0, image.view), p)}"]
+    more, image = pooled(node, image, window, "avg_pool")
+    return node.result(_root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
+
+
+@generator("MaxPool", since=1)
+@generator("MaxPool", since=8)
+@generator("MaxPool", since=10)
+def max_pooling(node: NodeView) -> Fragment:
+    """Maxima over windows: opset 8 may tell their indices, 10 may dilate and round up."""
+    window = pool_windows(node)
+    if node.wants(1):
+        return _with_indices(node, window)
+    statements, image = pooled(node, _input_image(node, window), window, "max_pool")
+    return node.result(image.text, image.view, before=statements)
+
+
+def _with_indices(node: NodeView, window: Windows) -> Fragment:
+    """Maxima and where they are, in the flat input (row-major, or column-major within a plane)."""
+    outputs = [_number(size) for size in window.outputs]
+    sizes = [_number(size) for size in window.sizes]
+    grid = [_number(size) for size in window.padded_sizes]
+    statements, image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
+    view = View(image.lead, product(image.sizes))
+    order = list(reversed(sizes)) if node.attribute("storage_order") else sizes
+    numbers = np.cumprod([1, *order[:0:-1]])[::-1]  # how far apart the neighbours along an axis are numbered
+    if node.attribute("storage_order"):
+        numbers = numbers[::-1]
+    places = np.cumprod([1, *grid[:0:-1]])[::-1]
+    starts = np.array(list(itertools.product(*(range(size) for size in outputs)))) * window.strides
+    taps = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
+    before = np.array([_number(size) for size in window.before])
+    windows_at = np.stack([starts @ places + 1, (starts - before) @ numbers], axis=1)
+    taps_at = np.stack([taps @ places, taps @ numbers], axis=1)
+    maxima, indices = node.temporary("maxima"), node.temporary("indices")
+    call = node.call(
+        "max_pool_indices", image.seen(node, view), node.constant_matrix(windows_at, "windows"),
+        node.constant_matrix(taps_at, "taps"), int(np.prod(sizes)),
+    )  # fmt: skip
+    statements.append(f"[{maxima}, {indices}] = {call}")
+    result = View(image.lead, product(window.outputs))
+    return node.result(maxima, result, before=statements) + node.result(indices, result, 1)

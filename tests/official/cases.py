@@ -39,7 +39,8 @@ def run_case(case: TestCase) -> None:
 
 def _data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], list[Any]]]:
     if case.data_sets is not None:
-        return [(list(inputs), list(outputs)) for inputs, outputs in case.data_sets]
+        return [([_array(item) for item in given], [_array(item) for item in expected])
+                for given, expected in case.data_sets]
     sets = []
     for folder in sorted(glob.glob(os.path.join(case.model_dir, "test_data_set_*"))):
         sets.append((_read(folder, "input", model.graph.input), _read(folder, "output", model.graph.output)))
@@ -47,6 +48,11 @@ def _data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], 
         data = np.load(archive, encoding="bytes")
         sets.append((list(data["inputs"]), list(data["outputs"])))
     return sets
+
+
+def _array(item: Any) -> Any:
+    """Small element types are given as protobufs."""
+    return numpy_helper.to_array(item) if isinstance(item, onnx.TensorProto) else item
 
 
 def _read(folder: str, prefix: str, infos: Any) -> list[Any]:

@@ -62,7 +62,12 @@ def case_model(case: Case) -> onnx.ModelProto:
     graph = helper.make_graph([node], "case", infos, [onnx.ValueInfoProto(name=o) for o in outputs if o], initializers)
     imports = [helper.make_opsetid(case.domain, case.opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10 if case.opset < 25 else 13)
-    return onnx.shape_inference.infer_shapes(model)  # gives the outputs their types
+    model = onnx.shape_inference.infer_shapes(model)  # gives the outputs their types
+    for output in model.graph.output:  # the oldest operators have no inference
+        if output.type.WhichOneof("value") is None:
+            dtype = next(array.dtype for array in case.inputs.values() if array is not None)
+            output.type.CopyFrom(helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None))
+    return model
 
 
 def check_case(case: Case, sizes: Sequence[Mapping[str, Array]] = ()) -> None:

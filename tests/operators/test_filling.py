@@ -1,0 +1,136 @@
+"""Tensors made from sizes and constants, in every version."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(2, 3, 4, 5)
+
+
+def ints(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def number(value: float, dtype: str = "float32") -> Array:
+    return np.array(value, dtype)
+
+
+def filler(value: float, dtype: str) -> onnx.TensorProto:
+    return onnx.numpy_helper.from_array(np.array([value], dtype))
+
+
+def one_hot_9(indices: Array, depth: Array, values: Array, axis: int = -1) -> Array:
+    """Before opset 11 a negative index is out of range."""
+    steps = np.arange(int(np.ravel(depth)[0]))
+    hot = np.moveaxis(indices[..., None] == steps, -1, axis)
+    return np.where(hot, values[1], values[0]).astype(values.dtype)
+
+
+def ranges(dtype: str, *rows: tuple[float, float, float], known: bool = False, version: int = 11) -> list[Case]:
+    names = ("start", "limit", "delta")
+    return [
+        Case("Range", version, {name: number(value, dtype) for name, value in zip(names, row)}, {},
+             names if known else (), expected=lambda start, limit, delta: np.arange(start, limit, delta, dtype),
+             note=f"{dtype} {row}")
+        for row in rows
+    ]  # fmt: skip
+
+
+SHAPES = [
+    *[Case("Shape", version, {"x": X}) for version in (1, 13, 15, 25)],
+    Case("Shape", 15, {"x": X}, {"start": 1, "end": -1}),
+    Case("Shape", 15, {"x": X}, {"start": -2}),
+    Case("Shape", 15, {"x": random()}, note="rank 0"),
+    *[Case("Size", version, {"x": X}) for version in (1, 13, 25)],
+    Case("ConstantOfShape", 9, {"s": ints(2, 3, 4)}, {"value": filler(1.5, "float32")}, ("s",)),
+    Case("ConstantOfShape", 25, {"s": ints(4)}, {}, ("s",), expected=lambda s: np.zeros(s, np.float32)),
+    Case("ConstantOfShape", 9, {"s": ints(300, 300)}, {"value": filler(7, "int64")}, ("s",)),
+    Case("ConstantOfShape", 20, {"s": ints(300, 300)}, {"value": filler(1, "bool")}, ("s",)),
+    Case("ConstantOfShape", 9, {"s": ints()}, {"value": filler(2, "int32")}, ("s",)),
+]  # fmt: skip
+
+RANGES = [
+    *ranges("float32", (0, 5, 1), (1, 2, 0.25), (10, 4, -2.5), (5, 1, 1), (1, 1, 1), (0, 1, 0.3)),
+    *ranges("int32", (2, 9, 3), (9, 2, -3), (4, 4, 1), (0, 1, 1), (-3, 3, 2)),
+    *ranges("int64", (0, 7, 1), version=27),
+    *ranges("float32", (0, 70000, 1), (3, 1, -0.5), known=True),
+]
+
+MATRICES = [
+    *[Case("EyeLike", 9, {"x": random(*dims)}, {"k": k, "dtype": 1}, note=f"{k}")
+      for dims in ((4, 4), (3, 5), (5, 3)) for k in (0, 1, -2)],
+    Case("EyeLike", 22, {"x": random(3, 3, dtype="int32")}),
+    *[Case("Trilu", 14, {"x": random(*dims), "k": number(k, "int64")}, {"upper": upper}, note=f"{upper} {k}")
+      for dims in ((4, 5), (2, 3, 4, 4), (3, 5, 2)) for k in (0, 2, -1) for upper in (0, 1)],
+    Case("Trilu", 14, {"x": np.full((2, 3, 3), np.nan, np.float32)}),
+    Case("Trilu", 14, {"x": random(2, 3, 3, dtype="int64"), "k": number(1, "int64")}, {"upper": 0}, ("k",)),
+    Case("Trilu", 14, {"x": random(3, 3), "k": number(-9, "int64")}, {"upper": 0}, ("k",)),
+]  # fmt: skip
+
+INDICES = np.array([[0, 2, -1], [4, 7, -5]], np.int64)
+DEPTH, VALUES = number(5, "int64"), np.array([0, 1], np.float32)
+ONE_HOT = [
+    *[Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": axis}, ("d", "v"))
+      for axis in (-1, 0, 1, 2, -2)],
+    *[Case("OneHot", 9, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": axis}, ("d", "v"), expected=one_hot_9)
+      for axis in (-1, 0, 1)],
+    *[Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": np.array([-1, np.inf], np.float32)}, {"axis": axis},
+           note=f"all at run time {axis}") for axis in (-1, 0, 1)],
+    Case("OneHot", 11, {"i": number(2, "int64"), "d": number(3, "int64"), "v": ints(0, 1)}, {}, ("d",),
+         expected=one_hot_9, note="rank 0"),
+    Case("OneHot", 11, {"i": INDICES.astype(np.float32), "d": number(6), "v": ints(3, -4)}, {}, ("d", "v"),
+         expected=lambda i, d, v: one_hot_9(np.where(i < 0, i + d, i), d, v)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SHAPES + RANGES + MATRICES + ONE_HOT, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    """Sizes that are symbols."""
+    for k in (1, -1):
+        case = Case("EyeLike", 9, {"x": random(4, 5)}, {"k": k}, symbols={"x": ["n", "m"]})
+        check_case(case, sizes=[{"x": random(3, 2)}])
+    case = Case("Trilu", 14, {"x": random(2, 4, 4)}, symbols={"x": ["n", "s", "s"]})
+    check_case(case, sizes=[{"x": random(3, 2, 2)}])
+    case = Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": 1}, ("d", "v"),
+                symbols={"i": ["n", "s"]})
+    check_case(case, sizes=[{"i": INDICES.reshape(3, 2), "d": DEPTH, "v": VALUES}])
+    for op in ("Shape", "Size"):
+        check_case(Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}), sizes=[{"x": random(1, 3, 2, 2)}])
+
+
+def test_positions_of_a_sequence() -> None:
+    """Shape -> Gather -> Range, and the dims that the run decides are handed on."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["dims"]),
+        helper.make_node("Gather", ["dims", "one"], ["length"]),
+        helper.make_node("Range", ["zero", "length", "one"], ["positions"]),
+        helper.make_node("Range", ["zero", "limit", "one"], ["free"]),
+        helper.make_node("Shape", ["free"], ["count"]),
+        helper.make_node("Unsqueeze", ["free", "axes"], ["row"]),
+        helper.make_node("Concat", ["row", "row"], ["rows"], axis=0),
+        helper.make_node("ConstantOfShape", ["count"], ["zeros"]),
+    ]
+    constants = {"zero": number(0, "int64"), "one": number(1, "int64"), "axes": ints(0)}
+    infos = [helper.make_tensor_value_info("x", 1, ["n", "seq"]), helper.make_tensor_value_info("limit", 7, [])]
+    outputs = [onnx.ValueInfoProto(name=name) for name in ("positions", "count", "rows", "zeros")]
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "positions", infos, outputs, tensors)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    with ScoringFunction(import_model(onnx.shape_inference.infer_shapes(model))) as function:
+        for seq, limit in [(5, 4), (1, 6)]:
+            got = function({"x": random(2, seq), "limit": number(limit, "int64")})
+            np.testing.assert_array_equal(got["positions"], np.arange(seq))
+            np.testing.assert_array_equal(got["count"], [limit])
+            np.testing.assert_array_equal(got["rows"], np.tile(np.arange(limit), (2, 1)))
+            np.testing.assert_array_equal(got["zeros"], np.zeros(limit, np.float32))

@@ -1,0 +1,134 @@
+"""Slice, Gather, Compress and the scatter family in every version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, Case, case_model, check_case, random
+
+X = random(3, 4, 5)
+Y = random(2, 3, 4, 5)
+BAD = np.array([[np.nan, 1, np.inf], [2, 3, 4], [-np.inf, 5, 6]], np.float32)
+
+
+def ints(*items: int) -> Array:
+    return np.array(items, np.int64)
+
+
+def sliced(x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None, *,
+           note: str = "", opset: int = 13) -> Case:  # fmt: skip
+    inputs = {"x": x, "starts": starts, "ends": ends, "axes": axes, "steps": steps}
+    return Case("Slice", opset, inputs, constants=["starts", "ends", "axes", "steps"], note=note)
+
+
+def indexed(op: str, opset: int, x: Array, i: Array, constant: bool, **attributes: int) -> Case:
+    return Case(op, opset, {"x": x, "i": i}, attributes, constants=["i"] if constant else [],
+                note=f"{'constant' if constant else 'run'} {attributes}")
+
+
+GATHERS = [
+    *[indexed("Gather", opset, Y, ints(2, 0, 1), c, axis=1) for c in (True, False) for opset in (1, 11)],
+    *[indexed("Gather", 13, Y, i, c, axis=axis) for c in (True, False)
+      for axis, i in [(0, ints(-1, 0, 1)), (-1, np.array([[0, -1], [4, 2]])), (2, np.array(-2)), (3, np.array(1)),
+                      (1, ints(1, 2)), (-2, np.arange(40) % 4)]],
+    *[indexed("Gather", 13, BAD, ints(2, 1), False, axis=axis) for axis in (0, 1)],
+    *[indexed("Gather", 13, random(5), i, False) for i in (np.array(-2), ints(3, 3, -5))],
+    *[indexed("GatherElements", opset, X, random(3, 4, 5, dtype="int64", seed=2) % 3, False, axis=axis)
+      for opset, axis in [(11, 0), (13, 1), (13, -1)]],
+    indexed("GatherElements", 13, X, np.array([[[0, -1], [2, 1]]]), False, axis=2),
+    indexed("GatherElements", 13, X, np.array([[[0, -1], [2, 1]]]), True, axis=1),
+    indexed("GatherElements", 13, BAD, np.array([[0, 2], [1, 0], [-1, -1]]), False, axis=1),
+    indexed("GatherND", 11, X, np.array([[0, 1], [2, -1]]), False),
+    indexed("GatherND", 12, Y, np.array([[[1]], [[-1]]]), False, batch_dims=1),
+    indexed("GatherND", 13, Y, random(2, 3, 4, 1, dtype="int64") % 4, False, batch_dims=2),
+    indexed("GatherND", 13, BAD, np.array([[0, 1], [2, 2]]), True),
+]  # fmt: skip
+
+SCATTERS = [
+    *[Case(op, opset, {"x": X, "i": np.array([[[0, -1, 2, 0, 1]]]), "u": random(1, 1, 5, seed=3)}, {"axis": 0},
+           note="axis 0") for op, opset in (("Scatter", 9), ("ScatterElements", 11), ("ScatterElements", 13))],
+    Case("ScatterElements", 18, {"x": BAD, "i": np.array([[1, 0]]), "u": np.array([[np.nan, 7]], np.float32)},
+         {"axis": 1}),
+    *[Case("ScatterElements", opset, {"x": X, "i": random(3, 4, 5, dtype="int64") % 4, "u": random(3, 4, 5, seed=3)},
+           {"axis": 1, "reduction": reduction}, note=reduction)
+      for opset, reduction in [(16, "add"), (16, "mul"), (18, "add"), (18, "mul"), (18, "max"), (18, "min")]],
+    Case("ScatterElements", 18, {"x": BAD, "i": np.array([[1, 1]]), "u": np.array([[np.inf, 7]], np.float32)},
+         {"axis": 1, "reduction": "add"}, note="infinite"),
+    *[Case("ScatterND", opset, {"x": X, "i": np.array([[2], [0]]), "u": random(2, 4, 5, seed=3)}) for opset in (11, 13)],
+    Case("ScatterND", 13, {"x": X, "i": np.array([[[2, -1], [0, 1]]]), "u": random(1, 2, 5, seed=3)}),
+    *[Case("ScatterND", opset, {"x": X, "i": np.array([[2, 1], [0, 0], [2, 1]]), "u": random(3, 5, seed=3)},
+           {"reduction": reduction}, note=reduction)
+      for opset, reduction in [(16, "add"), (16, "mul"), (18, "max"), (18, "min"), (18, "mul")]],
+]  # fmt: skip
+
+CASES = [
+    *[Case("Slice", 1, {"x": Y}, {"starts": [1, -3], "ends": [3, 2**31 - 1], "axes": axes}, note=str(axes),
+           expected=expected)
+      for axes, expected in [([1, 3], lambda x, **_: x[:, 1:3, :, -3:]), ([2, 0], lambda x, **_: x[-3:, :, 1:3])]],
+    Case("Slice", 1, {"x": Y}, {"starts": [1, -3], "ends": [2, 9]}, expected=lambda x, **_: x[1:2, -3:9]),
+    sliced(Y, ints(1, 0, 0, 0), ints(2, 3, 2, -1), opset=10),
+    sliced(Y, ints(-2, 1), ints(9, 4), ints(-1, 2), note="clip", opset=11),
+    sliced(Y, ints(0, -1, 3), ints(2**62, -(2**62), 0), ints(1, 2, 3), ints(2, -1, -2), note="steps"),
+    sliced(X, ints(-1), ints(-100), ints(0), ints(-1), note="reverse rows"),
+    sliced(random(3, 50), ints(-1), ints(-100), ints(1), ints(-1), note="reverse columns"),
+    sliced(random(2, 60, 3), ints(1), ints(100), ints(1), ints(3), note="many steps"),
+    sliced(BAD, ints(0), ints(9), ints(1), ints(2), note="infinite"),
+    sliced(random(7, dtype="int64"), ints(2), ints(-1), note="one axis"),
+    *GATHERS,
+    *SCATTERS,
+    *[Case("Compress", opset, {"x": X, "c": np.array([False, True, True])}, attributes, constants=constants,
+           note=f"{attributes} {constants}")
+      for opset, attributes, constants in [(9, {}, []), (11, {"axis": 0}, []), (11, {"axis": 1}, []),
+                                           (11, {"axis": -1}, ["c"]), (11, {"axis": 2}, [])]],
+    *[Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},
+           {"axis": -2, "mode": mode}, note=mode, expected=lambda x, u, w, axis, mode: cached(x, u, w))
+      for mode, w in [("linear", ints(0, 3)), ("circular", ints(5, 1))]],
+]  # fmt: skip
+
+
+def cached(x: Array, u: Array, w: Array) -> Array:
+    result = x.copy()
+    for batch, start in enumerate(w):
+        for step in range(u.shape[2]):
+            result[batch, :, (start + step) % x.shape[2]] = u[batch, :, step]
+    return result
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    for case, axis in [
+        (sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), 1),
+        (sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)), 1),
+        (sliced(random(2, 5, 3), ints(0), ints(6), ints(1)), 1),
+        (sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)), 1),
+        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1), 1),
+        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1), 1),
+    ]:
+        symbolic = Case(case.op_type, case.opset, case.inputs, case.attributes, case.constants, {"x": [2, "seq", 3]})
+        check_case(symbolic, sizes=[{**case.inputs, "x": random(2, 8, 3, seed=5)}])
+    for op, extra in [("GatherElements", {}), ("ScatterElements", {"u": random(2, 3, 4)})]:
+        inputs = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3, **extra}
+        larger = {name: np.concatenate([array] * 3, axis=0) for name, array in inputs.items()}
+        check_case(Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs}), sizes=[larger])
+
+
+@pytest.mark.parametrize("index", [5, -6])
+def test_index_out_of_range_raises(index: int) -> None:
+    for count in (1, 3):
+        case = Case("Gather", 13, {"x": random(5, 2), "i": np.full(count, index)})
+        with ScoringFunction(import_model(case_model(case))) as function, pytest.raises(EngineError):
+            function(case.inputs)
+
+
+def test_last_update_wins() -> None:
+    case = Case("ScatterElements", 11, {"x": random(4), "i": ints(1, 1, 1), "u": random(3, seed=1)},
+                expected=lambda x, i, u: np.array([x[0], u[2], x[2], x[3]]))  # fmt: skip
+    check_case(case)

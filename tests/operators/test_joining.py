@@ -1,0 +1,168 @@
+"""Concat, Split, Tile, Expand and Pad in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(2, 3, 4, 5)
+HOLES = X.copy()
+HOLES[0, 1, 2, 3], HOLES[1, 0, 0, 0], HOLES[1, 2, 3, 4] = np.nan, np.inf, -np.inf
+
+
+def ints(*numbers: int) -> Array:
+    return np.array(numbers, np.int64)
+
+
+def number(value: float, dtype: str = "float32") -> Array:
+    return np.array(value, dtype)
+
+
+def padded(x: Array, pads: Any, value: Any = None, axes: Any = None, mode: str = "constant") -> Array:
+    """Crop, then pad."""
+    chosen = range(x.ndim) if axes is None else [int(axis) % x.ndim for axis in axes]
+    amounts = [(0, 0)] * x.ndim
+    for position, axis in enumerate(chosen):
+        amounts[axis] = (int(pads[position]), int(pads[position + len(pads) // 2]))
+    x = x[tuple(slice(max(-a, 0), size - max(-b, 0)) for size, (a, b) in zip(x.shape, amounts))]
+    widths = [(max(a, 0), max(b, 0)) for a, b in amounts]
+    if mode == "constant":
+        return np.pad(x, widths, constant_values=0 if value is None else value)
+    return np.pad(x, widths, mode=mode)
+
+
+def padded_by_attribute(x: Array, mode: str = "constant", value: float = 0, pads: Any = None,
+                        paddings: Any = None) -> Array:
+    return padded(x, paddings if pads is None else pads, value, None, mode)
+
+
+def tiled_axis(x: Array, tiles: Array, axis: Array) -> Array:
+    return np.concatenate([x] * int(tiles), axis=int(axis))
+
+
+CONCAT = [
+    *[Case("Concat", 13, {"a": X, "b": random(2, 3, 4, 5, seed=1)}, {"axis": axis}) for axis in (0, 1, 2, 3, -1, -4)],
+    Case("Concat", 4, {"a": random(2, 3, 4), "b": random(2, 1, 4), "c": random(2, 2, 4)}, {"axis": 1}),
+    Case("Concat", 1, {"a": random(2, 3), "b": random(2, 2)}, expected=lambda a, b: np.concatenate([a, b], 1)),
+    Case("Concat", 1, {"a": random(2, 3), "b": random(1, 3)}, {"axis": 0},
+         expected=lambda a, b, axis: np.concatenate([a, b], axis)),
+    Case("Concat", 11, {"a": random(2, 0, 4), "b": random(2, 3, 4)}, {"axis": 1}, note="empty"),
+    Case("Concat", 11, {"a": random(2, 0, 4), "b": random(2, 0, 4)}, {"axis": 1}, note="all empty"),
+    Case("Concat", 13, {"a": random(3, dtype="int64"), "b": random(1, dtype="int64")}, {"axis": 0}),
+    Case("Concat", 13, {"a": random(1, 1, 3), "b": random(1, 4, 3)}, {"axis": -2}),
+    Case("Concat", 13, {"a": X}, {"axis": 2}),
+]  # fmt: skip
+
+SPLIT = [
+    Case("Split", 1, {"x": random(4, 6)}, {"axis": 1, "split": [2, 4]}, outputs=2,
+         expected=lambda x, **_: np.split(x, [2], 1)),
+    Case("Split", 1, {"x": random(4, 6), "s": np.array([1, 3], np.float32)}, {"axis": 0}, ("s",), outputs=2,
+         expected=lambda x, *_, axis: np.split(x, [1], 0)),
+    Case("Split", 2, {"x": random(2, 6, 3)}, {"axis": 1}, outputs=3),
+    Case("Split", 11, {"x": random(2, 6, 3)}, {"axis": -2, "split": [1, 0, 5]}, outputs=3),
+    Case("Split", 13, {"x": X, "s": ints(1, 3)}, {"axis": 2}, ("s",), outputs=2),
+    Case("Split", 13, {"x": X}, {"axis": 0}, outputs=2),
+    Case("Split", 13, {"x": random(6)}, outputs=["", "b", ""], expected=lambda x: [x[2:4]]),
+    Case("Split", 18, {"x": random(2, 7)}, {"axis": 1, "num_outputs": 3}, outputs=3),
+    Case("Split", 18, {"x": random(3, 4)}, {"axis": -1, "num_outputs": 1}, outputs=1),
+    Case("Split", 18, {"x": random(1, 7, 2), "s": ints(2, 1, 4)}, {"axis": 1}, ("s",), outputs=3),
+]
+
+EXPAND = [
+    *[Case("Expand", 13, {"x": random(*dims), "s": ints(*shape)}, {}, ("s",), note=f"to {shape}")
+      for dims, shape in [((3, 1), (3, 4)), ((3, 1), (2, 1, 6)), ((1, 3, 1, 2), (2, 1, 4, 1)), ((2, 3), (2, 3)),
+                          ((1, 4), (3, 1)), ((1, 1), (2, 3)), ((5,), (2, 3, 5)), ((2, 1, 3, 1, 2), (2, 4, 3, 3, 2)),
+                          ((2, 1), (1, 1, 2, 1))]],
+    Case("Expand", 8, {"x": random(), "s": ints(2, 3)}, {}, ("s",)),
+    Case("Expand", 8, {"x": random(), "s": ints()}, {}, ("s",), expected=lambda x, s: x, note="rank 0"),
+    Case("Expand", 13, {"x": HOLES[:, :, :1], "s": ints(2, 3, 3, 5)}, {}, ("s",)),
+    Case("Expand", 13, {"x": random(2, 1), "s": ints(2, 0)}, {}, ("s",), note="empty"),
+]  # fmt: skip
+
+TILE = [
+    *[Case("Tile", 13, {"x": random(*dims), "r": ints(*repeats)}, {}, ("r",), note=f"by {repeats}")
+      for dims, repeats in [((2, 3), (2, 2)), ((2, 3, 4), (1, 2, 1)), ((2, 3, 4), (3, 1, 2)),
+                            ((2, 1, 2, 3), (2, 3, 1, 2)), ((3,), (4,)), ((2, 3), (1, 1)), ((1, 1), (2, 3)), ((2, 3), (0, 2))]],
+    Case("Tile", 6, {"x": HOLES, "r": ints(1, 2, 1, 2)}, {}, ("r",)),
+    Case("Tile", 1, {"x": random(2, 3), "n": number(3), "axis": number(1)}, {}, ("n", "axis"), expected=tiled_axis),
+]  # fmt: skip
+
+MODES = ["constant", "edge", "reflect", "wrap"]
+PAD = [
+    Case("Pad", 1, {"x": random(2, 3)}, {"paddings": [0, 1, 2, 0], "value": 1.5}, expected=padded_by_attribute),
+    *[Case("Pad", 2, {"x": X}, {"pads": [0, 1, 2, 1, 0, 0, 1, 2], "mode": mode}, expected=padded_by_attribute,
+           note=mode) for mode in MODES[:3]],
+    Case("Pad", 2, {"x": random(2, 3, 4)}, {"pads": [0, 0, 1, 0, 0, 1], "value": -2.0}),
+    *[Case("Pad", version, {"x": HOLES, "p": ints(0, 2, 3, 1, 1, 0, 2, 4)}, {"mode": mode}, ("p",),
+           expected=padded, note=mode)
+      for version, mode in [(11, "constant"), (13, "edge"), (18, "reflect"), (19, "wrap"), (25, "edge")]],
+    *[Case("Pad", 19, {"x": random(1, 3, 4, 5), "p": ints(0, 0, 1, 2, 0, 0, 1, 2)}, {"mode": mode}, ("p",), note=mode)
+      for mode in MODES],
+    *[Case("Pad", 19, {"x": random(6, 4), "p": ints(-1, 2, 3, -2)}, {"mode": mode}, ("p",), expected=padded,
+           note=f"crop {mode}") for mode in MODES],
+    Case("Pad", 13, {"x": X, "p": ints(0, 0, -1, 0, 0, -1, -1, 0)}, {}, ("p",), expected=padded, note="crop only"),
+    Case("Pad", 13, {"x": X, "p": ints(0, 0, 0, 0, 0, 0, 0, 0)}, {}, ("p",), note="nothing"),
+    Case("Pad", 18, {"x": X, "p": ints(1, 2, 0, 3), "v": number(7), "a": ints(-1, 1)}, {}, ("p", "a"), expected=padded),
+    Case("Pad", 18, {"x": X, "p": ints(1, 2, 0, 3), "v": None, "a": ints(3, 2)}, {"mode": "reflect"}, ("p", "a"),
+         expected=lambda x, p, v, a, mode: padded(x, p, v, a, mode)),
+    Case("Pad", 21, {"x": random(3, dtype="int32"), "p": ints(1, 2), "v": number(-3, "int32")}, {}, ("p", "v"),
+         expected=padded),
+    Case("Pad", 24, {"x": random(2, 3, dtype="bool"), "p": ints(1, 0, 0, 2), "v": np.array(True)}, {}, ("p", "v"),
+         expected=padded),
+    Case("Pad", 13, {"x": X, "p": ints(0, 0, 1, 1, 0, 0, 1, 1), "v": number(-np.inf)}, {}, ("p", "v"), expected=padded),
+    Case("Pad", 13, {"x": random(0, 3), "p": ints(2, 0, 1, 1)}, {}, ("p",), expected=padded, note="empty"),
+    Case("Pad", 19, {"x": random(3, 2), "p": ints(5, 0, 7, 0)}, {"mode": "wrap"}, ("p",), expected=padded, note="far"),
+    Case("Pad", 18, {"x": random(3, 2), "p": ints(5, 0, 7, 3)}, {"mode": "reflect"}, ("p",), expected=padded,
+         note="far"),
+    Case("CenterCropPad", 18, {"x": random(7, 4, 5), "s": ints(4, 7, 5)}, {}, ("s",),
+         expected=lambda x, s: padded(x, [-1, 1, 0, -2, 2, 0])),
+    Case("CenterCropPad", 18, {"x": random(7, 4, 5), "s": ints(8, 9)}, {"axes": [-1, 0]}, ("s",),
+         expected=lambda x, s, axes: padded(x, [1, 0, 1, 1, 0, 2])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONCAT + SPLIT + EXPAND + TILE + PAD, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_concat_of_symbolic_sizes(axis: int) -> None:
+    """One script serves all sizes."""
+    dims = ["batch", "seq", 3]
+
+    def inputs(batch: int, seq: int) -> dict[str, Array]:
+        return {"a": random(batch, seq, 3), "b": random(batch, seq, 3, seed=1)}
+
+    case = Case("Concat", 13, inputs(2, 5), {"axis": axis}, symbols={"a": dims, "b": dims})
+    check_case(case, sizes=[inputs(3, 1), inputs(1, 4)])
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_split_of_symbolic_sizes(axis: int) -> None:
+    """Halves of a size that is a symbol, or of what stands beside one."""
+    case = Case("Split", 13, {"x": random(2, 4, 6)}, {"axis": axis}, symbols={"x": ["batch", "seq", 6]}, outputs=2)
+    check_case(case, sizes=[{"x": random(4, 2, 6)}])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pad_of_symbolic_sizes(mode: str) -> None:
+    """Pads beside symbols."""
+    pads = ints(0, 1, 2, 1, 1, 0, 1, 2)
+    case = Case("Pad", 19, {"x": random(2, 3, 4, 5), "p": pads}, {"mode": mode}, ("p",),
+                symbols={"x": ["n", 3, "h", "w"]}, expected=padded)
+    check_case(case, sizes=[{"x": random(1, 3, 5, 3, seed=2), "p": pads}])
+
+
+def test_repetition_of_symbolic_sizes() -> None:
+    """Copies of axes whose sizes are symbols."""
+    repeats = ints(2, 1, 3)
+    case = Case("Tile", 13, {"x": random(2, 4, 3), "r": repeats}, {}, ("r",), symbols={"x": ["n", "s", 3]})
+    check_case(case, sizes=[{"x": random(1, 5, 3), "r": repeats}])
+    shape = ints(1, 1, 2, 3)
+    case = Case("Expand", 13, {"x": random(2, 4, 1, 3), "s": shape}, {}, ("s",), symbols={"x": ["n", "s", 1, 3]})
+    check_case(case, sizes=[{"x": random(1, 5, 1, 3), "s": shape}])

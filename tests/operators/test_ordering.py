@@ -1,0 +1,95 @@
+"""ArgMax, ArgMin, CumSum, CumProd, TopK, Unique, NonZero and ReverseSequence in every version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(3, 4, 5, seed=1)
+TIES = random(3, 4, 5, dtype="int64").astype(np.float32) % 3
+BAD = np.array([[1, np.nan, np.inf, np.nan], [-np.inf, -np.inf, 2, -np.inf], [3, 3, 1, 3]], np.float32)
+AXES = (0, 1, -1)
+
+
+def arg(function: object, x: Array, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+    if select_last_index:
+        return x.shape[axis] - 1 - arg(function, np.flip(x, axis), axis, keepdims)
+    return function(x, axis=axis, keepdims=bool(keepdims))  # type: ignore[operator]
+
+
+def cumulated(function: object, neutral: int, x: Array, axis: Array, exclusive: int = 0, reverse: int = 0) -> Array:
+    at = int(axis)
+    x = np.flip(x, at) if reverse else x
+    result = function(x, axis=at).astype(x.dtype)  # type: ignore[operator]
+    if exclusive:
+        shape = list(x.shape)
+        shape[at] = 1
+        result = np.concatenate([np.full(shape, neutral, x.dtype), np.delete(result, -1, at)], at)
+    return np.flip(result, at) if reverse else result
+
+
+def k(count: int) -> Array:
+    return np.array([count], np.int64)
+
+
+CASES = [
+    *[Case(op, opset, {"x": TIES}, {"axis": axis, "keepdims": keepdims}, note=f"{axis} {keepdims}",
+           expected=lambda x, op=op, **kw: arg(np.argmax if op == "ArgMax" else np.argmin, x, **kw))
+      for op in ("ArgMax", "ArgMin") for opset, axis, keepdims in [(1, 0, 1), (11, 1, 0), (13, -1, 1), (13, 2, 0)]],
+    *[Case(op, 12, {"x": x}, {"axis": axis, "select_last_index": 1}, note=f"last {axis}",
+           expected=lambda x, op=op, **kw: arg(np.argmax if op == "ArgMax" else np.argmin, x, **kw))
+      for op in ("ArgMax", "ArgMin") for axis, x in [(1, TIES), (1, BAD)]],
+    *[Case(op, 13, {"x": BAD}, {"axis": 1}, note="infinite",
+           expected=lambda x, op=op, **kw: arg(np.argmax if op == "ArgMax" else np.argmin, x, **kw))
+      for op in ("ArgMax", "ArgMin")],
+    Case("ArgMax", 13, {"x": random(6)}, {"keepdims": 0}),
+    *[Case("CumSum", opset, {"x": X, "a": np.array(axis)}, attributes, constants=["a"], note=f"{axis} {attributes}")
+      for opset, attributes in [(11, {}), (14, {"exclusive": 1}), (14, {"reverse": 1}),
+                                (14, {"exclusive": 1, "reverse": 1})] for axis in AXES],
+    Case("CumSum", 14, {"x": np.array([[np.nan, np.inf, 1], [np.inf, -np.inf, 1], [-np.inf, 2, 1]], np.float32),
+                        "a": np.array(1)}, constants=["a"], note="infinite"),
+    Case("CumSum", 14, {"x": random(3, 4, dtype="int32"), "a": np.array(0)}, constants=["a"]),
+    *[Case("CumProd", 26, {"x": X, "a": np.array(axis)}, attributes, constants=["a"], note=f"{axis} {attributes}",
+           expected=lambda x, a, **kw: cumulated(np.cumprod, 1, x, a, **kw))
+      for axis, attributes in [(0, {}), (1, {"exclusive": 1}), (-1, {"reverse": 1, "exclusive": 1})]],
+    Case("TopK", 1, {"x": X}, {"k": 2, "axis": 1}, outputs=2,
+         expected=lambda x, k, axis: (-np.sort(-x, 1)[:, :2], np.argsort(-x, 1)[:, :2])),
+    Case("TopK", 10, {"x": X, "k": k(3)}, constants=["k"], outputs=2),
+    *[Case("TopK", 11, {"x": TIES, "k": k(3)}, {"axis": axis, "largest": largest}, constants=["k"], outputs=2,
+           note=f"{axis} {largest}") for axis in AXES for largest in (0, 1)],
+    *[Case("TopK", 11, {"x": random(3, 40, dtype="int64").astype(np.float32), "k": k(20)}, {"largest": largest},
+           constants=["k"], outputs=2, note=f"sorted {largest}") for largest in (0, 1)],
+    Case("TopK", 24, {"x": BAD[1:], "k": k(3)}, constants=["k"], outputs=2,
+         expected=lambda x, k: (np.array([[2, -np.inf, -np.inf], [3, 3, 3]], np.float32),
+                                np.array([[2, 0, 1], [0, 1, 3]]))),
+    Case("TopK", 11, {"x": X, "k": k(2)}, constants=["k"], outputs=["", "indices"]),
+    *[Case("NonZero", opset, {"x": x}, note=str(x.shape))
+      for opset, x in [(9, TIES), (13, random(4, 5, dtype="bool")), (13, np.array([0, 3, 0, np.nan], np.float32))]],
+    *[Case("Unique", 11, {"x": TIES}, attributes, outputs=4, note=str(attributes))
+      for attributes in [{}, {"sorted": 0}, {"axis": 0}, {"axis": 1}, {"axis": -1, "sorted": 0}]],
+    Case("Unique", 11, {"x": np.array([[[1, 2], [1, 2]], [[1, 2], [1, 3]]], np.float32)}, {"axis": 1}, outputs=4,
+         note="order of columns"),
+    Case("Unique", 11, {"x": random(9, dtype="int64")}, outputs=["y", "", "", "counts"]),
+    *[Case("ReverseSequence", 10, {"x": random(4, 3, 2), "n": np.array(n)},
+           {"time_axis": time, "batch_axis": 1 - time}, note=str(time))
+      for time, n in [(0, [4, 1, 3]), (1, [1, 3, 2, 3])]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    small, large = random(2, 3, 4), random(5, 3, 7)
+    symbols = {"x": ["batch", 3, "seq"]}
+    for axis in AXES:
+        check_case(Case("ArgMax", 13, {"x": small}, {"axis": axis}, symbols=symbols), sizes=[{"x": large}])
+        cumsum = Case("CumSum", 14, {"x": small, "a": np.array(axis)}, {"reverse": 1}, ["a"], symbols)
+        check_case(cumsum, sizes=[{"x": large, "a": np.array(axis)}])
+        top = Case("TopK", 11, {"x": small, "k": k(2)}, {"axis": axis}, ["k"], symbols, outputs=2)
+        check_case(top, sizes=[{"x": large, "k": k(2)}])
+    check_case(Case("NonZero", 13, {"x": small}, symbols=symbols), sizes=[{"x": large}])

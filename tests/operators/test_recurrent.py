@@ -1,0 +1,126 @@
+"""RNN, GRU and LSTM: directions, lengths, states, activations, layouts, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from tests.operators.harness import Array, Case, case_model, check_case, random
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+T, N, D, H = 5, 3, 4, 2
+
+
+def layer(
+    kind: str,
+    opset: int,
+    given: str = "",
+    directions: int = 1,
+    constants: Sequence[str] = (),
+    outputs: Any = None,
+    batch: int = N,
+    batch_first: bool = False,
+    symbols: Mapping[str, Sequence[Any]] | None = None,
+    **attributes: Any,
+) -> Case:
+    """A case; ``given`` names the optional inputs: b, l (lengths), h, c, p."""
+    gates = GATES[kind]
+    state = (batch, directions, H) if batch_first else (directions, batch, H)
+    lengths = np.array([3, 5, 1, 4, 2][:batch], np.int32)
+    inputs: dict[str, Array | None] = {
+        "x": random(*((batch, T, D) if batch_first else (T, batch, D))),
+        "w": random(directions, gates * H, D, seed=1),
+        "r": random(directions, gates * H, H, seed=2),
+        "b": random(directions, 2 * gates * H, seed=3) if "b" in given else None,
+        "l": lengths if "l" in given else None,
+        "h": random(*state, seed=4) if "h" in given else None,
+    }
+    if kind == "LSTM":
+        inputs["c"] = random(*state, seed=5) if "c" in given else None
+        inputs["p"] = random(directions, 3 * H, seed=6) if "p" in given else None
+    if directions == 2:
+        attributes["direction"] = "bidirectional"
+    if batch_first:
+        attributes["layout"] = 1
+    every = ["y", "yh", "yc"] if kind == "LSTM" else ["y", "yh"]
+    note = f"{given}-{directions}-{'-'.join(f'{k}={v}' for k, v in attributes.items())}-{''.join(constants)}"
+    # onnxruntime has no layout=1
+    expected = _by_reference(kind, opset, inputs, every) if batch_first else None
+    return Case(kind, opset, inputs, {"hidden_size": H, **attributes}, constants, symbols or {},
+                every if outputs is None else outputs, expected, note=note)  # fmt: skip
+
+
+def _by_reference(kind: str, opset: int, inputs: Mapping[str, Array | None], outputs: Sequence[str]) -> Any:
+    """The reference on the layer with the steps in front, its results transposed back."""
+
+    def compute(*arrays: Array | None, **attributes: Any) -> list[Array]:
+        turned = {
+            name: None if array is None else array.swapaxes(0, 1) if name in "xhc" else array
+            for name, array in zip(inputs, arrays)
+        }
+        plain = {name: value for name, value in attributes.items() if name != "layout"}
+        import onnxruntime
+
+        model = case_model(Case(kind, opset, turned, plain, outputs=outputs))
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        found = session.run(None, {name: array for name, array in turned.items() if array is not None})
+        return [found[0].transpose(2, 0, 1, 3), *(state.swapaxes(0, 1) for state in found[1:])]
+
+    return compute
+
+
+CASES = [
+    *[layer(kind, opset) for kind in GATES for opset in (7, 14, 22)],
+    *[layer(kind, 14, given, directions) for kind in GATES for given in ("b", "bh", "lh", "blhcp") for directions in (1, 2)],
+    *[layer(kind, 14, "bh", constants=("w", "r", "b"), direction="reverse") for kind in GATES],
+    *[layer(kind, 14, "blh", 2, ("w", "r", "b")) for kind in GATES],
+    *[layer(kind, 14, "bhc", directions, batch_first=True) for kind in GATES for directions in (1, 2)],
+    *[layer(kind, 14, "b", batch=1, batch_first=True) for kind in GATES],
+    *[layer(kind, 14, "b", clip=0.3) for kind in GATES],
+    *[layer(kind, 14, "b", 2, outputs=["", "yh"]) for kind in GATES],
+    layer("LSTM", 14, "b", outputs=["", "", "yc"]),
+    layer("LSTM", 14, "bp", input_forget=1),
+    layer("LSTM", 14, "b", 2, input_forget=1),
+    layer("LSTM", 14, "bp", clip=0.5),
+    *[layer("GRU", 14, given, linear_before_reset=1) for given in ("", "b")],
+    layer("GRU", 14, "blh", 2, ("w", "r", "b"), linear_before_reset=1),
+    layer("RNN", 14, "b", activations=["Relu"]),
+    layer("RNN", 14, "b", 2, activations=["Affine", "LeakyRelu"], activation_alpha=[0.5, 0.1], activation_beta=[0.25]),
+    layer("RNN", 14, "b", activations=["ScaledTanh"], activation_alpha=[0.7], activation_beta=[0.4]),
+    layer("RNN", 14, "b", activations=["Elu"], activation_alpha=[0.7]),
+    layer("RNN", 14, "b", activations=["Softsign"]),
+    layer("RNN", 14, "b", activations=["Softplus"]),
+    layer("RNN", 14, "b", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
+    layer("GRU", 14, "b", activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3], activation_beta=[0.4]),
+    layer("LSTM", 14, "bp", activations=["HardSigmoid", "Relu", "Tanh"], activation_alpha=[0.3], activation_beta=[0.4]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize("kind", GATES)
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_symbolic_dims(kind: str, batch_first: bool) -> None:
+    names = ["n", "t", D] if batch_first else ["t", "n", D]
+    case = layer(kind, 14, "b", 2, ("w", "r", "b"), batch_first=batch_first, symbols={"x": names})
+    check_case(case, [{**case.inputs, "x": random(*dims, D, seed=9)} for dims in ((2, 6), (4, 1))])
+
+
+@pytest.mark.parametrize(("kind", "opset"), [("RNN", 1), ("GRU", 1), ("GRU", 3), ("LSTM", 1)])
+def test_first_versions(kind: str, opset: int) -> None:
+    """onnxruntime starts at opset 7; nothing but output_sequence changed."""
+    new = layer(kind, 7, "bh", direction="forward")
+    judged = lambda *arrays, **attributes: ReferenceEvaluator(case_model(new)).run(  # noqa: E731
+        None, {name: array for name, array in new.inputs.items() if array is not None})
+    old = Case(kind, opset, new.inputs, {**new.attributes, "output_sequence": 1} if kind != "GRU" or opset < 7 else {},
+               outputs=new.outputs, expected=judged)  # fmt: skip
+    check_case(old)
+    assert onnx.defs.get_schema(kind, opset).since_version == opset

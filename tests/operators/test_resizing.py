@@ -1,0 +1,65 @@
+"""Resize and Upsample in every version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(1, 2, 6, 5)
+
+
+def scales(*factors: float) -> Array:
+    return np.array(factors, np.float32)
+
+
+def resize(opset: int, x: Array, factors: Array | None, sizes: Array | None = None, roi: Array | None = None,
+           **attributes: object) -> Case:  # fmt: skip
+    if opset == 11:  # roi and scales may be empty there, but not left out
+        factors = scales() if factors is None else factors
+        roi = scales() if roi is None else roi
+    inputs = {"x": x, "roi": roi, "scales": factors, "sizes": sizes}
+    return Case("Resize", opset, inputs, attributes, constants=["roi", "scales", "sizes"],
+                note=f"{factors} {sizes} {attributes}")
+
+
+UP, DOWN = scales(1, 1, 2, 3), scales(1, 1, 0.5, 0.6)
+CASES = [
+    *[Case("Upsample", 7, {"x": X}, {"mode": mode, "scales": [1.0, 1.0, 2.0, 3.0]}) for mode in ("nearest", "linear")],
+    Case("Upsample", 1, {"x": X}, {"mode": "nearest", "height_scale": 2.0, "width_scale": 3.0},
+         expected=lambda x, **_: x.repeat(2, 2).repeat(3, 3)),
+    *[Case("Upsample", 9, {"x": X, "s": UP}, {"mode": mode}, constants=["s"], note=mode)
+      for mode in ("nearest", "linear")],
+    *[Case("Resize", 10, {"x": X, "s": s}, {"mode": mode}, constants=["s"], note=f"{mode} {s}")
+      for mode in ("nearest", "linear") for s in (UP, scales(1, 1, 0.5, 0.5))],
+    *[resize(11, X, UP, coordinate_transformation_mode=mode, mode="linear")
+      for mode in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric")],
+    *[resize(13, X, s, mode="nearest", nearest_mode=mode, coordinate_transformation_mode=coordinates)
+      for s in (UP, DOWN) for mode in ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+      for coordinates in ("half_pixel", "asymmetric")],
+    resize(11, X, UP, mode="nearest", coordinate_transformation_mode="tf_half_pixel_for_nn"),
+    *[resize(13, X, s, mode="cubic", cubic_coeff_a=a, exclude_outside=outside)
+      for s in (UP, DOWN) for a, outside in [(-0.75, 0), (-0.5, 1)]],
+    resize(13, X, None, np.array([1, 2, 9, 3]), mode="linear"),
+    resize(13, X, None, np.array([1, 2, 4, 8]), scales(0, 0, 0.2, -0.3, 1, 1, 0.9, 1.4), mode="linear",
+           coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.5),
+    resize(18, X, None, np.array([3, 7]), mode="linear", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
+    resize(18, X, None, np.array([7, 3]), mode="nearest", axes=[-1, -2], keep_aspect_ratio_policy="not_smaller"),
+    resize(19, X, scales(0.7, 0.7), mode="linear", axes=[2, 3], coordinate_transformation_mode="half_pixel_symmetric"),
+    resize(19, random(3, 4, 5), scales(1, 2, 1), mode="nearest"),
+    resize(13, random(2, 3, 4, 5, 6), scales(1, 1, 2, 2, 2), mode="linear"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    inputs = {"x": X, "roi": None, "scales": UP}
+    for symbols, mode in [([1, 2, "h", "w"], "nearest"), (["batch", 2, 6, 5], "linear")]:
+        larger = random(1, 2, 9, 4) if mode == "nearest" else random(3, 2, 6, 5)
+        case = Case("Resize", 13, inputs, {"mode": mode}, ["scales"], {"x": symbols})
+        check_case(case, sizes=[{**inputs, "x": larger}])
