@@ -34,6 +34,11 @@ class Moved:
         """The text as the source of a further step."""
         return lambda view: self.text if view == self.view else node.reshape(self.text, view)
 
+    def bound(self, node: NodeView, hint: str) -> Moved:
+        """The same elements under a name of their own, so that a chain of steps is read line by line."""
+        name = node.temporary(hint)
+        return Moved(name, self.view, (*self.before, f"{name} = {self.text}"))
+
 
 def input_source(node: NodeView, position: int) -> Source:
     """An input as a source."""
@@ -87,7 +92,10 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         # rows are moved as they are, then the axes behind the last one of the input come to the front by t()
         cut = order.index(last) + 1
         moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
-        behind = View(product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut]))
+        moved = moved.bound(node, "blocks")
+        behind = View(
+            product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut])
+        )
         return Moved(f"t({moved.source(node)(behind)})", View(behind.cols, behind.rows), moved.before)
     cut = wanted + 1
     flipped = View(product(dims[:cut]), product(dims[cut:]))
@@ -100,7 +108,9 @@ def _is_better_block(left: Dim, right: Dim) -> bool:
     """Whether rows of length ``left`` are gathered faster than those of length ``right``: longer ones."""
     if isinstance(left, int) and isinstance(right, int):
         return left > right
-    return left >= LONG_BLOCK if isinstance(left, int) else not (isinstance(right, int) and right >= LONG_BLOCK)
+    return (
+        left >= LONG_BLOCK if isinstance(left, int) else not (isinstance(right, int) and right >= LONG_BLOCK)
+    )
 
 
 def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *, finite: bool) -> Moved:
@@ -174,8 +184,10 @@ def _sliced(
 
 def _require_sign(amount: Dim) -> None:
     if not is_non_negative(amount) and not is_non_negative(-1 * amount):
-        raise UnsupportedCase(f"whether a pad of {amount} adds or removes is only known when the model runs",
-                              hint="fix the sizes by --dim")
+        raise UnsupportedCase(
+            f"whether a pad of {amount} adds or removes is only known when the model runs",
+            hint="fix the sizes by --dim",
+        )
 
 
 def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
@@ -190,8 +202,11 @@ def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts
             continue
         for amount in (before, behind):
             _require_sign(amount)
+        if moved.text:
+            moved = moved.bound(node, "padded")
+            source = moved.source(node)
         moved = _padded_axis(node, source, dims, axis, before, behind, value, moved.before)
-        source, dims = moved.source(node), (*dims[:axis], before + dims[axis] + behind, *dims[axis + 1 :])
+        dims = (*dims[:axis], before + dims[axis] + behind, *dims[axis + 1 :])
     return moved
 
 
@@ -260,11 +275,14 @@ def padded_from_inside(
             _require_sign(amount)
         size = dims[axis]
         length = before + size + behind
+        if moved.text:
+            moved = moved.bound(node, "padded")
+            source = moved.source(node)
         positions = node.temporary("positions")
         call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(behind))
         step = gathered(node, source, dims, axis, positions, length, finite=finite)
         moved = Moved(step.text, step.view, (*moved.before, f"{positions} = {call}", *step.before))
-        source, dims = moved.source(node), (*dims[:axis], length, *dims[axis + 1 :])
+        dims = (*dims[:axis], length, *dims[axis + 1 :])
     return moved
 
 

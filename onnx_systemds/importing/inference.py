@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 import onnx.shape_inference
 
-from onnx_systemds.dims import Dim, Dims, symbol, symbols
+from onnx_systemds.dims import Dim, Dims, substitute, symbol, symbols
 from onnx_systemds.errors import (
     InternalError,
     InvalidModel,

@@ -50,8 +50,9 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     body = _Body(scope, progress)
     body.render()
     given = [(identifier, scope.dims(value)) for value, identifier, _ in parameters]
+    views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, undetermined = scope.symbol_statements(given)
-    statements = [*symbols, *_input_statements(scope, parameters), *body.statements]
+    statements = [*symbols, *views, *body.statements]
     inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
     size_identifiers = [scope.size_name(symbol) for symbol in undetermined]
     inputs += [f"integer {identifier}" for identifier in size_identifiers]
@@ -75,6 +76,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     body = _Body(scope, None, is_inner=True)
     body.render()
     parameters += [(value, _captured_parameter(scope, value), None) for value in scope.captured]
+    views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, _ = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier, _ in parameters])
     solved = {statement.split(" = ", 1)[0] for statement in symbols}
     sizes = [
@@ -91,7 +93,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
-    statements = [*symbols, *_input_statements(scope, parameters), *kept, *body.statements]
+    statements = [*symbols, *views, *kept, *body.statements]
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))

@@ -6,14 +6,15 @@ from collections.abc import Callable, Sequence
 
 from onnx_systemds.broadcasting import SINGLE, Operand, Operands
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.importing.values import INTEGER_DTYPES
-from onnx_systemds.layout import SCALAR
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.elementwise import binary_of, infix, truncated, unary
-from onnx_systemds.operator_generators.registry import generator
+from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 
 def is_single(node: NodeView) -> bool:
@@ -146,3 +147,60 @@ def acosh(node: NodeView) -> Fragment:
 def atanh(node: NodeView) -> Fragment:
     """Inverse hyperbolic tangent."""
     return by_function(node, "area_tanh")
+
+
+@shape_rule("Dropout")
+def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Result and mask are like the input; the mask is boolean since opset 10."""
+    mask = "bool" if node.version >= 10 else node.dtype(0)
+    return node.result(node.dims(0)), node.result(node.dims(0), mask)
+
+
+@generator("Dropout", since=1)
+@generator("Dropout", since=6)
+def dropout_1(node: NodeView) -> Fragment:
+    """Nothing is dropped where is_test is set."""
+    if node.attribute("is_test"):
+        return _kept(node)
+    return _dropped(node, literal(node.attribute("ratio")))
+
+
+@generator("Dropout", since=7)
+@generator("Dropout", since=10)
+def dropout_7(node: NodeView) -> Fragment:
+    """Inference only: nothing is dropped."""
+    return _kept(node)
+
+
+@generator("Dropout", since=12)
+def dropout_12(node: NodeView) -> Fragment:
+    """Ratio and training_mode by input; both may be known only when the model runs."""
+    mode, ratio = node.constant(2), node.constant(1)
+    if not node.has(2) or (mode is not None and not mode.any()) or (ratio is not None and not ratio.any()):
+        return _kept(node)
+    share = node.scalar(1) if node.has(1) else "0.5"
+    return _dropped(node, share if mode is not None else f"({share} * {node.scalar(2)})")
+
+
+def _kept(node: NodeView) -> Fragment:
+    """The input, and a mask of ones."""
+    fragment = node.same_elements() if node.wants(0) else node.fragment()
+    if not node.wants(1):
+        return fragment
+    form = node.wanted_form(1)
+    ones = "1" if form is SCALAR else f"matrix(1, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
+    return fragment + node.result(ones, form, 1)
+
+
+def _dropped(node: NodeView, share: str) -> Fragment:
+    """A random share of the elements becomes zero, the others are scaled up."""
+    form = node.wanted_form(0) if node.wants(0) else node.wanted_form(1)
+    view = View(1, 1) if form is SCALAR else form
+    seed = node.attribute("seed")
+    seeded = "" if seed is None else f", seed={int(seed)}"
+    numbers = f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1{seeded})"
+    mask = node.temporary("kept")
+    before = [f"{mask} = {numbers} >= {share}"]
+    x = f"as.matrix({node.scalar(0)})" if node.dims(0) == () else node.view(0, view)
+    fragment = node.result(f"{x} * {mask} / (1 - {share})", view, before=before)
+    return fragment + node.result(mask, view, 1)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx import TensorProto
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -70,10 +72,8 @@ def target_dtype(node: NodeFacts) -> str:
     to = node.attribute("to")
     if isinstance(to, str):
         return to.lower()
-    from onnx import TensorProto
-
     try:
-        return TensorProto.DataType.Name(int(to)).lower()
+        return str(TensorProto.DataType.Name(int(to))).lower()
     except ValueError:
         raise UnsupportedCase(f"element type {to} is unknown") from None
 

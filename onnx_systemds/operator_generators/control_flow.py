@@ -95,7 +95,7 @@ def call(function: str, arguments: Sequence[str], targets: Sequence[str]) -> str
 def type_body(
     facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
 ) -> TypedGraph:
-    """Type a loop's body: its inputs are ``first``, ``carried`` and ``last``; ``conditions`` outputs precede the carried.
+    """Type a loop's body with the inputs ``first``, ``carried`` and ``last``; ``conditions`` outputs come first.
 
     A dim of a carried value that changes from one iteration to the next becomes a symbol of the body.
     Raises ShapeUnknown when a rank changes.

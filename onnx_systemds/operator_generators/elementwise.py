@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands, broadcast_dims, operands
 from onnx_systemds.correspondence import (
     COMMUTATIVE,
@@ -305,16 +307,33 @@ def pow_(node: NodeView) -> Fragment:
 @generator("Mod", since=10)
 def mod(node: NodeView) -> Fragment:
     """Remainder with the divisor's sign (fmod=0) or the dividend's (fmod=1); the engine's %% truncates."""
+    divisor = node.constant(1)
+    finite = node.dtype(0) in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
+    if not finite:
+        return _mod_of_infinities(node)
     given = two_operands(node)
     x, y = given.items
     view = given.form
     quotient = infix(node, "/", x, y, view)
-    if node.attribute("fmod"):
-        whole = Operand(f"(sign{quotient.text} * floor(abs{quotient.text}))", quotient.kind)
-    else:
-        whole = Operand(f"floor{quotient.text}", quotient.kind)
-    product_ = infix(node, "*", whole, y, view)
+    whole = truncated(quotient.text) if node.attribute("fmod") else f"floor{quotient.text}"
+    product_ = infix(node, "*", Operand(whole, quotient.kind), y, view)
     return finish(node, infix(node, "-", replicated(node, x, view), product_, view), given)
+
+
+def _mod_of_infinities(node: NodeView) -> Fragment:
+    """Remainders of floats by divisors that may be infinite."""
+    given = operands(node, [0, 1], node.output_dims(), full=True)
+    view = given.form
+
+    def matrix(operand: Operand) -> str:
+        if view is SCALAR:
+            return f"as.matrix({operand.text})"
+        if operand.kind == SINGLE:
+            return f"matrix({operand.text}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+        return operand.text
+
+    text = node.call("trunc_mod" if node.attribute("fmod") else "floor_mod", *map(matrix, given.items))
+    return node.result(f"as.scalar({text})" if view is SCALAR else text, view)
 
 
 def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:

@@ -43,7 +43,9 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
                 dims[here] = dims[here] + dim
             elif isinstance(dim, int):
                 if isinstance(dims[here], int) and dims[here] != dim:
-                    raise UnsupportedCase(f"sizes {dims[here]} and {dim} differ on axis {here}, joined on axis {axis}")
+                    raise UnsupportedCase(
+                        f"sizes {dims[here]} and {dim} differ on axis {here}, joined on axis {axis}"
+                    )
                 dims[here] = dim
     return (node.result(dims),)
 
@@ -116,7 +118,9 @@ def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffi
         text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
         return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
     text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
-    return node.result(f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output)
+    return node.result(
+        f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output
+    )
 
 
 def _span(node: NodeView, start: Dim, length: Dim) -> str:
@@ -249,7 +253,11 @@ def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
 @shape_rule("Pad")
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and behind it."""
-    return (node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]),)
+    return (
+        node.result(
+            [before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]
+        ),
+    )
 
 
 def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
@@ -323,7 +331,9 @@ def _fill(node: NodeView) -> str:
 @shape_rule("CenterCropPad")
 def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The wanted sizes on the axes."""
-    return (node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),)
+    return (
+        node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),
+    )
 
 
 @generator("CenterCropPad", since=18)
@@ -336,7 +346,9 @@ def _centred(node: NodeFacts) -> Amounts:
     dims = node.dims(0)
     wanted = node.require_integers(1, "the shape")
     given = node.attribute("axes")
-    axes = range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
+    axes = (
+        range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
+    )
     amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(dims)
     for axis, size in zip(axes, wanted):
         added = size - dims[axis]
@@ -346,5 +358,7 @@ def _centred(node: NodeFacts) -> Amounts:
             gone = -1 * added
             amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
         else:
-            raise UnsupportedCase(f"whether {size} crops or pads {dims[axis]} is only known when the model runs")
+            raise UnsupportedCase(
+                f"whether {size} crops or pads {dims[axis]} is only known when the model runs"
+            )
     return amounts

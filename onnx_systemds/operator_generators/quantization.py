@@ -1,3 +1,231 @@
 """Quantised operators."""
 
 from __future__ import annotations
+
+from onnx import TensorProto
+
+from onnx_systemds.broadcasting import SINGLE, Operand, Operands, operands
+from onnx_systemds.dims import Dim, Dims, divide_exactly, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.alignment import Aligned
+from onnx_systemds.operator_generators.casting import FLOAT_FORMATS, integer_range
+from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+
+def _dtype_attribute(node: NodeFacts, name: str) -> str | None:
+    """An element type given by number; None for 0 and in versions without the attribute."""
+    number = node.attribute(name)
+    return str(TensorProto.DataType.Name(int(number))).lower() if number else None
+
+
+def quantized_dtype(node: NodeFacts) -> str:
+    """The type of the zero point, else of the attribute (since opset 21), else uint8."""
+    return node.dtype(2) if node.has(2) else _dtype_attribute(node, "output_dtype") or "uint8"
+
+
+@shape_rule("QuantizeLinear")
+def quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims stay."""
+    return (node.result(node.dims(0), quantized_dtype(node)),)
+
+
+@shape_rule("DequantizeLinear")
+def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims stay, the type is that of the scale unless (since opset 23) another is asked for."""
+    return (node.result(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
+
+
+def scaled_operands(node: NodeView) -> Operands:
+    """Input, scale and zero point (if any) in one view: per tensor, per axis (13) or per block (21)."""
+    dims, scale = node.dims(0), node.dims(1)
+    positions = [0, 1, 2] if node.has(2) else [0, 1]
+    if product(scale) == 1:
+        return operands(node, positions, dims)
+    axis = node.normalize_axis(int(node.attribute("axis") or 0), len(dims))
+    block = int(node.attribute("block_size") or 0)
+    if not block:
+        ones = [1] * (len(dims) - axis - 1)
+        aligned: dict[int, Dims] = dict.fromkeys(positions[1:], (*scale, *ones))
+        return operands(Aligned(node, aligned), positions, dims)
+    blocks: Dim | None = divide_exactly(dims[axis], block)
+    if blocks is None:
+        raise UnsupportedCase(f"blocks of {block} along an axis of {dims[axis]}: the last block is not full")
+    whole = (*dims[:axis], blocks, block, *dims[axis + 1 :])
+    part = (*scale[: axis + 1], 1, *scale[axis + 1 :])
+    return operands(Aligned(node, {0: whole, **dict.fromkeys(positions[1:], part)}), positions, whole)
+
+
+def _applied(node: NodeView, function: str, operand: Operand, *arguments: object) -> Operand:
+    """A library function of an operand."""
+    if operand.kind == SINGLE:
+        return Operand(f"as.scalar({node.call(function, f'as.matrix({operand.text})', *arguments)})", SINGLE)
+    return Operand(node.call(function, stripped(operand.text), *arguments), operand.kind)
+
+
+def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
+    """A moderate quotient as a division in ``precision`` gives it: ties depend on it."""
+    if precision == "float":
+        return _applied(node, "round_quotient", quotient)
+    if precision in ("float16", "bfloat16"):
+        goal = FLOAT_FORMATS[precision]
+        return _applied(
+            node, "round_to_float", quotient, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
+        )
+    return quotient
+
+
+@generator("QuantizeLinear", since=10)
+@generator("QuantizeLinear", since=13)
+@generator("QuantizeLinear", since=19)
+@generator("QuantizeLinear", since=21)
+@generator("QuantizeLinear", since=23)
+def quantize_linear(node: NodeView) -> Fragment:
+    """round(x / scale) + zero point within the type's range.
+
+    Opset 13 brought scales per axis, 19 float8, 21 blocks and the output's type, 23 the precision of the division.
+    """
+    given = scaled_operands(node)
+    target = node.output_dtype()
+    quotient = infix(node, "/", given.items[0], given.items[1], given.form)
+    precision = _dtype_attribute(node, "precision") or node.dtype(1)
+    if target not in INTEGER_DTYPES:
+        return _to_small_float(node, given, quotient, target)
+    low, high = integer_range(target)
+    reach = high - low
+    # what is beyond the reach of any zero point is cut off first, infinities among it
+    near = Operand(f"min(max({quotient.text}, {-reach - 1}), {reach + 1})", quotient.kind)
+    whole = _applied(node, "round_half_even", _in_precision(node, near, precision))
+    if node.has(2):
+        whole = infix(node, "+", whole, given.items[2], given.form)
+    text = f"min(max({stripped(whole.text)}, {literal(low)}), {literal(high)})"
+    return finish(node, Operand(text, whole.kind), given)
+
+
+def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: str) -> Fragment:
+    goal = FLOAT_FORMATS[target]
+    if node.has(2):
+        quotient = infix(node, "+", quotient, given.items[2], given.form)
+    saturate = node.attribute("saturate") != 0
+    beyond = goal.largest if saturate else goal.beyond
+    rounding = (goal.bits, goal.smallest, literal(goal.largest), literal(beyond))
+    return finish(node, _applied(node, "round_to_float", quotient, *rounding), given)
+
+
+@generator("DequantizeLinear", since=10)
+@generator("DequantizeLinear", since=13)
+@generator("DequantizeLinear", since=21)
+@generator("DequantizeLinear", since=23)
+def dequantize_linear(node: NodeView) -> Fragment:
+    """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
+    given = scaled_operands(node)
+    x = given.items[0]
+    if node.has(2):
+        x = infix(node, "-", x, given.items[2], given.form)
+    return finish(node, infix(node, "*", x, given.items[1], given.form), given)
+
+
+@shape_rule("MatMulInteger")
+def matmul_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of a matrix product, 32-bit integers."""
+    from onnx_systemds.operator_generators.linear import matmul_dims
+
+    return (node.result(matmul_dims(node.dims(0), node.dims(1)), "int32"),)
+
+
+@shape_rule("QLinearMatMul")
+def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of a matrix product, type of the result's zero point."""
+    from onnx_systemds.operator_generators.linear import matmul_dims
+
+    return (node.result(matmul_dims(node.dims(0), node.dims(3)), node.dtype(7)),)
+
+
+def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:
+    """(A - its zero points) %*% (B - its zero points); batches of B are multiplied one by one."""
+    a, b = node.dims(left), node.dims(right)
+    if len(b) < 2 or not a:
+        raise UnsupportedCase("a quantised product of vectors")
+    inner, cols = a[-1], b[-1]
+    if product(b[:-2]) == 1:
+        rows = product(a[:-1])
+        x = _shifted(node, left, left_zero, View(rows, inner), rows)
+        y = _shifted(node, right, right_zero, View(inner, cols), cols)
+        return f"({x} %*% {y})", View(rows, cols)
+    if a[:-2] != b[:-2]:
+        raise UnsupportedCase("a quantised product with broadcast batches")
+    count, rows = product(b[:-2]), a[-2]
+    x = _shifted(node, left, left_zero, View(count * rows, inner), count * rows)
+    y = _shifted(node, right, right_zero, View(count * inner, cols), cols)
+    return node.call("batch_matmul", x, y, node.dim(count)), View(count * rows, cols)
+
+
+def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -> str:
+    """An operand less its zero points: one, one for each row of A, or one for each column of B."""
+    matrix = node.view(position, view)
+    if not node.has(zero):
+        return matrix
+    return f"({matrix} - {_per_line(node, zero, view, lines)})"
+
+
+def _per_line(node: NodeView, position: int, view: View, lines: Dim) -> str:
+    if node.size(position) == 1:
+        return node.scalar(position)
+    if node.size(position) != lines:
+        raise UnsupportedCase(f"input {position} has other dims than one number for each row or column")
+    is_left = position == 2
+    return node.view(position, View(lines, 1) if is_left else View(1, lines))
+
+
+@generator("MatMulInteger", since=10)
+def matmul_integer(node: NodeView) -> Fragment:
+    """A product of shifted 8-bit integers."""
+    text, view = shifted_product(node, 0, 2, 1, 3)
+    return node.result(text if not text.startswith("(") else stripped(text), view)
+
+
+@generator("QLinearMatMul", since=10)
+def qlinear_matmul(node: NodeView) -> Fragment:
+    """A product of shifted 8-bit integers, requantised by the three scales."""
+    if any(node.size(position) != 1 for position in (1, 2, 4, 5, 6, 7)):
+        raise UnsupportedCase("QLinearMatMul with more than one scale for a tensor")
+    text, view = shifted_product(node, 0, 2, 3, 5)
+    low, high = integer_range(node.dtype(7))
+    factor = f"({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
+    whole = node.call("round_half_even", f"{text} * {factor}")
+    return node.result(f"min(max({whole} + {node.scalar(7)}, {literal(low)}), {literal(high)})", view)
+
+
+@shape_rule("DynamicQuantizeLinear")
+def dynamic_quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Result, scale, zero point."""
+    return node.result(node.dims(0), "uint8"), node.result(()), node.result((), "uint8")
+
+
+@generator("DynamicQuantizeLinear", since=11)
+def dynamic_quantize_linear(node: NodeView) -> Fragment:
+    """To uint8 by the range of the data and 0, in steps that are rounded as FP32 rounds them (ties depend on it)."""
+    form = node.wanted_form() if node.wants(0) else node.known_form(0)
+    view = View(1, 1) if form is SCALAR else form
+    x = node.view(0, view)
+    low, scale, zero = (node.temporary(hint) for hint in ("low", "step", "zero"))
+
+    def narrowed(text: str) -> str:
+        return node.call("round_quotient", text)
+
+    spread = narrowed(f"as.matrix(max(max({x}), 0) - {low})")
+    before = [
+        f"{low} = min(min({x}), 0)",
+        f"{scale} = as.scalar({narrowed(f'{spread} / 255')})",
+        f"{scale} = ifelse({scale} == 0, 1.0, {scale})",
+        f"{zero} = as.scalar({node.call('round_half_even', narrowed(f'as.matrix(-{low} / {scale})'))})",
+    ]
+    whole = node.call("round_half_even", narrowed(f"{x} / {scale}"))
+    fragment = node.result(f"min(max({whole} + {zero}, 0), 255)", view, before=before)
+    return fragment + node.result(scale, SCALAR, 1) + node.result(zero, SCALAR, 2)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
-from onnx_systemds.dims import Dim
+from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -74,6 +74,8 @@ def _direction(node: NodeFacts) -> str:
 def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All hidden states, the last one, and the last cell state of an LSTM."""
     shape = shape_of(node)
+    every: Dims
+    last: Dims
     if shape.batch_first:
         every = (shape.batch, shape.steps, shape.directions, shape.hidden)
         last = (shape.batch, shape.directions, shape.hidden)
@@ -119,12 +121,14 @@ class _Layer:
             targets = [node.temporary(hint + suffix) for hint in ["all", *self.states]]
             function = _Variant(node, self.kind, self.activations[direction])
             arguments = [x, *self._weights(direction), *self._states(direction), *self._extras(direction)]
-            lines.append(f"[{', '.join(targets)}] = {function.register()}({', '.join([*arguments, str(int(is_backward))])})")
+            arguments.append(str(int(is_backward)))
+            lines.append(f"[{', '.join(targets)}] = {function.register()}({', '.join(arguments)})")
             results.append(targets)
         fragment = node.fragment(lines)
         for position, per_direction in enumerate(zip(*results)):
             if node.wants(position):
-                fragment += node.result(*(self._last(per_direction) if position else self._every(per_direction)), position)
+                text, view = self._last(per_direction) if position else self._every(per_direction)
+                fragment += node.result(text, view, position)
         return fragment
 
     def _input(self) -> str:
@@ -241,7 +245,7 @@ def _is_linear_before_reset(node: NodeFacts) -> bool:
 
 
 def _activations(node: NodeFacts, kind: str, directions: int) -> list[list[str]]:
-    """For each direction the activations as texts with ``{x}``; alpha and beta are taken in turn by those that use them."""
+    """For each direction the activations as texts with ``{x}``; those that use alpha or beta take them in turn."""
     defaults = _DEFAULTS[kind]
     names = list(node.attribute("activations") or ()) or list(defaults) * directions
     if len(names) < len(defaults) * directions:
@@ -309,13 +313,14 @@ class _Variant:
     def _adds_state_bias(self) -> bool:
         return self.has_bias and _is_linear_before_reset(self.node)
 
-    def _active(self, which: int, target: str, text: str) -> list[str]:
+    def _active(self, which: int, target: str, text: str, *, clipped: bool = True) -> list[str]:
         """``target = activation(text)``, the argument clipped where that is wanted."""
-        clipped = text if self.clip is None else f"max(min({text}, {self.clip}), -{self.clip})"
+        if clipped and self.clip is not None:
+            text = f"max(min({text}, {self.clip}), -{self.clip})"
         form = self.activations[which]
         if form.count("{x}") == 1 and form.startswith("tanh("):
-            return [f"{target} = {form.replace('{x}', clipped)}"]
-        return [f"{target} = {clipped}", f"{target} = {form.replace('{x}', target)}"]
+            return [f"{target} = {form.replace('{x}', text)}"]
+        return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
 
     def _rnn_step(self) -> list[str]:
         return self._active(0, "h_new", "G[first:last, ] + h %*% R")
@@ -344,7 +349,8 @@ class _Variant:
         lines += [*self._active(1, "c_tilde", "g[, (l + 1):w]"), "c_new = f * c + i * c_tilde"]
         if self.has_peepholes:
             lines += self._active(0, "o", "g[, (m + 1):k] + c_new * P[2, ]")
-        return [*lines, *self._active(2, "c_active", "c_new"), "h_new = o * c_active"]
+        # as in onnxruntime, the cell state is not clipped on its way into the last activation
+        return [*lines, *self._active(2, "c_active", "c_new", clipped=False), "h_new = o * c_active"]
 
     def _advance(self, states: Sequence[str]) -> list[str]:
         """Take the new states; a sequence that has ended keeps its state and gives zeros."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, parser
+from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
@@ -98,6 +97,12 @@ IFS = [
           z = Add(y, q)
           s = MatMul(z, o)
         }""", BOTH, {"w": random(1, 2), "v": random(2, 1), "o": random(3, 1)}),
+    Model("sizes of the run under one name in both branches", """
+        g (bool c, float[2,3] x) => (int64[2,n] z) {
+          y = If (c) <then_branch = t () => (int64[2,n] a) { q = NonZero(x) a = Add(q, q) },
+                      else_branch = e () => (int64[2,n] b) { r = Relu(x) q = NonZero(r) b = Add(q, q) }>
+          z = Neg(y)
+        }""", BOTH),
     Model("nested", """
         g (bool c, bool d, float[2,3] x) => (float[2,3] y) {
           h = Exp(x)
@@ -180,6 +185,28 @@ LOOPS = [
         }""", TRIPS),
 ]  # fmt: skip
 
+SCANS = [
+    Model("sum and running sum", """
+        g (float[2,3] s0, float[t,2,3] x) => (float[2,3] s, float[t,2,3] y, float[t,2] z) {
+          s, y, z = Scan <num_scan_inputs = 1, body = b (float[2,3] a, float[2,3] v) =>
+            (float[2,3] a2, float[2,3] y2, float[2,1] z2) {
+              a2 = Add(a, v) h = Mul(a2, w) y2 = Identity(h) z2 = MatMul(h, u) }>(s0, x)
+        }""", [{"s0": X, "x": random(t, 2, 3)} for t in (1, 4)], {"w": random(2, 3, seed=1), "u": random(3, 1)}),
+    Model("axes and directions", """
+        g (float[2,3] s0, float[2,t,3] x, float[2,3,t] v) => (float[2,3] s, float[2,t,3] y, float[2,3,t] z) {
+          s, y, z = Scan <num_scan_inputs = 2, scan_input_axes = [1, -1], scan_input_directions = [1, 0],
+            scan_output_axes = [1, -1], scan_output_directions = [0, 1],
+            body = b (float[2,3] a, float[2,3] p, float[2,3] q) => (float[2,3] a2, float[2,3] y2, float[2,3] z2) {
+              a2 = Add(a, p) y2 = Mul(a2, q) z2 = Sub(a, q) }>(s0, x, v)
+        }""", [{"s0": X, "x": random(2, t, 3), "v": random(2, 3, t, seed=1)} for t in (1, 4)]),
+    Model("numbers", """
+        g (float[t] x) => (float s, float[t] y) {
+          zero = Constant<value = float {0.0}>()
+          s, y = Scan <num_scan_inputs = 1, body = b (float a, float v) => (float a2, float y2) {
+              a2 = Add(a, v) y2 = Exp(a2) }>(zero, x)
+        }""", [{"x": random(t)} for t in (1, 4)]),
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("opset", [1, 11, 16, 21])
 @pytest.mark.parametrize("model", IFS[:1], ids=str)
@@ -196,3 +223,20 @@ def test_if(model: Model) -> None:
 @pytest.mark.parametrize("model", [model for model in LOOPS if model.runs], ids=str)
 def test_loop(model: Model, opset: int) -> None:
     check(model, opset)
+
+
+@pytest.mark.parametrize("opset", [11, 16])
+@pytest.mark.parametrize("model", SCANS, ids=str)
+def test_scan(model: Model, opset: int) -> None:
+    check(model, opset)
+
+
+@pytest.mark.parametrize("directions", ["0", "1"])
+@pytest.mark.parametrize("lengths", [(4, 4), (2, 4)])
+def test_scan_of_opset_8(directions: str, lengths: tuple[int, ...]) -> None:
+    model = Model("opset 8", f"""
+        g (int64[2] lens, float[2,3] s0, float[2,4,3] x) => (float[2,3] s, float[2,4,3] y) {{
+          s, y = Scan <num_scan_inputs = 1, directions = [{directions}], body = b (float[3] a, float[3] v) =>
+            (float[3] a2, float[3] y2) {{ a2 = Add(a, v) y2 = Exp(a2) }}>(lens, s0, x)
+        }}""", [{"lens": np.array(lengths), "s0": X, "x": random(2, 4, 3)}])
+    check(model, 8)

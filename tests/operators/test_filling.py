@@ -33,7 +33,9 @@ def one_hot_9(indices: Array, depth: Array, values: Array, axis: int = -1) -> Ar
     return np.where(hot, values[1], values[0]).astype(values.dtype)
 
 
-def ranges(dtype: str, *rows: tuple[float, float, float], known: bool = False, version: int = 11) -> list[Case]:
+def ranges(
+    dtype: str, *rows: tuple[float, float, float], known: bool = False, version: int = 11
+) -> list[Case]:
     names = ("start", "limit", "delta")
     return [
         Case("Range", version, {name: number(value, dtype) for name, value in zip(names, row)}, {},
@@ -102,11 +104,19 @@ def test_symbolic_sizes() -> None:
         check_case(case, sizes=[{"x": random(3, 2)}])
     case = Case("Trilu", 14, {"x": random(2, 4, 4)}, symbols={"x": ["n", "s", "s"]})
     check_case(case, sizes=[{"x": random(3, 2, 2)}])
-    case = Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": 1}, ("d", "v"),
-                symbols={"i": ["n", "s"]})
+    case = Case(
+        "OneHot",
+        11,
+        {"i": INDICES, "d": DEPTH, "v": VALUES},
+        {"axis": 1},
+        ("d", "v"),
+        symbols={"i": ["n", "s"]},
+    )
     check_case(case, sizes=[{"i": INDICES.reshape(3, 2), "d": DEPTH, "v": VALUES}])
     for op in ("Shape", "Size"):
-        check_case(Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}), sizes=[{"x": random(1, 3, 2, 2)}])
+        check_case(
+            Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}), sizes=[{"x": random(1, 3, 2, 2)}]
+        )
 
 
 def test_positions_of_a_sequence() -> None:
@@ -122,7 +132,10 @@ def test_positions_of_a_sequence() -> None:
         helper.make_node("ConstantOfShape", ["count"], ["zeros"]),
     ]
     constants = {"zero": number(0, "int64"), "one": number(1, "int64"), "axes": ints(0)}
-    infos = [helper.make_tensor_value_info("x", 1, ["n", "seq"]), helper.make_tensor_value_info("limit", 7, [])]
+    infos = [
+        helper.make_tensor_value_info("x", 1, ["n", "seq"]),
+        helper.make_tensor_value_info("limit", 7, []),
+    ]
     outputs = [onnx.ValueInfoProto(name=name) for name in ("positions", "count", "rows", "zeros")]
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "positions", infos, outputs, tensors)

@@ -35,8 +35,9 @@ def padded(x: Array, pads: Any, value: Any = None, axes: Any = None, mode: str =
     return np.pad(x, widths, mode=mode)
 
 
-def padded_by_attribute(x: Array, mode: str = "constant", value: float = 0, pads: Any = None,
-                        paddings: Any = None) -> Array:
+def padded_by_attribute(
+    x: Array, mode: str = "constant", value: float = 0, pads: Any = None, paddings: Any = None
+) -> Array:
     return padded(x, paddings if pads is None else pads, value, None, mode)
 
 
@@ -58,10 +59,23 @@ CONCAT = [
 ]  # fmt: skip
 
 SPLIT = [
-    Case("Split", 1, {"x": random(4, 6)}, {"axis": 1, "split": [2, 4]}, outputs=2,
-         expected=lambda x, **_: np.split(x, [2], 1)),
-    Case("Split", 1, {"x": random(4, 6), "s": np.array([1, 3], np.float32)}, {"axis": 0}, ("s",), outputs=2,
-         expected=lambda x, *_, axis: np.split(x, [1], 0)),
+    Case(
+        "Split",
+        1,
+        {"x": random(4, 6)},
+        {"axis": 1, "split": [2, 4]},
+        outputs=2,
+        expected=lambda x, **_: np.split(x, [2], 1),
+    ),
+    Case(
+        "Split",
+        1,
+        {"x": random(4, 6), "s": np.array([1, 3], np.float32)},
+        {"axis": 0},
+        ("s",),
+        outputs=2,
+        expected=lambda x, *_, axis: np.split(x, [1], 0),
+    ),
     Case("Split", 2, {"x": random(2, 6, 3)}, {"axis": 1}, outputs=3),
     Case("Split", 11, {"x": random(2, 6, 3)}, {"axis": -2, "split": [1, 0, 5]}, outputs=3),
     Case("Split", 13, {"x": X, "s": ints(1, 3)}, {"axis": 2}, ("s",), outputs=2),
@@ -86,7 +100,8 @@ EXPAND = [
 TILE = [
     *[Case("Tile", 13, {"x": random(*dims), "r": ints(*repeats)}, {}, ("r",), note=f"by {repeats}")
       for dims, repeats in [((2, 3), (2, 2)), ((2, 3, 4), (1, 2, 1)), ((2, 3, 4), (3, 1, 2)),
-                            ((2, 1, 2, 3), (2, 3, 1, 2)), ((3,), (4,)), ((2, 3), (1, 1)), ((1, 1), (2, 3)), ((2, 3), (0, 2))]],
+                            ((2, 1, 2, 3), (2, 3, 1, 2)), ((3,), (4,)), ((2, 3), (1, 1)), ((1, 1), (2, 3)),
+                            ((2, 3), (0, 2))]],
     Case("Tile", 6, {"x": HOLES, "r": ints(1, 2, 1, 2)}, {}, ("r",)),
     Case("Tile", 1, {"x": random(2, 3), "n": number(3), "axis": number(1)}, {}, ("n", "axis"), expected=tiled_axis),
 ]  # fmt: skip
@@ -145,7 +160,9 @@ def test_concat_of_symbolic_sizes(axis: int) -> None:
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_split_of_symbolic_sizes(axis: int) -> None:
     """Halves of a size that is a symbol, or of what stands beside one."""
-    case = Case("Split", 13, {"x": random(2, 4, 6)}, {"axis": axis}, symbols={"x": ["batch", "seq", 6]}, outputs=2)
+    case = Case(
+        "Split", 13, {"x": random(2, 4, 6)}, {"axis": axis}, symbols={"x": ["batch", "seq", 6]}, outputs=2
+    )
     check_case(case, sizes=[{"x": random(4, 2, 6)}])
 
 
@@ -153,8 +170,15 @@ def test_split_of_symbolic_sizes(axis: int) -> None:
 def test_pad_of_symbolic_sizes(mode: str) -> None:
     """Pads beside symbols."""
     pads = ints(0, 1, 2, 1, 1, 0, 1, 2)
-    case = Case("Pad", 19, {"x": random(2, 3, 4, 5), "p": pads}, {"mode": mode}, ("p",),
-                symbols={"x": ["n", 3, "h", "w"]}, expected=padded)
+    case = Case(
+        "Pad",
+        19,
+        {"x": random(2, 3, 4, 5), "p": pads},
+        {"mode": mode},
+        ("p",),
+        symbols={"x": ["n", 3, "h", "w"]},
+        expected=padded,
+    )
     check_case(case, sizes=[{"x": random(1, 3, 5, 3, seed=2), "p": pads}])
 
 
@@ -164,5 +188,7 @@ def test_repetition_of_symbolic_sizes() -> None:
     case = Case("Tile", 13, {"x": random(2, 4, 3), "r": repeats}, {}, ("r",), symbols={"x": ["n", "s", 3]})
     check_case(case, sizes=[{"x": random(1, 5, 3), "r": repeats}])
     shape = ints(1, 1, 2, 3)
-    case = Case("Expand", 13, {"x": random(2, 4, 1, 3), "s": shape}, {}, ("s",), symbols={"x": ["n", "s", 1, 3]})
+    case = Case(
+        "Expand", 13, {"x": random(2, 4, 1, 3), "s": shape}, {}, ("s",), symbols={"x": ["n", "s", 1, 3]}
+    )
     check_case(case, sizes=[{"x": random(1, 5, 1, 3), "s": shape}])

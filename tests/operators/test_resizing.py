@@ -45,7 +45,7 @@ CASES = [
     resize(13, X, None, np.array([1, 2, 4, 8]), scales(0, 0, 0.2, -0.3, 1, 1, 0.9, 1.4), mode="linear",
            coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.5),
     resize(18, X, None, np.array([3, 7]), mode="linear", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
-    resize(18, X, None, np.array([7, 3]), mode="nearest", axes=[-1, -2], keep_aspect_ratio_policy="not_smaller"),
+    resize(18, X, None, np.array([3, 7]), mode="nearest", axes=[-2, -1], keep_aspect_ratio_policy="not_smaller"),
     resize(19, X, scales(0.7, 0.7), mode="linear", axes=[2, 3], coordinate_transformation_mode="half_pixel_symmetric"),
     resize(19, random(3, 4, 5), scales(1, 2, 1), mode="nearest"),
     resize(13, random(2, 3, 4, 5, 6), scales(1, 1, 2, 2, 2), mode="linear"),
@@ -63,3 +63,23 @@ def test_symbolic_sizes() -> None:
         larger = random(1, 2, 9, 4) if mode == "nearest" else random(3, 2, 6, 5)
         case = Case("Resize", 13, inputs, {"mode": mode}, ["scales"], {"x": symbols})
         check_case(case, sizes=[{**inputs, "x": larger}])
+
+
+GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
+BOXES = np.abs(random(1, 6, 4, seed=5))
+SAMPLED = [
+    *[Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID},
+           {"mode": mode, "padding_mode": padding, "align_corners": align}, note=f"{mode} {padding} {align}")
+      for opset, modes in [(16, ("bilinear", "nearest", "bicubic")), (20, ("linear", "cubic"))] for mode in modes
+      for padding in ("zeros", "border", "reflection") for align in (0, 1)],
+    *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
+           constants=["size"], note=f"align {align}") for align in (0, 1)],
+    *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
+                                       "iou": np.array([0.3], np.float32)}, {"center_point_box": centre},
+           note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SAMPLED, ids=str)
+def test_sampled(case: Case) -> None:
+    check_case(case)

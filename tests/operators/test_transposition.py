@@ -55,13 +55,19 @@ def test_case(case: Case) -> None:
 @pytest.mark.parametrize("perm", [(0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
 def test_symbolic_sizes(perm: tuple[int, ...]) -> None:
     """One script serves all sizes of batch and sequence."""
-    case = Case("Transpose", 13, {"x": random(2, 5, 3, 4)}, {"perm": perm}, symbols={"x": ["batch", "seq", 3, 4]})
+    case = Case(
+        "Transpose", 13, {"x": random(2, 5, 3, 4)}, {"perm": perm}, symbols={"x": ["batch", "seq", 3, 4]}
+    )
     check_case(case, sizes=[{"x": random(1, 7, 3, 4)}, {"x": random(3, 1, 3, 4)}])
 
 
 def test_symbolic_images() -> None:
     """Width by symbol: blocks of pixels."""
-    case = Case("DepthToSpace", 13, {"x": random(2, 8, 2, 3)}, {"blocksize": 2}, symbols={"x": ["n", 8, 2, "w"]})
+    case = Case(
+        "DepthToSpace", 13, {"x": random(2, 8, 2, 3)}, {"blocksize": 2}, symbols={"x": ["n", 8, 2, "w"]}
+    )
     check_case(case, sizes=[{"x": random(1, 8, 2, 5)}])
-    case = Case("SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}, symbols={"x": ["n", 3, 4, "w"]})
+    case = Case(
+        "SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}, symbols={"x": ["n", 3, 4, "w"]}
+    )
     check_case(case, sizes=[{"x": random(1, 3, 4, 2)}])

@@ -1,0 +1,107 @@
+"""GridSample, AffineGrid and NonMaxSuppression: operators of detection and warping."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.inference import unknown_size
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.indexing import size_row
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# --- AffineGrid ------------------------------------------------------------------------------------------------
+
+
+@shape_rule("AffineGrid")
+def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The spatial sizes, and a coordinate for each of them."""
+    wanted = node.require_integers(1, "the size")
+    return (node.result((node.dims(0)[0], *wanted[2:], len(wanted) - 2)),)
+
+
+@generator("AffineGrid", since=20)
+def affine_grid(node: NodeView) -> Fragment:
+    """The places of a regular grid, known at conversion, times each batch entry's matrix."""
+    wanted = node.require_integers(1, "the size")[2:]
+    if not all(isinstance(size, int) for size in wanted):
+        raise UnsupportedCase("the grid's size is only known when the model runs", hint="fix it by --dim")
+    spatial = [int(size) for size in wanted if isinstance(size, int)]
+    ticks = []
+    for size in spatial:
+        if node.attribute("align_corners"):
+            ticks.append(np.linspace(-1, 1, size) if size > 1 else np.zeros(1))
+        else:
+            ticks.append((2 * np.arange(size) + 1) / size - 1)
+    places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
+    base = node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
+    batch, rank = node.dims(0)[0], len(spatial)
+    count = len(places)
+    theta = node.view(0, View(batch * rank, rank + 1))
+    text = f"{base} %*% t({theta})"
+    if batch == 1:
+        return node.result(text, View(count, rank))
+    # the rows are [place, batch]
+    turned = node.reshape(text, View(count * batch, rank))
+    index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
+    column = f"matrix({index}, rows={node.dim(count * batch)}, cols=1)"
+    total = node.dim(count * batch)
+    view = View(count * batch, rank)
+    return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view)
+
+
+# --- GridSample ------------------------------------------------------------------------------------------------
+
+
+@shape_rule("GridSample")
+def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch and channels of the input, places of the grid."""
+    return (node.result((*node.dims(0)[:2], *node.dims(1)[1:-1])),)
+
+
+@generator("GridSample", since=16)
+@generator("GridSample", since=20)
+def grid_sample(node: NodeView) -> Fragment:
+    """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
+    dims, grid = node.dims(0), node.dims(1)
+    spatial = dims[2:]
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
+    places: Dim = product(grid[1:-1])
+    x = node.view(0, View(dims[0] * dims[1], product(spatial)))
+    g = node.view(1, View(dims[0] * places, len(spatial)))
+    call = node.call(
+        "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
+        f'"{node.attribute("padding_mode")}"', "TRUE" if node.attribute("align_corners") else "FALSE",
+    )  # fmt: skip
+    return node.result(call, View(dims[0] * dims[1], places))
+
+
+# --- NonMaxSuppression -----------------------------------------------------------------------------------------
+
+
+@shape_rule("NonMaxSuppression")
+def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A row of batch, class and box for each box that is kept."""
+    return (node.result((unknown_size(node, 0, 0), 3), "int64"),)
+
+
+@generator("NonMaxSuppression", since=10)
+def non_max_suppression(node: NodeView) -> Fragment:
+    """Greedy, for each batch entry and class; without a maximum nothing is kept."""
+    batch, boxes, _ = node.dims(0)
+    classes = node.dims(1)[1]
+    most = node.scalar(2) if node.has(2) else "0"
+    overlap = node.scalar(3) if node.has(3) else "0.0"
+    lowest = node.scalar(4) if node.has(4) else "(-Inf)"
+    kept = node.temporary("kept")
+    call = node.call(
+        "non_max_suppression", node.view(0, View(batch * boxes, 4)), node.view(1, View(batch * classes, boxes)),
+        node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
+    )  # fmt: skip
+    count = node.output_dims()[0]
+    return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])

@@ -1,0 +1,29 @@
+"""Det, and signal operators."""
+
+from __future__ import annotations
+
+from onnx_systemds.dims import product
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import Value
+from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+
+@shape_rule("Det")
+def det_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """One number for each matrix."""
+    return (node.result(node.dims(0)[:-2]),)
+
+
+@generator("Det", since=11)
+def det(node: NodeView) -> Fragment:
+    """Determinants of square matrices one below the other."""
+    dims = node.dims(0)
+    count, size = product(dims[:-2]), dims[-1]
+    x = node.view(0, View(count * dims[-2], size))
+    text = node.call("determinants", x)
+    if not dims[:-2]:
+        return node.result(f"as.scalar({text})", SCALAR)
+    return node.result(text, View(count, 1))

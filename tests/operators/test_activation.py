@@ -1,0 +1,132 @@
+"""Activation functions in every version, with scalars, special values and symbolic dims."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(2, 3, 4) * np.float32(3)
+SPECIAL = np.array([0, 1e-6, -1e-6, 1e-3, -2, 3, -20, 90, -90, np.inf, -np.inf, np.nan], np.float32)
+UNIT = np.array([0, 1e-7, -1e-7, 0.25, -0.5, 0.9999, 1, -1], np.float32)
+
+
+def everywhere(op: str, opset: int, expected: Any = None, **attributes: Any) -> list[Case]:
+    """An operator on rank 3, rank 4, a single element and rank 0."""
+    inputs = [X, random(2, 3, 1, 2), random(1, 1), np.array(-0.7, np.float32)]
+    return [Case(op, opset, {"x": x}, attributes, expected=expected) for x in inputs]
+
+
+def numpy_erf(x: Array) -> Array:
+    """Elementwise error function."""
+    return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+def numpy_elu(x: Array, alpha: float = 1.0, **_: Any) -> Array:
+    """Elu."""
+    return np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1)).astype(x.dtype)
+
+
+def numpy_selu(x: Array, alpha: float = 1.6732, gamma: float = 1.0507) -> Array:
+    """Selu with the defaults of opset 1."""
+    return (gamma * numpy_elu(x, alpha)).astype(x.dtype)
+
+
+def numpy_prelu(x: Array, slope: Array) -> Array:
+    """PRelu with one slope for each channel."""
+    return np.where(x > 0, x, slope.reshape(-1, *[1] * (x.ndim - 2)) * x).astype(x.dtype)
+
+
+def numpy_leaky(x: Array, alpha: float = 0.01) -> Array:
+    """LeakyRelu."""
+    return np.where(x > 0, x, np.float32(alpha) * x).astype(x.dtype)
+
+
+def numpy_mish(x: Array) -> Array:
+    """Mish."""
+    return (x * np.tanh(np.logaddexp(0, x))).astype(x.dtype)
+
+
+def numpy_swish(x: Array, alpha: float = 1.0) -> Array:
+    """Swish."""
+    return (x / (1 + np.exp(-alpha * x))).astype(x.dtype)
+
+
+def numpy_hardswish(x: Array) -> Array:
+    """HardSwish."""
+    return (x * np.clip(x / 6 + 0.5, 0, 1)).astype(x.dtype)
+
+
+def kept(x: Array, *_: Any, **__: Any) -> tuple[Array, Array]:
+    """Dropout at inference."""
+    return x, np.ones(x.shape, bool)
+
+
+CASES = [
+    *everywhere("Erf", 9, numpy_erf), *everywhere("Erf", 13, numpy_erf),
+    Case("Erf", 13, {"x": SPECIAL}, expected=numpy_erf, tolerance=1e-7),
+    *everywhere("Gelu", 20), *everywhere("Gelu", 20, approximate="tanh"),
+    *everywhere("Relu", 6), *everywhere("Sigmoid", 6), *everywhere("Sigmoid", 13), *everywhere("Relu", 14),
+    *everywhere("Elu", 1, numpy_elu, alpha=0.5), *everywhere("Elu", 6, alpha=2.0),
+    *everywhere("Selu", 1, numpy_selu), *everywhere("Selu", 6), *everywhere("Celu", 12, alpha=0.5),
+    *everywhere("LeakyRelu", 1, numpy_leaky), *everywhere("LeakyRelu", 6, alpha=0.2),
+    *everywhere("LeakyRelu", 16, alpha=1.5), *everywhere("LeakyRelu", 16, alpha=-0.5),
+    *everywhere("ThresholdedRelu", 10, alpha=0.3), *everywhere("HardSigmoid", 6, alpha=0.3, beta=0.4),
+    *everywhere("HardSigmoid", 1, lambda x: np.clip(0.2 * x + 0.5, 0, 1).astype(np.float32)),
+    *everywhere("HardSwish", 14, numpy_hardswish), *everywhere("Softplus", 1), *everywhere("Softsign", 1),
+    *everywhere("Mish", 18, numpy_mish), *everywhere("Swish", 24, numpy_swish, alpha=1.5),
+    *everywhere("Shrink", 9, lambd=0.4, bias=0.1), *everywhere("Asinh", 9),
+    Case("Shrink", 9, {"x": random(3, 4, dtype="int32")}, {"lambd": 2.0, "bias": 1.0}),
+    Case("Softplus", 1, {"x": SPECIAL}), Case("ThresholdedRelu", 10, {"x": SPECIAL}, {"alpha": 1.0}, expected=lambda
+         x, alpha: np.where(x > alpha, x, 0).astype(np.float32)),
+    Case("Asinh", 9, {"x": SPECIAL}, expected=np.arcsinh, tolerance=1e-6),
+    Case("Acosh", 9, {"x": np.array([1, 1.0001, 2, 1e20, np.inf, 0.5], np.float32)}, expected=np.arccosh),
+    Case("Acosh", 22, {"x": np.array(3, np.float32)}, expected=np.arccosh),
+    Case("Atanh", 9, {"x": UNIT}, expected=np.arctanh), Case("Atanh", 22, {"x": np.array(0.5, np.float32)}),
+    Case("PRelu", 1, {"x": X, "slope": random(3)}, expected=numpy_prelu),
+    Case("PRelu", 6, {"x": X, "slope": random(1)}, expected=numpy_prelu),
+    *[Case("PRelu", opset, {"x": random(2, 3, 4, 5), "slope": random(*dims, seed=1)})
+      for opset in (7, 9, 16) for dims in [(3, 1, 1), (5,), (1,), (2, 3, 4, 5), (4, 1)]],
+    Case("Dropout", 6, {"x": X}, {"is_test": 1}, outputs=2, expected=lambda x, is_test: (x, np.ones_like(x))),
+    Case("Dropout", 7, {"x": X}, {"ratio": 0.3}), Case("Dropout", 10, {"x": X}, outputs=2, expected=kept),
+    Case("Dropout", 12, {"x": X}, outputs=2, expected=kept),
+    Case("Dropout", 13, {"x": X, "ratio": np.array(0.0, np.float32), "training": np.array(True)},
+         outputs=2, expected=kept),
+    Case("Dropout", 22, {"x": X, "ratio": np.array(0.5, np.float32), "training": np.array(False)},
+         constants=["training"], outputs=2, expected=kept),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    with np.errstate(all="ignore"):
+        check_case(case)
+
+
+@pytest.mark.parametrize("op", ["Erf", "Gelu", "Elu"])
+def test_symbolic_dims(op: str) -> None:
+    case = Case(op, 20, {"x": X}, symbols={"x": ["batch", "seq", 4]})
+    check_case(case, sizes=[{"x": random(1, 5, 4)}])
+
+
+def test_training_dropout_scales_what_it_keeps() -> None:
+    """Every element is 0 or doubled, as the mask says; both happen."""
+
+    def check(x: Array, ratio: Array, training: Array, **_: Any) -> tuple[Array]:
+        return (x,)
+
+    from onnx_systemds import import_model
+    from onnx_systemds.scoring import ScoringFunction
+    from tests.operators.harness import case_model
+
+    x = np.ones((20, 30), np.float32)
+    case = Case("Dropout", 13, {"x": x, "ratio": np.array(0.5, np.float32), "training": np.array(True)},
+                {"seed": 7}, outputs=2, constants=["training"], expected=check)
+    with ScoringFunction(import_model(case_model(case))) as function:
+        found = function({"x": x, "ratio": np.array(0.5, np.float32)})
+    np.testing.assert_array_equal(found["out0"], 2 * found["out1"])
+    assert 0.3 < found["out1"].mean() < 0.7

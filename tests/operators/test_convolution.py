@@ -1,0 +1,93 @@
+"""Convolutions and transposed convolutions in every version, padding, group and number of axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X2 = random(2, 4, 7, 6)
+ONE = random(1, 4, 7, 6)
+B6 = random(6, seed=5)
+
+
+def _conv(x: Array, w: Array, b: Array | None = None, opset: int = 11, weight_known: bool = True, op: str = "Conv",
+          **attributes: object) -> Case:  # fmt: skip
+    inputs = {"x": x, "w": w} | ({} if b is None else {"b": b})
+    return Case(op, opset, inputs, attributes, constants=("w", "b") if weight_known else ())
+
+
+def _weight(*dims: int) -> Array:
+    return random(*dims, seed=3)
+
+
+CASES = [
+    *[_conv(X2, _weight(6, 4, 3, 2), B6, opset) for opset in (1, 11, 22)],
+    *[_conv(X2, _weight(6, 4, 3, 2), auto_pad=mode, strides=[2, 1]) for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
+    *[_conv(x, _weight(6, 4, 3, 3), B6, weight_known=known, pads=[0, 1, 2, 1], strides=[2, 2], dilations=[2, 1])
+      for x in (ONE, X2) for known in (True, False)],
+    *[_conv(x, _weight(6, 4, 1, 1), B6, strides=strides) for x in (ONE, X2) for strides in ([1, 1], [2, 3])],
+    *[_conv(x, _weight(4 * copies, 1, 3, 2), weight_known=known, group=4, pads=[1, 0, 1, 2], strides=strides,
+            dilations=dilations)
+      for x, copies, known, strides, dilations in [
+          (ONE, 1, True, [1, 1], [1, 1]), (X2, 1, False, [2, 1], [1, 2]), (X2, 2, True, [2, 3], [2, 1]),
+          (ONE, 3, False, [1, 2], [1, 1])]],
+    _conv(X2, _weight(6, 2, 3, 3), B6, group=2, pads=[1, 1, 0, 1]),
+    _conv(random(2, 18, 5, 4), _weight(9, 2, 3, 3), group=9, pads=[1, 1, 1, 1], strides=[2, 1]),
+    _conv(random(2, 4, 9), _weight(6, 4, 3), B6, pads=[2, 1], strides=[2], dilations=[2]),
+    _conv(random(1, 4, 9), _weight(6, 4, 1), B6),
+    _conv(random(2, 4, 9), _weight(4, 1, 3), group=4, pads=[1, 1]),
+    *[_conv(random(n, 4, 4, 5, 6), _weight(6, 4 // group, 2, 3, 2), B6, weight_known=known, group=group,
+            pads=[1, 0, 1, 0, 1, 1], strides=[2, 1, 2], dilations=[2, 1, 2])
+      for n, group, known in [(1, 1, True), (2, 2, True), (2, 1, False)]],
+    _conv(np.where(X2 > 2, np.inf, X2).astype(np.float32), np.abs(_weight(6, 4, 2, 2))),
+    *[Case("ConvInteger", 10, {"x": random(2, 2, 5, 5, dtype="uint8"), "w": random(4, 2, 3, 3, seed=2, dtype="uint8"),
+                               "xz": xz, "wz": wz}, {"pads": [1, 0, 1, 1]}, constants=constants)
+      for xz, wz, constants in [
+          (None, None, ("w",)), (np.array(3, np.uint8), None, ("w", "xz")),
+          (np.array(3, np.uint8), np.array(2, np.uint8), ("w", "xz", "wz")),
+          (np.array(3, np.uint8), np.array(2, np.uint8), ())]],
+]  # fmt: skip
+
+TRANSPOSED = [
+    *[_conv(X2, _weight(4, 3, 3, 2), random(3, seed=6), opset, op="ConvTranspose", strides=[2, 3])
+      for opset in (1, 11, 22)],
+    _conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", pads=[1, 1, 1, 1], strides=[2, 2], output_padding=[1, 1]),
+    _conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", pads=[0, 1, 2, 0], strides=[3, 2], dilations=[2, 1]),
+    _conv(X2, _weight(4, 3, 3, 3), weight_known=False, op="ConvTranspose", dilations=[2, 3], group=2),
+    _conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", output_shape=[15, 12], strides=[2, 2]),
+    *[_conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", auto_pad=mode, strides=[2, 2])
+      for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
+    _conv(random(2, 4, 5), _weight(4, 3, 3), op="ConvTranspose", strides=[2], pads=[0, 1]),
+    *[_conv(random(n, 4, 3, 4, 5), _weight(4, 2, 2, 3, 2), random(2 * group, seed=6), op="ConvTranspose",
+            group=group, strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 1], dilations=dilations)
+      for n, group, dilations in [(1, 1, [1, 1, 1]), (2, 2, [2, 1, 2])]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", [*CASES, *TRANSPOSED], ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+SYMBOLIC = [
+    ("Conv", _weight(6, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ("Conv", _weight(6, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+    ("Conv", _weight(6, 4, 1, 1), {"strides": [2, 1]}),
+    ("Conv", _weight(4, 1, 3, 3), {"group": 4, "strides": [2, 1], "pads": [1, 0, 0, 1]}),
+    ("Conv", _weight(6, 2, 3, 3), {"group": 2, "dilations": [2, 1], "pads": [1, 0, 1, 1]}),
+    ("ConvTranspose", _weight(4, 3, 3, 3), {"strides": [2, 2], "pads": [1, 0, 1, 1]}),
+]
+
+
+@pytest.mark.parametrize("op, weight, attributes", SYMBOLIC)
+def test_symbolic_dims(op: str, weight: Array, attributes: dict[str, object]) -> None:
+    case = Case(op, 11, {"x": X2, "w": weight}, attributes, ("w",), {"x": ["batch", 4, "height", "width"]})
+    check_case(case, sizes=[{"x": random(1, 4, 8, 5)}, {"x": random(3, 4, 6, 9)}])
+
+
+def test_deep_with_symbolic_batch() -> None:
+    inputs = {"x": random(2, 2, 4, 5, 5), "w": _weight(3, 2, 2, 2, 2)}
+    case = Case("Conv", 11, inputs, {"pads": [1] * 6}, ("w",), {"x": ["n", 2, "d", 5, 5]})
+    check_case(case, sizes=[{"x": random(3, 2, 3, 5, 5)}])

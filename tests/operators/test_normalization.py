@@ -1,0 +1,138 @@
+"""Normalizations in every version, rank and form of their statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(2, 4, 3, 5)
+RANKS = [(3, 4), (2, 4, 5), (2, 4, 3, 5), (1, 4, 3, 5), (2, 4, 3, 2, 2)]
+STATISTICS = {"scale": random(4, seed=1), "b": random(4, seed=2), "mean": random(4, seed=3),
+              "var": np.abs(random(4, seed=4))}  # fmt: skip
+
+
+def _per_channel(values: Array, rank: int) -> Array:
+    return values.reshape(1, -1, *[1] * (rank - 2))
+
+
+def _batch(x: Array, scale: Array, b: Array, mean: Array, var: Array, epsilon: float = 1e-5, **_: Any) -> Array:
+    scale, b, mean, var = (_per_channel(values, x.ndim) for values in (scale, b, mean, var))
+    return ((x - mean) / np.sqrt(var + epsilon) * scale + b).astype(np.float32)
+
+
+def _trained(x: Array, scale: Array, b: Array, mean: Array, var: Array, momentum: float = 0.9, **_: Any) -> list[Array]:
+    axes = (0, *range(2, x.ndim))
+    own, spread = x.mean(axis=axes), x.var(axis=axes)
+    return [_batch(x, scale, b, own, spread), mean * momentum + own * (1 - momentum),
+            var * momentum + spread * (1 - momentum)]  # fmt: skip
+
+
+def _trained_9(x: Array, *statistics: Array, **attributes: Any) -> list[Array]:
+    axes = (0, *range(2, x.ndim))
+    return [*_trained(x, *statistics, **attributes), x.mean(axis=axes), x.var(axis=axes)]
+
+
+def _elements(x: Array, scale: Array, b: Array, mean: Array, var: Array, spatial: int) -> Array:
+    return ((x - mean) / np.sqrt(var + 1e-5) * scale + b).astype(np.float32)
+
+
+def _group(x: Array, scale: Array, b: Array, num_groups: int, epsilon: float = 1e-5) -> Array:
+    y = x.reshape(x.shape[0], num_groups, -1)
+    y = (y - y.mean(axis=2, keepdims=True)) / np.sqrt(y.var(axis=2, keepdims=True) + epsilon)
+    if len(scale) == num_groups:
+        return (y * scale[None, :, None] + b[None, :, None]).reshape(x.shape)
+    return y.reshape(x.shape) * _per_channel(scale, x.ndim) + _per_channel(b, x.ndim)
+
+
+def _rms(x: Array, scale: Array, axis: int = -1, epsilon: float = 1e-5) -> Array:
+    axes = tuple(range(axis % x.ndim, x.ndim))
+    return (x / np.sqrt((x**2).mean(axis=axes, keepdims=True) + epsilon) * scale).astype(np.float32)
+
+
+def _without_mean(x: Array, s: Array) -> list[Array]:
+    deviation = np.sqrt(x.var(axis=-1, keepdims=True) + 1e-5)
+    return [(x - x.mean(axis=-1, keepdims=True)) / deviation * s, 1 / deviation]
+
+
+def _mvn(x: Array, axes: tuple[int, ...] = (0, 2, 3)) -> Array:
+    axes = tuple(axes)
+    return (x - x.mean(axis=axes, keepdims=True)) / (x.std(axis=axes, keepdims=True) + 1e-9)
+
+
+def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0) -> Array:
+    padded = np.pad(x**2, [(0, 0), ((size - 1) // 2, size // 2), (0, 0), (0, 0)])
+    total = sum(padded[:, i : i + x.shape[1]] for i in range(size))
+    return (x / (bias + alpha / size * total) ** beta).astype(np.float32)
+
+
+_OLD = {1: {"is_test": 1, "consumed_inputs": [0, 0, 0, 1, 1]}, 6: {"is_test": 1}}
+PIXELS = {name: random(4, 3, 5, seed=seed) for seed, name in enumerate(["scale", "b", "mean"])} | {
+    "var": np.abs(random(4, 3, 5, seed=9))}  # fmt: skip
+
+CASES = [
+    *[Case("BatchNormalization", 15, {"x": random(*dims), **STATISTICS}, {"epsilon": 1e-3}, constants)
+      for dims in RANKS for constants in (tuple(STATISTICS), ())],
+    *[Case("BatchNormalization", opset, {"x": X, **STATISTICS}, _OLD.get(opset, {}), expected=_batch)
+      for opset in (1, 6, 7, 9, 14)],
+    Case("BatchNormalization", 7, {"x": X, **PIXELS}, {"spatial": 0}, tuple(PIXELS), expected=_elements),
+    *[Case("BatchNormalization", opset, {"x": random(*dims), **STATISTICS}, {"training_mode": 1, "momentum": 0.7},
+           outputs=3, expected=_trained) for opset in (14, 15) for dims in RANKS],
+    Case("BatchNormalization", 15, {"x": X, **STATISTICS}, {"training_mode": 1}, outputs=["y", "", "v"],
+         expected=lambda *given, **attributes: _trained(*given, **attributes)[::2]),
+    Case("BatchNormalization", 9, {"x": X, **STATISTICS}, {"momentum": 0.7}, outputs=5, expected=_trained_9),
+    *[Case("LayerNormalization", 17, {"x": X, "s": random(*X.shape[axis:], seed=1)} | (
+          {"b": random(*X.shape[axis:], seed=2)} if has_bias else {}), {"axis": axis}, outputs=outputs)
+      for axis, outputs in [(-1, 1), (2, 3), (1, 3), (-4, 1)] for has_bias in (False, True)],
+    Case("LayerNormalization", 17, {"x": random(2, 3, 5), "s": random(5, seed=1)}, outputs=["y", "", "d"],
+         expected=_without_mean),  # onnxruntime 1.31 crashes on it
+    *[Case("InstanceNormalization", opset, {"x": random(*dims), "s": random(4), "b": random(4, seed=2)},
+           {"epsilon": 1e-3}) for opset in (6, 22) for dims in RANKS[1:]],
+    Case("InstanceNormalization", 1, {"x": X, "s": random(4), "b": random(4, seed=2)},
+         expected=lambda x, s, b: _group(x, s, b, 4)),
+    *[Case("GroupNormalization", 18, {"x": random(*dims), "s": random(2), "b": random(2, seed=2)}, {"num_groups": 2},
+           expected=lambda x, s, b, num_groups: _group(x, s, b, num_groups)) for dims in RANKS[1:]],
+    *[Case("GroupNormalization", 21, {"x": random(*dims), "s": random(4), "b": random(4, seed=2)},
+           {"num_groups": 2, "epsilon": 1e-3}, expected=_group) for dims in RANKS[1:]],
+    *[Case("RMSNormalization", 23, {"x": X, "s": random(*X.shape[axis:], seed=1)}, {"axis": axis}, expected=_rms)
+      for axis in (-1, 2, 1)],
+    Case("RMSNormalization", 23, {"x": X, "s": random(5, seed=1)}, {"axis": 2}, expected=_rms, note="repeated scale"),
+    Case("RMSNormalization", 23, {"x": X, "s": random(3, 1, seed=1)}, {"axis": 2}, expected=_rms, note="scale 3x1"),
+    *[Case("LRN", opset, {"x": x}, {"size": size, "alpha": 0.5, "beta": 0.6, "bias": 2.0}, expected=_lrn)
+      for opset, size, x in [(1, 3, X), (13, 4, X), (13, 5, random(1, 4, 3, 3))]],
+    Case("LRN", 13, {"x": X}, {"size": 3}),
+    *[Case("MeanVarianceNormalization", opset, {"x": X}, attributes, expected=_mvn) for opset, attributes in [
+        (9, {}), (13, {}), (13, {"axes": [1]}), (13, {"axes": [-1]}), (13, {"axes": [0, 1, 2, 3]}),
+        (13, {"axes": [1, 3]})]],
+    *[Case("LpNormalization", opset, {"x": X}, {"axis": axis, "p": p}) for opset in (1, 22)
+      for axis, p in [(-1, 2), (1, 1), (0, 2), (2, 2)]],
+    Case("LpNormalization", 22, {"x": np.zeros((2, 3), np.float32)}, expected=lambda x: x),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+S4 = random(4, seed=1)
+
+
+@pytest.mark.parametrize("op, opset, rest, attributes", [
+    ("BatchNormalization", 15, STATISTICS, {}),
+    ("InstanceNormalization", 6, {"s": S4, "b": S4}, {}),
+    ("LRN", 13, {}, {"size": 5}),
+    ("LpNormalization", 1, {}, {"axis": 2}),
+])  # fmt: skip
+def test_symbolic_dims(op: str, opset: int, rest: dict[str, Array], attributes: dict[str, Any]) -> None:
+    case = Case(op, opset, {"x": X, **rest}, attributes, tuple(rest), {"x": ["n", 4, "h", "w"]})
+    check_case(case, sizes=[{"x": random(1, 4, 6, 2), **rest}, {"x": random(3, 4, 2, 7), **rest}])
+
+
+def test_layer_normalization_of_symbolic_sequence() -> None:
+    inputs = {"x": random(2, 3, 5), "s": random(5), "b": random(5, seed=2)}
+    case = Case("LayerNormalization", 17, inputs, {}, ("s", "b"), {"x": ["batch", "seq", 5]}, outputs=3)
+    check_case(case, sizes=[{**inputs, "x": random(1, 7, 5)}])

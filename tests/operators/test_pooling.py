@@ -1,0 +1,70 @@
+"""Pooling in every version, padding, rounding and number of axes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Case, check_case, random
+
+X1, X2, X3 = random(2, 3, 9), random(2, 3, 7, 8), random(2, 3, 5, 6, 7)
+K2 = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1]}
+K3 = {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 0]}
+LARGE = np.array([[[[np.inf, 1, 2], [-np.inf, -np.inf, 4], [5, -1, 7]]]], np.float32)
+
+CASES = [
+    *[Case("MaxPool", opset, {"x": X2}, K2) for opset in (1, 8, 10, 11, 12, 22)],
+    *[Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": mode})
+      for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
+    Case("MaxPool", 12, {"x": X1}, {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}),
+    Case("MaxPool", 12, {"x": X2}, {**K2, "ceil_mode": 1, "dilations": [2, 2]}),
+    Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "dilations": [1, 2]}),
+    Case("MaxPool", 12, {"x": X3}, K3),
+    Case("MaxPool", 12, {"x": X3}, {**K3, "dilations": [2, 1, 1], "ceil_mode": 1}),
+    Case("MaxPool", 12, {"x": LARGE}, {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1]}),
+    *[Case("MaxPool", 12, {"x": x}, attributes, outputs=2) for x, attributes in [
+        (X1, {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}), (X2, K2), (X2, {**K2, "dilations": [2, 1]}),
+        (X2, {**K2, "storage_order": 1}), (X3, K3), (np.ones((1, 2, 4, 4), np.float32), K2)]],
+    *[Case("MaxPool", 12, {"x": random(1, 2, 5, 5, dtype=dtype)}, {"kernel_shape": [3, 2], "pads": [1, 1, 1, 1]})
+      for dtype in ("int8", "uint8")],
+    *[Case("AveragePool", opset, {"x": X2}, K2) for opset in (7, 10, 11, 19, 22)],
+    Case("AveragePool", 1, {"x": X2}, {"kernel_shape": [2, 2]}, expected=lambda x, kernel_shape: (
+        sum(x[:, :, i : i + 6, j : j + 7] for i in (0, 1) for j in (0, 1)) / 4).astype(np.float32)),
+    *[Case("AveragePool", 19, {"x": X2}, {**K2, "count_include_pad": include, "ceil_mode": ceil})
+      for include in (0, 1) for ceil in (0, 1)],
+    *[Case("AveragePool", 11, {"x": X2}, {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": mode})
+      for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
+    Case("AveragePool", 19, {"x": X2}, {**K2, "dilations": [2, 2], "count_include_pad": 1}),
+    Case("AveragePool", 19, {"x": X1}, {"kernel_shape": [3], "pads": [0, 2]}),
+    Case("AveragePool", 19, {"x": X3}, {**K3, "dilations": [1, 2, 1]}),
+    *[Case("LpPool", opset, {"x": X2}, {**K2, "p": p}) for opset in (2, 11, 18, 22) for p in (1, 3)],
+    Case("LpPool", 18, {"x": X2}, {"kernel_shape": [2, 2], "dilations": [2, 1]}),
+    Case("LpPool", 1, {"x": X2}, {"kernel_shape": [2, 2], "p": 2.0}, expected=lambda x, kernel_shape, p: np.sqrt(
+        sum(x[:, :, i : i + 6, j : j + 7] ** 2 for i in (0, 1) for j in (0, 1)))),
+    *[Case(op, opset, {"x": x}) for op in ("GlobalAveragePool", "GlobalMaxPool") for opset in (1, 22)
+      for x in (X1, X2, X3)],
+    Case("GlobalLpPool", 2, {"x": X2}, {"p": 3}),
+    Case("GlobalLpPool", 22, {"x": X2}, {"p": 1}, expected=lambda x, p: np.abs(x).sum(axis=(2, 3), keepdims=True)),
+    Case("GlobalLpPool", 1, {"x": X2}, {"p": 2.0},
+         expected=lambda x, p: np.sqrt((x**2).sum(axis=(2, 3), keepdims=True))),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize("op, attributes", [
+    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
+    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
+    ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}),
+    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 1]}),
+    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 2], "ceil_mode": 1,
+                     "count_include_pad": 1}),
+    ("GlobalAveragePool", {}),
+])  # fmt: skip
+def test_symbolic_dims(op: str, attributes: dict[str, object]) -> None:
+    opset = 11 if op == "MaxPool" else 19
+    case = Case(op, opset, {"x": X2}, attributes, symbols={"x": ["batch", 3, "height", "width"]})
+    check_case(case, sizes=[{"x": random(1, 3, 6, 9)}, {"x": random(3, 3, 8, 5)}])

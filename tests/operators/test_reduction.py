@@ -1,0 +1,61 @@
+"""Reductions: every operator, version, axes combination and way of naming the axes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Case, check_case, random
+
+OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+             "ReduceLogSumExp", "ReduceSumSquare"]  # fmt: skip
+X = np.abs(random(2, 3, 4, 5)) + np.float32(0.1)
+ALL_AXES = [axes for count in (1, 2, 3, 4) for axes in itertools.combinations(range(4), count)]
+
+
+def by_input(op: str, axes: list[int] | None, opset: int = 18, **attributes: int) -> Case:
+    """The axes as a constant input."""
+    given = None if axes is None else np.array(axes, np.int64)
+    return Case(op, opset, {"x": X, "axes": given}, attributes, constants=["axes"], note=f"{axes}-{attributes}")
+
+
+CASES = [
+    *[by_input(op, list(axes)) for op in ("ReduceMax", "ReduceMean", "ReduceLogSumExp") for axes in ALL_AXES],
+    *[by_input(op, [-2], keepdims=0) for op in OPERATORS],
+    *[by_input(op, [0, 2], keepdims=0) for op in OPERATORS],
+    *[by_input(op, None) for op in OPERATORS],
+    *[by_input(op, None, noop_with_empty_axes=1) for op in ("ReduceSum", "ReduceMax")],
+    by_input("ReduceSum", [1], 13, keepdims=0),
+    *[Case(op, opset, {"x": X}, {"axes": [1, -1], "keepdims": 0}) for op in OPERATORS for opset in (11, 12)],
+    *[Case(op, 1, {"x": X}, {"axes": [1]}) for op in OPERATORS],
+    *[Case(op, 13, {"x": X}, {"axes": [0]}) for op in OPERATORS if op != "ReduceSum"],
+    *[Case(op, 18, {"x": np.array(-2.5, np.float32)}) for op in ("ReduceSum", "ReduceMean", "ReduceL1", "ReduceMax")],
+    *[Case("ReduceSum", 13, {"x": random(*dims), "axes": np.array([1], np.int64)}, constants=["axes"])
+      for dims in [(40, 3, 2), (20, 3, 2), (1, 3, 2), (3, 1, 2)]],
+    *[Case(op, 20, {"x": random(3, 4, 2, dtype="bool"), "axes": np.array([1], np.int64)}, {"keepdims": 0},
+           constants=["axes"], expected=lambda x, _, keepdims, f=f: f(x, axis=1))
+      for op, f in (("ReduceMax", np.max), ("ReduceMin", np.min))],
+    Case("ReduceSum", 13, {"x": np.full((2, 3), 2**31 - 1, np.int32), "axes": np.array([1], np.int64)},
+         constants=["axes"], expected=lambda x, _: x.sum(axis=1, keepdims=True, dtype=np.int32), note="wraps"),
+    Case("ReduceMean", 18, {"x": np.array([[-3, -4], [3, 4]], np.int32), "axes": np.array([1], np.int64)},
+         constants=["axes"], expected=lambda x, _: np.array([[-3], [3]], np.int32)),
+    Case("ReduceLogSumExp", 18, {"x": np.array([[1e4, 1e4], [-np.inf, -np.inf], [-np.inf, 1], [np.inf, 1]], np.float32),
+         "axes": np.array([1], np.int64)}, constants=["axes"], expected=lambda x, _: np.logaddexp(x[:, :1], x[:, 1:])),
+    Case("ReduceSum", 13, {"x": np.array([[[1, np.nan], [2, 3]], [[4, np.inf], [5, 6]]], np.float32),
+         "axes": np.array([1], np.int64)}, constants=["axes"], note="not finite"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceLogSumExp"])
+@pytest.mark.parametrize("axes", [[1], [0, 2], [-1], [0], [0, 1, 2]])
+def test_symbolic_dims(op: str, axes: list[int]) -> None:
+    case = Case(op, 18, {"x": random(2, 3, 4), "axes": np.array(axes, np.int64)}, constants=["axes"],
+                symbols={"x": ["batch", "seq", 4]})  # fmt: skip
+    check_case(case, sizes=[{"x": random(5, 1, 4), "axes": np.array(axes, np.int64)}])

@@ -1,0 +1,37 @@
+"""The softmax family along every axis, in its old and its new meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Case, check_case, random
+
+X = random(2, 3, 4, 5) * np.float32(2)
+OPERATORS = ["Softmax", "LogSoftmax", "Hardmax"]
+MASKED = np.array([[1, -np.inf, 2], [1e4, 1e4, -1e4]], np.float32)
+
+CASES = [
+    *[Case(op, 13, {"x": X}, {"axis": axis}, note=f"axis {axis}") for op in OPERATORS for axis in (0, 1, 2, 3, -1, -3)],
+    *[Case(op, opset, {"x": X}, {"axis": axis}, note=f"axis {axis}")
+      for op in OPERATORS for opset in (1, 11) for axis in (0, 1, 2, 3)],
+    *[Case(op, 11, {"x": X}) for op in OPERATORS], *[Case(op, 13, {"x": X}) for op in OPERATORS],
+    *[Case(op, 13, {"x": random(1, 3, 4, 4)}, {"axis": 1}) for op in OPERATORS],
+    *[Case(op, 13, {"x": random(5)}) for op in OPERATORS],
+    Case("Softmax", 13, {"x": MASKED}), Case("LogSoftmax", 13, {"x": MASKED}),
+    *[Case("Hardmax", 13, {"x": np.array([[1, 3, 3], [2, 2, 1]], np.float32)}, {"axis": axis}, note=f"ties {axis}")
+      for axis in (0, 1)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize("op", OPERATORS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("opset", [11, 13])
+def test_symbolic_dims(op: str, axis: int, opset: int) -> None:
+    case = Case(op, opset, {"x": random(2, 3, 4)}, {"axis": axis}, symbols={"x": ["batch", "seq", 4]})
+    check_case(case, sizes=[{"x": random(1, 5, 4)}])
