@@ -152,8 +152,11 @@ class NodeFacts:
 @lru_cache(maxsize=8192)
 def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any:
     """ONNX's default of an attribute in the given opset version, None where there is none."""
-    schema = find_schema(domain, op_type, version)
-    if schema is None or name not in schema.attributes:
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)  # deprecated ones have defaults, too
+    except onnx.defs.SchemaError:
+        return None
+    if name not in schema.attributes:
         return None
     default = schema.attributes[name].default_value
     if default.type == onnx.AttributeProto.UNDEFINED:

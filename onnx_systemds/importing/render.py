@@ -18,10 +18,14 @@ from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.registry import find_generator
 
 STATEMENTS_PER_BLOCK = 100
-BLOCK_CUT = "while(FALSE){}  # cuts the block: the engine's compile time is quadratic in its length"
+# The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
+# A condition that its compiler could decide is folded away; an empty loop would mark the function to be compiled anew
+# at each call, which in SystemDS 3.4 keeps sizes of the call before (see docs/decisions/0004-block-cuts.md).
+NEVER = "never = time() < 0"
+BLOCK_CUT = 'if (never) { print("never") }  # cuts the block: compile time is quadratic in its length'
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value behind it: a function with control flow is not inlined.
-NOT_INLINED = "while(FALSE){}  # not to be inlined: the engine would spread constant results over all branches"
+NOT_INLINED = 'if (never) { print("never") }  # not to be inlined: constant results would spread over all branches'
 _LONGEST_DOC = 5  # lines of a node's doc string that become comments
 
 Progress = Callable[[int], None]
@@ -52,7 +56,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     given = [(identifier, scope.dims(value)) for value, identifier, _ in parameters]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, undetermined = scope.symbol_statements(given)
-    statements = [*symbols, *views, *body.statements]
+    statements = _with_never([*symbols, *views, *body.statements])
     inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
     size_identifiers = [scope.size_name(symbol) for symbol in undetermined]
     inputs += [f"integer {identifier}" for identifier in size_identifiers]
@@ -93,7 +97,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
-    statements = [*symbols, *views, *kept, *body.statements]
+    statements = _with_never([*symbols, *views, *kept, *body.statements])
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
@@ -261,6 +265,11 @@ def _as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
     return any(symbol in defined for defined in graph.sizes.values())
+
+
+def _with_never(statements: list[str]) -> list[str]:
+    """The statements with the definition of ``never`` in front, where it is used."""
+    return [NEVER, *statements] if BLOCK_CUT in statements or NOT_INLINED in statements else statements
 
 
 def _cut_blocks(statements: list[str]) -> list[str]:

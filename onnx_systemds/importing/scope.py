@@ -78,7 +78,7 @@ class Scope:
         self.graph = graph
         self.parts = parts
         self.own = own
-        self.names = Names([WEIGHTS])
+        self.names = Names([WEIGHTS, "never"])
         self.forms: dict[str, dict[Form, str]] = {}
         self.constants: dict[str, Array] = {}
         self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs

@@ -218,9 +218,7 @@ def _trailing(node: NodeView, position: int, dims: Dims, axis: int) -> str:
 def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
     """Statements and text of the rows of a view with zero mean and unit variance."""
     x, centred = node.view(0, view), node.temporary("centred")
-    given = node.attribute("epsilon")
-    # the schema of GroupNormalization 18 is withdrawn, and its default with it
-    epsilon = literal(1e-5 if given is None else given)
+    epsilon = literal(node.attribute("epsilon"))
     return [f"{centred} = {x} - rowMeans({x})"], f"{centred} / sqrt(rowMeans({centred}^2) + {epsilon})"
 
 

@@ -79,7 +79,7 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
         found += [
             after.since_version
             for before, after in pairwise(versions)
-            if after.deprecated or signature(before) != signature(after)
+            if not after.deprecated and signature(before) != signature(after)
         ]
         changes[name] = tuple(found)
     return changes
