@@ -84,7 +84,8 @@ def main() -> None:
     arguments = parser.parse_args()
     conversion_seconds(200, 1)
     small, large = conversion_seconds(2_000, 3), conversion_seconds(20_000, 3)
-    print(f"2,000 nodes {2_000 / small:.0f} nodes/s, 20,000 nodes {20_000 / large:.0f} nodes/s, ratio {large / small:.1f}")
+    print(f"2,000 nodes at {2_000 / small:.0f} nodes/s, 20,000 nodes at {20_000 / large:.0f} nodes/s")
+    print(f"time at 20,000 nodes / time at 2,000 nodes {large / small:.1f}")
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         folder = Path(name)
         empty, full = chain_on_engine(4, folder), chain_on_engine(5_000, folder)

@@ -314,7 +314,7 @@ def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
     except (onnx.shape_inference.InferenceError, RuntimeError) as error:
         raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
     outputs = []
-    for position, name in enumerate(node.outputs):
+    for name in node.outputs:
         type_ = protos.type_from_proto(inferred[name]) if name in inferred else None
         outputs.append(_decode(type_, named, name))
     return tuple(outputs)

@@ -33,7 +33,7 @@ def constants_to_initializers(graph: Graph) -> Graph:
 
 
 def fold_batch_normalization(graph: Graph) -> Graph:
-    """Conv followed by BatchNormalization in inference mode: the scale goes into the filters, the shift into the bias."""
+    """Conv, then BatchNormalization in inference mode: the scale goes into the filters, the shift into the bias."""
     uses = Counter(name for node in graph.nodes for name in names_read(node))
     uses.update(output.name for output in graph.outputs)
     producer = {name: position for position, node in enumerate(graph.nodes) for name in node.outputs if name}

@@ -228,7 +228,8 @@ def element_index(node: NodeView, position: int, axis: int) -> str:
     column = gather_index(node, position, outer[axis], product(inner))
     step = strides(outer)[axis]
     base = coordinates(node, inner, outer, axis)
-    return node.call("element_index", column, node.dim(step), base or f"matrix(0, rows={node.dim(product(inner))}, cols=1)")
+    zeros = f"matrix(0, rows={node.dim(product(inner))}, cols=1)"
+    return node.call("element_index", column, node.dim(step), base or zeros)
 
 
 @shape_rule("GatherElements")

@@ -89,4 +89,5 @@ def _triangle(distance: Array) -> Array:
 def _cubic(distance: Array, a: float) -> Array:
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
-    return np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    weights: Array = np.where(distance <= 1, near, np.where(distance < 2, far, 0.0))
+    return weights

@@ -59,11 +59,10 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         text = node.call("scatter_add", x, u, index)
     else:
         text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
-    if reduction in ("add", "mul") and is_finite(node, 0) and node.dtype(0) != "bool":
-        if wrapped(node.dtype(0), "x") != "x":
-            name = node.temporary("sum")
-            before.append(f"{name} = {stripped(text)}")
-            text = wrapped(node.dtype(0), name)
+    if reduction in ("add", "mul") and wrapped(node.dtype(0), "x") != "x":
+        name = node.temporary("sum")
+        before.append(f"{name} = {stripped(text)}")
+        text = wrapped(node.dtype(0), name)
     return node.result(stripped(text), view, before=before)
 
 

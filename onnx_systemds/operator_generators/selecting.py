@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from itertools import pairwise
+
 from onnx_systemds.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.importing.fragment import Fragment
@@ -180,7 +182,7 @@ def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
 def _progression(indices: Sequence[int]) -> str | None:
     """An arithmetic progression as seq, counted from 1."""
     step = int(indices[1]) - int(indices[0])
-    if step == 0 or any(int(b) - int(a) != step for a, b in zip(indices, indices[1:])):
+    if step == 0 or any(int(b) - int(a) != step for a, b in pairwise(indices)):
         return None
     text = str(step) if step > 0 else f"({step})"
     return f"seq({int(indices[0]) + 1}, {int(indices[-1]) + 1}, {text})"

@@ -116,6 +116,7 @@ def _same(node: NodeView) -> Fragment:
     return node.same_elements()
 
 
-for _name, _versions in {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "Unsqueeze": [1, 13]}.items():
+_VERSIONS = {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "Unsqueeze": [1, 13]}
+for _name, _versions in _VERSIONS.items():
     for _since in _versions:
         generator(_name, _since)(_same)
