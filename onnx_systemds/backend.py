@@ -71,7 +71,12 @@ class SystemDSBackendRep(BackendRep):
     def _defer(self, error: TranspileError) -> None:
         """Note the inputs whose content is needed; raises the error itself when it says anything else."""
         reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
-        needed = [reason.value_name for reason in reasons if isinstance(reason, ConstantNeeded)]
+        needed = [
+            name
+            for reason in reasons
+            if isinstance(reason, ConstantNeeded)
+            for name in (reason.value_name, *reason.sources)
+        ]
         new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]
         if not new:
             raise error

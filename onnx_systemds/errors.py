@@ -87,11 +87,15 @@ class UnsupportedCase(TranspileError):
 
 
 class ConstantNeeded(UnsupportedCase):
-    """The content of a value decides what the script looks like, and is not known at conversion."""
+    """The content of a value decides what the script looks like, and is not known at conversion.
+
+    sources: the integer inputs of the graph from which the value is computed; the driver fills them in.
+    """
 
     def __init__(self, message: str, value_name: str, hint: str = "") -> None:
         super().__init__(message, hint=hint or "give its content at conversion: import_model(..., constants={...})")
         self.value_name = value_name
+        self.sources: tuple[str, ...] = ()
 
 
 class ShapeUnknown(TranspileError):

@@ -12,7 +12,7 @@ import onnx
 
 from onnx_systemds.errors import Reasons, UnsupportedCase, quoted
 from onnx_systemds.importing import protos
-from onnx_systemds.importing.facts import NodeFacts, find_schema
+from onnx_systemds.importing.facts import NodeFacts, default_attribute, find_schema
 from onnx_systemds.importing.from_protobuf import Converter
 from onnx_systemds.importing.ir import (
     Attribute,
@@ -21,6 +21,7 @@ from onnx_systemds.importing.ir import (
     Graph,
     Node,
     TensorType,
+    Type,
     ValueInfo,
 )
 from onnx_systemds.importing.mapped_files import MappedFiles
@@ -40,15 +41,13 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     """ONNX's own definition of the node's operator for these input types, None where it gives none."""
     node = facts.node
     schema = find_schema(node.domain, node.op_type, node.version)
-    if schema is None:
+    if schema is None or any(isinstance(content, Graph) for content in node.attributes.values()):
         return None
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions
         fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
         types = [
-            protos.type_proto(TensorType(facts.dtype(i), facts.known_or_none(i))).SerializeToString()
-            if facts.has(i)
-            else b""
+            protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
             for i in range(facts.input_count)
         ]
         body = schema.get_context_dependent_function_with_opset_version(
@@ -64,16 +63,25 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
         return None
     proto = onnx.FunctionProto()
     proto.ParseFromString(body)
-    versions = {imported.domain: imported.version for imported in proto.opset_import}
+    imports = {imported.domain: imported.version for imported in proto.opset_import}
+    imports.setdefault("", onnx.defs.onnx_opset_version())
     # a definition leaves out optional outputs that the node does not name: no reason against it
-    return Converter(TensorReader(b"", (), None, MappedFiles()), Reasons()).function(proto, versions)
+    return Converter(TensorReader(b"", (), None, MappedFiles()), Reasons()).function(proto, imports)
+
+
+def _type_of(facts: NodeFacts, position: int) -> Type:
+    given = facts.value(position).type
+    return TensorType(facts.dtype(position), facts.known_or_none(position)) if given is None else given
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
     """The function's nodes with the node's inputs, outputs and attributes put in."""
-    attributes: dict[str, Attribute] = {
-        name: default for name, default in function.attributes.items() if default is not None
-    }
+    attributes: dict[str, Attribute] = {}
+    for name, default in function.attributes.items():
+        # ONNX's own definitions leave the defaults to the schema
+        known = default if default is not None else default_attribute(node.domain, node.op_type, node.version, name)
+        if known is not None:
+            attributes[name] = known
     attributes.update(node.attributes)
     names = {"": ""}
     names.update(zip(function.inputs, node.inputs + ("",) * len(function.inputs)))

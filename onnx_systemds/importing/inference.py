@@ -16,6 +16,7 @@ import onnx.shape_inference
 
 from onnx_systemds.dims import Dim, Dims, substitute, symbol, symbols
 from onnx_systemds.errors import (
+    ConstantNeeded,
     InternalError,
     InvalidModel,
     Reasons,
@@ -38,7 +39,7 @@ from onnx_systemds.importing.ir import (
     Type,
     ValueInfo,
 )
-from onnx_systemds.importing.values import FINITE_DTYPES, TypedGraph, Value
+from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
 
 FAILED = Value("", None)
@@ -169,6 +170,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                 sizes[len(nodes)] = decided
         except TranspileError as error:
             error.place = error.place or facts.place
+            if isinstance(error, ConstantNeeded):
+                error.sources = _integer_sources(error.value_name, nodes, values)
             context.errors.add(error)
             outputs = (FAILED,) * len(node.outputs)
         except Exception as error:
@@ -191,6 +194,22 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         sizes,
         graph,
     )
+
+
+def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The integer values from which ``name`` is computed and that no node computes: inputs of the graph."""
+    producer = {output: node for node in nodes for output in node.outputs}
+    found: dict[str, None] = {}
+    seen = {name}
+    stack = [name]
+    while stack:
+        current = stack.pop()
+        if current in producer:
+            stack += [given for given in producer[current].inputs if given and given not in seen]
+            seen.update(producer[current].inputs)
+        elif values[current].dtype in INTEGER_DTYPES and values[current].constant is None:
+            found.setdefault(current)
+    return tuple(found)
 
 
 def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onnx_systemds.broadcasting import is_finite
 from onnx_systemds.dims import Dim, product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
-
-from itertools import pairwise
 
 from onnx_systemds.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
