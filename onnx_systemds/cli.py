@@ -20,6 +20,7 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Script
+from onnx_systemds.names import legal_identifier
 from onnx_systemds.support_table import table_lines
 
 Command = Callable[..., Any]
@@ -53,10 +54,17 @@ def main() -> None:
     """
 
 
+def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is not None and legal_identifier(name) != name:
+        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML: {legal_identifier(name)!r} would do")
+    return name
+
+
 def _conversion_options(command: Command) -> Command:
     options = [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
-        click.option("--function-name", metavar="NAME", help="Name of the main function [default: gen_<graph name>]."),
+        click.option("--function-name", metavar="NAME", callback=_legal_function_name,
+                     help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
                      help="Where weights go: into the script, into files beside it, or by their size."),
         click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",

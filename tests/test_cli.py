@@ -63,6 +63,11 @@ def test_wrong_dim_is_wrong_usage(relu: Path, dim: str) -> None:
     assert invoke(relu, "--dim", dim).exit_code == 2
 
 
+@pytest.mark.parametrize("name", ["sum", "a b", "1st", "if", ""])
+def test_wrong_function_name_is_wrong_usage(relu: Path, name: str) -> None:
+    assert invoke(relu, "--function-name", name).exit_code == 2
+
+
 def test_weights_go_to_files(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["X", "W"], ["Y"])]
     model = save_model(tmp_path / "m.onnx", nodes, W=np.random.rand(3, 3).astype(np.float32))

@@ -24,7 +24,7 @@ from onnx_systemds.importing.scope import ScriptParts
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.importing.simplify import simplify
 from onnx_systemds.importing.values import TypedGraph
-from onnx_systemds.names import generate_function_name
+from onnx_systemds.names import generate_function_name, legal_identifier
 
 WEIGHTS_MODES = ("auto", "inline", "files")
 
@@ -44,10 +44,12 @@ def import_model(
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more.
     weights: "files" beside the script, "inline", or "auto" by size.
     simplified: whether the graph is simplified first (the results are equal). progress: called with the number of
-    nodes rendered so far. Raises TranspileError with all reasons when the model cannot be converted.
+    nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all reasons when the model cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
+    if function_name is not None and legal_identifier(function_name) != function_name:
+        raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
     context = Context(dict(dims or {}), model.functions)
     graph = with_constants(model.graph, constants or {})

@@ -17,7 +17,7 @@ from tests.golden.refresh import FOLDER, reference_text
 def run_dml(script: Path, folder: Path) -> None:
     """Run a DML script with the plain command line in ``folder``."""
     command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx2g", "-cp", ":".join(find_class_path()),
-               "org.apache.sysds.api.DMLScript", "-f", str(script)]  # fmt: skip
+               "org.apache.sysds.api.DMLScript", "-f", str(script), "-exec", "singlenode"]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0 and "An Error Occurred" not in done.stdout + done.stderr, done.stdout + done.stderr
 

@@ -1,0 +1,157 @@
+"""Integers as patterns of bits: BitShift, BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitCast.
+
+The engine's bitwAnd and its kin work on 32-bit words in two's complement. What does not fit such a word is taken
+apart by a library function. Numbers are exact as far as FP64 holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import TensorProto
+
+from onnx_systemds.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.layout import SCALAR
+from onnx_systemds.operator_generators.elementwise import (
+    broadcast_rule,
+    finish,
+    infix,
+    replicated,
+    same_dims,
+    stripped,
+    unary,
+    wrapped,
+)
+from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+# by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
+_OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
+_WIDE = frozenset(["uint32", "int64", "uint64"])  # types with numbers beyond a signed word of 32 bits
+
+
+def bit_width(dtype: str) -> int:
+    """Number of bits of an integer type."""
+    return int(dtype.lstrip("uint"))
+
+
+# --- and, or, xor, not -------------------------------------------------------------------------------------------
+
+
+def _register_bitwise(op_type: str) -> None:
+    builtin, weights = _OPERATIONS[op_type]
+
+    def generate(node: NodeView) -> Fragment:
+        given = operands(node, [0, 1], node.output_dims())
+        if node.dtype(0) in _WIDE:
+            return _wide(node, given, weights)
+        left, right = _vector_last(node, given)
+        kind = FULL if FULL in (left.kind, right.kind) else left.kind
+        if kind == SINGLE:
+            words = [f"as.integer({stripped(operand.text)})" for operand in (left, right)]
+            return finish(node, Operand(f"as.double({builtin}({', '.join(words)}))", SINGLE), given)
+        return finish(node, Operand(f"{builtin}({stripped(left.text)}, {stripped(right.text)})", kind), given)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {builtin} on words of 32 bits."
+    generator(op_type, 18)(generate)
+    shape_rule(op_type)(broadcast_rule())
+
+
+def _vector_last(node: NodeView, given: Operands) -> tuple[Operand, Operand]:
+    """Both operands, a vector or a single number as the right one."""
+    left, right = given.items
+    if {left.kind, right.kind} == {ROW, COLUMN}:
+        left = replicated(node, left, given.form)
+    if right.kind == FULL or left.kind == SINGLE:
+        left, right = right, left
+    return left, right
+
+
+def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment:
+    """Numbers of two words, by a library function of full matrices."""
+
+    def matrix(operand: Operand) -> str:
+        if given.form is SCALAR:
+            return f"as.matrix({operand.text})"
+        if operand.kind == SINGLE:
+            sizes = f"rows={node.dim(given.form.rows)}, cols={node.dim(given.form.cols)}"
+            return f"matrix({stripped(operand.text)}, {sizes})"
+        return stripped(replicated(node, operand, given.form).text)
+
+    top = 1 << 32 if node.dtype(0) == "uint64" else 0  # what the upper word's sign stands for
+    text = node.call("wide_bits", *map(matrix, given.items), *weights, top)
+    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
+
+
+for _name in _OPERATIONS:
+    _register_bitwise(_name)
+
+
+@generator("BitwiseNot", since=18)
+def bitwise_not(node: NodeView) -> Fragment:
+    """All bits turned: -1 - x, of unsigned numbers the largest one less x."""
+    dtype = node.dtype(0)
+    if dtype == "uint64":
+        raise UnsupportedCase("BitwiseNot of uint64: small numbers become such as FP64 cannot hold")
+    largest = (1 << bit_width(dtype)) - 1 if dtype.startswith("u") else -1
+    return unary(node, lambda x: f"{largest} - {x}")
+
+
+shape_rule("BitwiseNot")(same_dims)
+
+
+# --- shifts ------------------------------------------------------------------------------------------------------
+
+
+@generator("BitShift", since=11)
+@generator("BitShift", since=28)
+def bit_shift(node: NodeView) -> Fragment:
+    """x * 2^y without the bits that fall out on the left, or floor(x / 2^y); opset 28 only adds signed types.
+
+    FP64 scales by powers of two exactly, so both are exact even for 64 bits.
+    """
+    given = operands(node, [0, 1], node.output_dims())
+    x, y = given.items
+    dtype = node.dtype(0)
+    bits = bit_width(dtype)
+    power = Operand(f"(2 ^ min({stripped(y.text)}, {bits}))", y.kind)
+    if node.attribute("direction") == "RIGHT":
+        quotient = infix(node, "/", x, power, given.form)
+        return finish(node, Operand(f"floor{quotient.text}", quotient.kind), given)
+    scaled = infix(node, "*", x, power, given.form)
+    name = node.temporary("shifted")
+    half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
+    argument = f"({name}{half})" if half else name
+    text = f"{name} - {1 << bits}.0 * floor({argument} / {1 << bits}.0)"
+    before = [f"{name} = {stripped(scaled.text)}"]
+    return finish(node, Operand(text, scaled.kind), given).after(before)
+
+
+# --- BitCast -----------------------------------------------------------------------------------------------------
+
+
+@shape_rule("BitCast")
+def bit_cast_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims stay, the type is the attribute's."""
+    return (node.result(node.dims(0), _target(node)),)
+
+
+def _target(node: NodeFacts) -> str:
+    return str(TensorProto.DataType.Name(int(node.attribute("to")))).lower()
+
+
+@generator("BitCast", since=26)
+def bit_cast(node: NodeView) -> Fragment:
+    """Integers of the same width: what lies beyond the range of the other type wraps around."""
+    source, target = node.dtype(0), _target(node)
+    if source == target or (source, target) == ("bool", "uint8"):
+        return node.same_elements()
+    if not {source, target} <= INTEGER_DTYPES or bit_width(source) != bit_width(target) or source.endswith("64"):
+        raise UnsupportedCase(f"the bits of {source} as {target}: only integers of up to 32 bits are reinterpreted")
+    convert: Callable[[str], str] = lambda x: stripped(wrapped(target, x))  # noqa: E731
+    return unary(node, convert)
