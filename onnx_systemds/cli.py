@@ -56,7 +56,7 @@ def main() -> None:
 
 def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
     if name is not None and legal_identifier(name) != name:
-        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML: {legal_identifier(name)!r} would do")
+        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML; {legal_identifier(name)!r} is fine")
     return name
 
 

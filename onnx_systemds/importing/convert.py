@@ -44,7 +44,8 @@ def import_model(
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more.
     weights: "files" beside the script, "inline", or "auto" by size.
     simplified: whether the graph is simplified first (the results are equal). progress: called with the number of
-    nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all reasons when the model cannot be converted.
+    nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all
+    reasons when the model cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
@@ -59,6 +60,7 @@ def import_model(
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(weights, model.release, script_function_names(function))
     rendered = render_main(typed, function, parts, progress)
+    parts.errors.raise_any("the model cannot be converted")
     return Script(
         function,
         tuple(_port(typed, name) for name in typed.inputs),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds import dims as dim
 from onnx_systemds import templates
-from onnx_systemds.errors import InternalError, TranspileError
+from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView, SubFunction
 from onnx_systemds.importing.scope import WEIGHTS, Scope, ScriptParts
@@ -137,18 +137,19 @@ class _Body:
     def _render_node(self, position: int) -> Fragment | None:
         scope, graph = self.scope, self.scope.graph
         node = graph.nodes[position]
-        sized = self._demand_sizes(position)
-        if not any(scope.is_demanded(name) for name in node.outputs if name):
-            return None
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
         generate = find_generator(node.identity, node.version)
         try:
+            sized = self._demand_sizes(position)
+            if not any(scope.is_demanded(name) for name in node.outputs if name):
+                return None
             if generate is None:
                 raise InternalError("the operator lost its generator")
             fragment = generate(view)
         except TranspileError as error:
             error.place = error.place or view.place
-            raise
+            scope.parts.errors.add(error)
+            return None
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
         comments = tuple(f"# {line}" for line in comment_lines(node.doc_string)[:_LONGEST_DOC])
@@ -183,7 +184,7 @@ class _Body:
                     text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.size_name)
                     if text is not None:
                         return f"{scope.size_name(symbol)} = {text}"
-        raise TranspileError(f"the size {symbol.lstrip('?')} cannot be told from the result")
+        raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
 
     def _demand_outputs(self) -> list[str]:
         """Demand the outputs; returns the statements that hand over those which need one of their own."""

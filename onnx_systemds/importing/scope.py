@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
-from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.weights import Weight
@@ -32,12 +32,14 @@ class ScriptParts:
     """What the functions of one script share.
 
     weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages behind an array.
+    errors: what generators refused.
     """
 
     weights_mode: str = "auto"
     release: Callable[[Array], None] | None = None
     function_names: Names = field(default_factory=Names)
     imports: dict[str, None] = field(default_factory=dict)
+    errors: Reasons = field(default_factory=Reasons)
     weights: dict[str, Weight] = field(default_factory=dict)
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)

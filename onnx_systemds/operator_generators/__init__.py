@@ -3,6 +3,7 @@
 from onnx_systemds.operator_generators import (
     activation,
     attention,
+    bitwise,
     casting,
     control_flow,
     convolution,
@@ -34,6 +35,7 @@ from onnx_systemds.operator_generators.registry import generator, operator_gener
 __all__ = [
     "activation",
     "attention",
+    "bitwise",
     "casting",
     "control_flow",
     "convolution",

@@ -111,7 +111,8 @@ shape_rule("BitwiseNot")(same_dims)
 @generator("BitShift", since=11)
 @generator("BitShift", since=28)
 def bit_shift(node: NodeView) -> Fragment:
-    """x * 2^y without the bits that fall out on the left, or floor(x / 2^y); opset 28 only adds signed types.
+    """x * 2^y without the bits that fall out on the left, or floor(x / 2^y); opset 28 adds signed types and
+    says what negative amounts and those beyond the width give: nothing but the sign.
 
     FP64 scales by powers of two exactly, so both are exact even for 64 bits.
     """
@@ -119,17 +120,20 @@ def bit_shift(node: NodeView) -> Fragment:
     x, y = given.items
     dtype = node.dtype(0)
     bits = bit_width(dtype)
-    power = Operand(f"(2 ^ min({stripped(y.text)}, {bits}))", y.kind)
+    amount = stripped(y.text)
+    if not dtype.startswith("u"):
+        amount = f"{amount} + {2 << bits}.0 * ({amount} < 0)"  # negative amounts shift everything out
+    power = Operand(f"(2 ^ min({amount}, {bits}))", y.kind)
     if node.attribute("direction") == "RIGHT":
         quotient = infix(node, "/", x, power, given.form)
         return finish(node, Operand(f"floor{quotient.text}", quotient.kind), given)
     scaled = infix(node, "*", x, power, given.form)
     name = node.temporary("shifted")
     half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
-    argument = f"({name}{half})" if half else name
-    text = f"{name} - {1 << bits}.0 * floor({argument} / {1 << bits}.0)"
-    before = [f"{name} = {stripped(scaled.text)}"]
-    return finish(node, Operand(text, scaled.kind), given).after(before)
+    offset = f"({name}{half})" if half else name
+    text = f"{name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0)"
+    statements = node.fragment([f"{name} = {stripped(scaled.text)}"])
+    return statements + finish(node, Operand(f"({text})", scaled.kind), given)
 
 
 # --- BitCast -----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.graphs import chain
 from onnx_systemds import import_model
-from onnx_systemds.errors import InvalidModel
+from onnx_systemds.errors import InvalidModel, MultipleErrors
 from onnx_systemds.importing.render import STATEMENTS_PER_BLOCK
 from onnx_systemds.scoring import InvalidInput, ScoringFunction
 
@@ -123,6 +123,19 @@ def test_results_are_equal_with_and_without_simplification() -> None:
     assert len(folded.text) < len(plain.text)
     with ScoringFunction(folded) as first, ScoringFunction(plain) as second:
         np.testing.assert_allclose(first({"X": x})["Y"], second({"X": x})["Y"], rtol=1e-5, atol=1e-5)
+
+
+def test_all_cases_that_generators_refuse_come_at_once() -> None:
+    nodes = [
+        helper.make_node("MaxPool", ["X"], [f"Y{i}", f"indices{i}"], name=f"pool{i}", kernel_shape=[i + 2])
+        for i in range(2)
+    ]
+    built = model(nodes, {"X": ["n", 2, "length"]}, {f"indices{i}": ["n", 2, None] for i in range(2)}, TensorProto.FLOAT)
+    for output in built.graph.output:
+        output.type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(MultipleErrors) as caught:
+        import_model(built)
+    assert '"pool0"' in str(caught.value) and '"pool1"' in str(caught.value)
 
 
 def test_nothing_is_written_into_a_folder_that_is_not_there(tmp_path: Path) -> None:
