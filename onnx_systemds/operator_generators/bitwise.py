@@ -31,6 +31,7 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
+_WORDS = frozenset(["int32", "uint32"])
 _WIDE = frozenset(["uint32", "int64", "uint64"])  # types with numbers beyond a signed word of 32 bits
 
 
@@ -151,11 +152,32 @@ def _target(node: NodeFacts) -> str:
 
 @generator("BitCast", since=26)
 def bit_cast(node: NodeView) -> Fragment:
-    """Integers of the same width: what lies beyond the range of the other type wraps around."""
+    """Integers of the same width wrap around; those of 32 bits and floats go by a library function.
+
+    A NaN has no pattern of its own in FP64: all of them are taken to be the usual one.
+    """
     source, target = node.dtype(0), _target(node)
     if source == target or (source, target) == ("bool", "uint8"):
         return node.same_elements()
+    if source == "float" and target in _WORDS:
+        return _patterns(node, "float_to_bits", target)
+    if source in _WORDS and target == "float":
+        return _patterns(node, "bits_to_float", target)
     if not {source, target} <= INTEGER_DTYPES or bit_width(source) != bit_width(target) or source.endswith("64"):
-        raise UnsupportedCase(f"the bits of {source} as {target}: only integers of up to 32 bits are reinterpreted")
+        raise UnsupportedCase(
+            f"the bits of {source} as {target}: only integers of up to 32 bits and floats are reinterpreted"
+        )
     convert: Callable[[str], str] = lambda x: stripped(wrapped(target, x))  # noqa: E731
     return unary(node, convert)
+
+
+def _patterns(node: NodeView, function: str, target: str) -> Fragment:
+    form = node.wanted_form()
+    x = f"as.matrix({node.scalar(0)})" if form is SCALAR else node.view(0, form)
+    text = node.call(function, x)
+    if form is SCALAR:
+        text = f"as.scalar({text})"
+    if target != "uint32":
+        return node.result(text, form)
+    name = node.temporary("bits")
+    return node.result(stripped(wrapped(target, name)), form, before=[f"{name} = {text}"])

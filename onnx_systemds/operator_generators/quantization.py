@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx import TensorProto
 
-from onnx_systemds.broadcasting import SINGLE, Operand, Operands, operands
+from onnx_systemds.broadcasting import (
+    FULL,
+    SINGLE,
+    Operand,
+    Operands,
+    broadcast_dims,
+    expand_text,
+    is_finite,
+    operands,
+)
 from onnx_systemds.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -12,9 +23,13 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.movement import gathered, input_source
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.casting import FLOAT_FORMATS, integer_range
+from onnx_systemds.operator_generators.convolution import _shifted_filters as shifted_filters
+from onnx_systemds.operator_generators.convolution import _shifted_input as shifted_input
+from onnx_systemds.operator_generators.convolution import conv_windows, convolved
 from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -42,7 +57,7 @@ def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.result(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
 
 
-def scaled_operands(node: NodeView) -> Operands:
+def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     """Input, scale and zero point (if any) in one view: per tensor, per axis (13) or per block (21)."""
     dims, scale = node.dims(0), node.dims(1)
     positions = [0, 1, 2] if node.has(2) else [0, 1]
@@ -56,10 +71,27 @@ def scaled_operands(node: NodeView) -> Operands:
         return operands(Aligned(node, aligned), positions, dims)
     blocks: Dim | None = divide_exactly(dims[axis], block)
     if blocks is None:
-        raise UnsupportedCase(f"blocks of {block} along an axis of {dims[axis]}: the last block is not full")
+        return _partial_blocks(node, positions, axis, block, statements)
     whole = (*dims[:axis], blocks, block, *dims[axis + 1 :])
     part = (*scale[: axis + 1], 1, *scale[axis + 1 :])
     return operands(Aligned(node, {0: whole, **dict.fromkeys(positions[1:], part)}), positions, whole)
+
+
+def _partial_blocks(
+    node: NodeView, positions: list[int], axis: int, block: int, statements: list[str]
+) -> Operands:
+    """As `scaled_operands` where the last block is (or, with dims of the run, may be) not full: scales are gathered."""
+    length = node.dims(0)[axis]
+    numbers = f"(seq(0, {node.dim(length - 1)}) %/% {block})"
+    items, view = [], View(1, 1)
+    for position in positions[1:]:
+        source = input_source(node, position)
+        finite = is_finite(node, position)
+        moved = gathered(node, source, node.dims(position), axis, numbers, length, finite=finite)
+        statements += moved.before
+        items.append(Operand(f"({moved.text})", FULL))
+        view = moved.view
+    return Operands((Operand(node.view(0, view), FULL), *items), view)
 
 
 def _applied(node: NodeView, function: str, operand: Operand, *arguments: object) -> Operand:
@@ -91,12 +123,13 @@ def quantize_linear(node: NodeView) -> Fragment:
 
     Opset 13 brought scales per axis, 19 float8, 21 blocks and the output's type, 23 the precision of the division.
     """
-    given = scaled_operands(node)
+    statements: list[str] = []
+    given = scaled_operands(node, statements)
     target = node.output_dtype()
     quotient = infix(node, "/", given.items[0], given.items[1], given.form)
     precision = _dtype_attribute(node, "precision") or node.dtype(1)
     if target not in INTEGER_DTYPES:
-        return _to_small_float(node, given, quotient, target)
+        return node.fragment(statements) + _to_small_float(node, given, quotient, target)
     low, high = integer_range(target)
     reach = high - low
     # what is beyond the reach of any zero point is cut off first, infinities among it
@@ -105,7 +138,7 @@ def quantize_linear(node: NodeView) -> Fragment:
     if node.has(2):
         whole = infix(node, "+", whole, given.items[2], given.form)
     text = f"min(max({stripped(whole.text)}, {literal(low)}), {literal(high)})"
-    return finish(node, Operand(text, whole.kind), given)
+    return node.fragment(statements) + finish(node, Operand(text, whole.kind), given)
 
 
 def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: str) -> Fragment:
@@ -124,11 +157,12 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: 
 @generator("DequantizeLinear", since=23)
 def dequantize_linear(node: NodeView) -> Fragment:
     """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
-    given = scaled_operands(node)
+    statements: list[str] = []
+    given = scaled_operands(node, statements)
     x = given.items[0]
     if node.has(2):
         x = infix(node, "-", x, given.items[2], given.form)
-    return finish(node, infix(node, "*", x, given.items[1], given.form), given)
+    return node.fragment(statements) + finish(node, infix(node, "*", x, given.items[1], given.form), given)
 
 
 @shape_rule("MatMulInteger")
@@ -150,20 +184,31 @@ def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
 def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:
     """(A - its zero points) %*% (B - its zero points); batches of B are multiplied one by one."""
     a, b = node.dims(left), node.dims(right)
-    if len(b) < 2 or not a:
-        raise UnsupportedCase("a quantised product of vectors")
+    b = (*b, 1) if len(b) == 1 else b
+    a = (1, *a) if len(a) == 1 else a
     inner, cols = a[-1], b[-1]
     if product(b[:-2]) == 1:
         rows = product(a[:-1])
         x = _shifted(node, left, left_zero, View(rows, inner), rows)
         y = _shifted(node, right, right_zero, View(inner, cols), cols)
         return f"({x} %*% {y})", View(rows, cols)
-    if a[:-2] != b[:-2]:
-        raise UnsupportedCase("a quantised product with broadcast batches")
-    count, rows = product(b[:-2]), a[-2]
-    x = _shifted(node, left, left_zero, View(count * rows, inner), count * rows)
-    y = _shifted(node, right, right_zero, View(count * inner, cols), cols)
+    batch = broadcast_dims([a[:-2], b[:-2]])
+    count, rows = product(batch), a[-2]
+    own = View(product(a[:-1]), inner)
+    x = _repeated(node, _shifted(node, left, left_zero, own, own.rows), own, a, (*batch, *a[-2:]))
+    own = View(product(b[:-1]), cols)
+    y = _repeated(node, _shifted(node, right, right_zero, own, cols), own, b, (*batch, *b[-2:]))
     return node.call("batch_matmul", x, y, node.dim(count)), View(count * rows, cols)
+
+
+def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -> str:
+    """The matrices of integers of a batch, repeated where ``wanted`` has further batches."""
+    lead = (1,) * (len(wanted) - len(dims))
+    pattern = [size == goal for size, goal in zip((*lead, *dims), wanted)]
+    if all(pattern):
+        return text
+    view = View(product(wanted[:-1]), wanted[-1])
+    return stripped(expand_text(node, text, form, pattern, wanted, view, finite=True))
 
 
 def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -> str:
@@ -191,15 +236,77 @@ def matmul_integer(node: NodeView) -> Fragment:
 
 
 @generator("QLinearMatMul", since=10)
+@generator("QLinearMatMul", since=21)
 def qlinear_matmul(node: NodeView) -> Fragment:
-    """A product of shifted 8-bit integers, requantised by the three scales."""
-    if any(node.size(position) != 1 for position in (1, 2, 4, 5, 6, 7)):
-        raise UnsupportedCase("QLinearMatMul with more than one scale for a tensor")
+    """A product of shifted 8-bit integers, requantised by the three scales; opset 21 adds types of the scales.
+
+    The scale of A may be one for each row, that of B one for each column.
+    """
+    if any(node.size(position) != 1 for position in (6, 7)):
+        raise UnsupportedCase("QLinearMatMul with more than one scale for the result")
     text, view = shifted_product(node, 0, 2, 3, 5)
     low, high = integer_range(node.dtype(7))
-    factor = f"({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
-    whole = node.call("round_half_even", f"{text} * {factor}")
+    if node.size(1) == 1 and node.size(4) == 1:
+        scaled = f"{text} * ({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
+    else:
+        # the rows of a product of batches are those of all batches, its columns those of each
+        rows = _scale_per_line(node, 1, view.rows, is_left=True)
+        cols = _scale_per_line(node, 4, view.cols, is_left=False)
+        scaled = f"{text} * {rows} * {cols} / {node.scalar(6)}"
+    whole = node.call("round_half_even", scaled)
     return node.result(f"min(max({whole} + {node.scalar(7)}, {literal(low)}), {literal(high)})", view)
+
+
+def _scale_per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
+    if node.size(position) == 1:
+        return node.scalar(position)
+    if node.size(position) != lines:
+        raise UnsupportedCase(f"input {position} has other dims than one number for each row or column")
+    return node.view(position, View(lines, 1) if is_left else View(1, lines))
+
+
+# --- QLinearConv -------------------------------------------------------------------------------------------------
+
+
+class _IntegerConv(NodeView):
+    """A QLinearConv seen with the inputs of ConvInteger: x, w and their zero points."""
+
+    def __init__(self, node: NodeView) -> None:
+        self.__dict__.update(node.__dict__)
+        self.node = replace(node.node, inputs=tuple(node.node.inputs[position] for position in (0, 3, 2, 5)))
+
+
+@shape_rule("QLinearConv")
+def qlinear_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, filters, number of windows; type of the result's zero point."""
+    filters = node.dims(3)[0]
+    return (node.result((node.dims(0)[0], filters, *conv_windows(node, 3).outputs), node.dtype(7)),)
+
+
+@generator("QLinearConv", since=10)
+def qlinear_conv(node: NodeView) -> Fragment:
+    """A convolution of shifted integers plus 32-bit bias, requantised; weights may have a scale for each filter."""
+    statements: list[str] = []
+    inner = _IntegerConv(node)
+    x, filters = shifted_input(inner, statements), shifted_filters(inner, statements)
+    before, text, view = convolved(inner, x, filters)
+    count = node.dims(3)[0]
+    # the product of a single image has a row per filter, else there is an image per row
+    has_filter_rows = view.rows == count and node.dims(0)[0] == 1
+    if node.has(8):
+        bias = node.view(8, View(count, 1))
+        text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
+    total = node.temporary("sums")
+    statements += [*before, f"{total} = {text}"]
+    if node.size(4) == 1:
+        scaled = f"{total} * ({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
+    else:
+        factors = f"{node.view(4, View(count, 1))} * ({node.scalar(1)} / {node.scalar(6)})"
+        scaled = f"{total} * ({factors})" if has_filter_rows else f"bias_multiply({total}, {factors})"
+    whole = node.call("round_half_even", scaled)
+    low, high = integer_range(node.dtype(7))
+    text = f"min(max({whole} + {node.scalar(7)}, {literal(low)}), {literal(high)})"
+    return node.result(text, view, before=statements)
 
 
 @shape_rule("DynamicQuantizeLinear")

@@ -234,11 +234,13 @@ def mel_weights(
     bands: int, length: int, rate: int, low: float, high: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Weight of each frequency in each band: rises to the band's middle and falls behind it."""
-    mel_low, mel_high = (2595 * np.log10(1 + hertz / 700) for hertz in (low, high))
+    mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
     points = np.arange(bands + 2) * ((mel_high - mel_low) / (bands + 2)) + mel_low
-    hertz = 700 * (10 ** (points / 2595) - 1)
+    hertz = 700 * np.expm1(points / 2595 * np.log(10))
     bins = ((length + 1) * hertz // rate).astype(np.int64)
     weights = np.zeros((length // 2 + 1, bands))
+    if bins.min() < 0 or bins.max() >= len(weights):
+        raise UnsupportedCase(f"mel bands from {low} to {high} Hz at {rate} samples per second")
     for band in range(bands):
         start, middle, end = bins[band : band + 3]
         if start == middle:
@@ -246,7 +248,7 @@ def mel_weights(
         else:
             rising = np.arange(start, middle + 1)
             weights[rising, band] = (rising - start) / (middle - start)
-        if middle != end:
+        if middle < end:
             falling = np.arange(middle, end)
             weights[falling, band] = (end - falling) / (end - middle)
     return weights

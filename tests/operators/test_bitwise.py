@@ -11,6 +11,12 @@ NUMPY = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor":
 NARROW = ["int8", "uint8", "int16", "uint16", "int32"]
 WIDE = ["uint32", "int64", "uint64"]
 
+FLOATS = np.concatenate([
+    np.array([0, -0.0, 1, -1, 1e-45, -1e-45, 1.1754944e-38, 1.1754942e-38, 3.4028235e38, -3.4028235e38, np.inf, -np.inf,
+              np.nan, 0.1, -2.5, 8, 0.99999994, 1.9999999], np.float32),
+    np.ldexp(np.random.default_rng(0).standard_normal(200), np.random.default_rng(1).integers(-149, 126, 200))
+    .astype(np.float32)])  # fmt: skip
+
 
 def bits(dtype: str, *dims: int, seed: int = 0) -> Array:
     """Numbers over the whole range of a type, at most 53 bits of it, with the extremes among them."""
@@ -63,6 +69,11 @@ CASES = [
            expected=lambda x, to, target=target: x.view(target))
       for source, target, number in [("int8", "uint8", 2), ("uint8", "int8", 3), ("uint16", "int16", 5),
                                      ("int32", "uint32", 12), ("uint32", "int32", 6), ("int64", "int64", 7)]],
+    *[Case("BitCast", 26, {"x": FLOATS.view(source)}, {"to": number}, note=f"{source} {target}",
+           expected=lambda x, to, target=target: x.view(target), tolerance=0)
+      for source, target, number in [("float32", "int32", 6), ("float32", "uint32", 12), ("int32", "float32", 1),
+                                     ("uint32", "float32", 1)]],
+    Case("BitCast", 26, {"x": np.array(-1.75, np.float32)}, {"to": 6}, expected=lambda x, to: x.view("int32")),
 ]  # fmt: skip
 
 

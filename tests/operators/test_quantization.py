@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,42 @@ def quantized(dtype: str) -> Array:
 
 
 A, B = random(2, 4, dtype="uint8"), random(4, 3, dtype="uint8", seed=1)
+def blocked(x: Array, scales: Array, zero: Array | None, axis: int, block_size: int, **_: Any) -> Array:
+    """Quantised or dequantised with scales and zero points repeated by block; the last block is cut."""
+
+    def repeated(parts: Array) -> Array:
+        return np.take(np.repeat(parts, block_size, axis), range(x.shape[axis]), axis)
+
+    shift = 0 if zero is None else repeated(zero).astype(np.float32)
+    if x.dtype == np.int8:
+        return (x - shift) * repeated(scales)
+    return np.clip(np.rint(x / repeated(scales)) + shift, -128, 127).astype(np.int8)
+
+
+ROWS = np.array([0.1, 0.03], np.float32)
+
+
+def qlinear_matmul(*inputs: Array) -> Array:
+    """The product in FP64; the zero points and scales of A are by row."""
+    a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero = (item.astype(np.float64) for item in inputs)
+    a_scale, a_zero = (item[:, None] if item.ndim else item for item in (a_scale, a_zero))
+    product = (a - a_zero) @ (b - b_zero) * a_scale * b_scale / y_scale
+    limits = np.iinfo(inputs[-1].dtype)
+    return np.clip(np.rint(product) + y_zero, limits.min, limits.max).astype(inputs[-1].dtype)
+
+
+def qlinear_conv(dims: tuple[int, ...], weight: tuple[int, ...], weight_scale: Array, bias: bool, dtype: str,
+                 **attributes: Any) -> Case:  # fmt: skip
+    """A QLinearConv whose weights have a zero point of 0, as onnxruntime wants it with scales by filter."""
+    zero = np.zeros(weight_scale.shape, "int8") if weight_scale.ndim else np.array(2, "int8")
+    inputs = {
+        "x": random(*dims, dtype=dtype), "xs": scale(0.0213), "xz": np.array(4, dtype),
+        "w": random(*weight, dtype="int8", seed=1), "ws": weight_scale, "wz": zero,
+        "ys": scale(0.0517), "yz": np.array(7, dtype),
+        "b": random(weight[0], dtype="int32") * 10 if bias else None,
+    }  # fmt: skip
+    return Case("QLinearConv", 10, inputs, attributes, constants=["w", "ws", "wz"], note=f"{dtype} {attributes}")
+
 
 CASES = [
     *[Case("QuantizeLinear", opset, {"x": X, "scale": scale(0.05), "zero": np.array(zero, dtype)}, note=str(dtype))
@@ -54,6 +93,31 @@ CASES = [
     Case("QLinearMatMul", 10, {"a": random(2, 3, 4, dtype="int8"), "as": scale(0.1), "az": np.array(5, np.int8),
                                "b": random(2, 4, 2, dtype="int8"), "bs": scale(0.2), "bz": np.array(3, np.int8),
                                "ys": scale(0.05), "yz": np.array(-10, np.int8)}),
+    *[Case("QLinearMatMul", opset, {
+        "a": random(*left, 4, dtype="int8"), "as": a_scale, "az": random(a_scale.size, dtype="int8") if a_scale.ndim
+        else np.array(5, np.int8), "b": random(*right, 4, 3, dtype="int8"), "bs": b_scale,
+        "bz": random(b_scale.size, dtype="int8", seed=3) if b_scale.ndim else np.array(-3, np.int8),
+        "ys": scale(0.0503), "yz": np.array(-10, np.int8)}, expected=qlinear_matmul, note=f"{a_scale.size} {b_scale.size}")
+      for opset in (10, 21) for left, right, a_scale, b_scale in [
+          ((2,), (), ROWS, scale(0.2)), ((2,), (), scale(0.1), SCALES), ((2,), (), ROWS, SCALES),
+          ((3, 2), (), scale(0.1), SCALES), ((3, 2), (3,), scale(0.1), SCALES)]],
+    *[Case("MatMulInteger", 10, {"a": random(*left, dtype="uint8"), "b": random(*right, dtype="int8", seed=1),
+                                 "az": np.array(7, np.uint8), "bz": np.array(-2, np.int8)})
+      for left, right in [((2, 1, 3, 4), (5, 4, 2)), ((3, 4), (2, 4, 2)), ((4,), (2, 4, 2)), ((3, 4), (4,)),
+                          ((2, 3, 4), (1, 2, 4, 5))]],
+    *[Case(op_type, 21, {"x": random(*dims, dtype=dtype), "scale": np.abs(random(*scales)) + np.float32(0.05),
+                         "zero": random(*scales, dtype="int8") if zero else None},
+           {"axis": axis, "block_size": 3, **more}, expected=blocked, note=f"{op_type} {axis} {zero}")
+      for op_type, dtype, more in [("QuantizeLinear", "float", {"output_dtype": 3}), ("DequantizeLinear", "int8", {})]
+      for dims, scales, axis in [((2, 7), (2, 3), 1), ((7, 4), (3, 4), 0), ((2, 7, 4), (2, 3, 4), -2)]
+      for zero in (False, True)],
+    *[qlinear_conv(dims, weight, weight_scale, bias, dtype, **attributes)
+      for dtype in ("uint8", "int8") for dims, weight, weight_scale, bias, attributes in [
+          ((1, 2, 6, 5), (3, 2, 3, 3), scale(0.03), False, {}),
+          ((2, 2, 6, 5), (3, 2, 3, 3), SCALES, True, {"pads": [1, 0, 1, 2], "strides": [2, 1]}),
+          ((1, 2, 6, 5), (3, 2, 1, 1), SCALES, True, {}),
+          ((1, 3, 6, 5), (3, 1, 3, 3), SCALES, True, {"group": 3, "pads": [1, 1, 1, 1]}),
+          ((2, 4, 7), (2, 2, 3), np.array([0.03, 0.05], np.float32), True, {"group": 2, "dilations": [2]})]],
 ]  # fmt: skip
 
 
@@ -66,3 +130,17 @@ def test_symbolic_dims() -> None:
     inputs = {"x": X, "scale": SCALES, "zero": np.array([0, 10, 255], np.uint8)}
     case = Case("QuantizeLinear", 13, inputs, symbols={"x": ["batch", 3, "height", 5]})
     check_case(case, sizes=[{**inputs, "x": random(1, 3, 2, 5)}])
+
+
+def test_symbolic_blocks() -> None:
+    inputs = {"x": random(2, 8), "scale": np.abs(random(2, 3)) + np.float32(0.05), "zero": random(2, 3, dtype="int8")}
+    case = Case("QuantizeLinear", 21, inputs, {"axis": 1, "block_size": 3}, expected=blocked,
+                symbols={"x": ["batch", "time"], "scale": ["batch", "blocks"], "zero": ["batch", "blocks"]})  # fmt: skip
+    more = {"x": random(1, 5), "scale": np.abs(random(1, 2)) + np.float32(0.05), "zero": random(1, 2, dtype="int8")}
+    check_case(case, sizes=[more])
+
+
+def test_symbolic_convolution() -> None:
+    case = qlinear_conv((2, 2, 6, 5), (3, 2, 3, 3), SCALES, True, "uint8")
+    case = replace(case, symbols={"x": ["batch", 2, 6, 5]})
+    check_case(case, sizes=[{**case.inputs, "x": random(1, 2, 6, 5, dtype="uint8")}])

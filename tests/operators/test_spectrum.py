@@ -1,0 +1,87 @@
+"""Spectra: transforms along any axis, cut and padded lengths, one-sided and inverse ones, windows, mel bands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from tests.operators.harness import Array, Case, case_model, check_case, random
+
+
+def reference(case: Case) -> Case:
+    """The same case, judged by ONNX's reference implementation."""
+    model = case_model(case)
+
+    def expected(*inputs: Array | None, **_: Any) -> Any:
+        feeds = {name: array for name, array in zip(case.inputs, inputs) if array is not None}
+        feeds = {name: array for name, array in feeds.items() if name not in case.constants}
+        return ReferenceEvaluator(model).run(None, feeds)
+
+    return Case(**{**case.__dict__, "expected": expected})
+
+
+def length(size: int) -> Array:
+    """A length as an input."""
+    return np.array(size, np.int64)
+
+
+def transform(opset: int, dims: tuple[int, ...], axis: int, points: int | None = None, **attributes: int) -> Case:
+    """A DFT of random numbers."""
+    inputs: dict[str, Array | None] = {"x": random(*dims), "length": None if points is None else length(points)}
+    if opset < 20:
+        attributes["axis"] = axis
+    else:
+        inputs["axis"] = length(axis)
+    constants = [name for name in ("length", "axis") if inputs.get(name) is not None]
+    return Case("DFT", opset, inputs, attributes, constants, note=f"{axis} {points} {sorted(attributes.items())}")
+
+
+def framed(dims: tuple[int, ...], step: int, window: Array | None, size: int | None, **attributes: int) -> Case:
+    """An STFT of random numbers."""
+    inputs = {"x": random(*dims), "step": length(step), "window": window, "size": None if size is None else length(size)}
+    constants = [name for name in ("step", "size") if inputs[name] is not None]
+    return Case("STFT", 17, inputs, attributes, constants, note=f"{step} {size} {attributes}")
+
+
+HANN = np.hanning(8).astype(np.float32)
+
+CASES = [
+    *[transform(opset, dims, axis, points, **attributes)
+      for opset in (17, 20) for dims, axis, points, attributes in [
+          ((2, 7, 1), 1, None, {}), ((2, 8, 2), 1, None, {}), ((2, 7, 1), 1, None, {"onesided": 1}),
+          ((3, 8, 1), -2, 5, {}), ((3, 8, 2), -2, 11, {}), ((3, 8, 1), 1, 12, {"onesided": 1}),
+          ((2, 6, 5, 1), 1, None, {}), ((2, 6, 5, 2), 1, 4, {}), ((2, 6, 5, 2), -2, None, {"inverse": 1}),
+          ((6, 5, 2), 0, None, {"inverse": 1}), ((6, 5, 1), 0, 9, {"inverse": 1}), ((2, 3, 4, 5, 1), -4, None, {})]],
+    *[transform(20, dims, axis, points, inverse=1, onesided=1) for dims, axis, points in [
+        ((2, 5, 2), 1, None), ((2, 5, 2), 1, 9), ((2, 5, 2), 1, 6), ((2, 5, 2), 1, 12), ((5, 3, 2), 0, 7)]],
+    framed((2, 32, 1), 4, HANN, None),
+    framed((2, 32, 1), 8, HANN, 8, onesided=0),
+    framed((2, 33, 1), 5, None, 9),
+    framed((2, 32, 2), 4, HANN, 8, onesided=0),
+    *[Case(name, 17, {"size": length(size)}, attributes)
+      for name in ("HannWindow", "HammingWindow", "BlackmanWindow")
+      for size, attributes in [(10, {}), (9, {"periodic": 0}), (8, {"output_datatype": onnx.TensorProto.DOUBLE})]],
+    Case("MelWeightMatrix", 17, {"bands": length(8), "length": length(16), "rate": length(8192),
+                                 "low": np.array(0, np.float32), "high": np.array(8192 / 2, np.float32)},
+         constants=["bands", "length", "rate", "low", "high"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(reference(case))
+
+
+def test_symbolic_dims() -> None:
+    case = Case("DFT", 17, {"x": random(2, 6, 1)}, {"onesided": 1}, symbols={"x": ["batch", "time", 1]})
+    check_case(reference(case), sizes=[{"x": random(1, 9, 1)}])
+
+
+def test_symbolic_frames() -> None:
+    case = Case("STFT", 17, {"x": random(2, 32, 1), "step": length(4), "window": HANN}, constants=["step"],
+                symbols={"x": ["batch", "time", 1]})  # fmt: skip
+    check_case(reference(case), sizes=[{**case.inputs, "x": random(1, 21, 1)}])
