@@ -116,7 +116,7 @@ from onnx_systemds.operator_generators import generator, shape_rule
 
 @shape_rule("Twice", domain="my.domain")
 def twice_dims(node):
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 @generator("Twice", since=1, domain="my.domain")
 def twice(node):

@@ -144,7 +144,7 @@ class NodeFacts:
             raise UnsupportedCase(f"axis {axis} is out of range for rank {rank}")
         return axis % rank if rank else 0
 
-    def result(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
+    def tensor(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
         """An output for a shape rule; the dtype is that of the first input where none is given."""
         return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
 

@@ -153,7 +153,7 @@ def atanh(node: NodeView) -> Fragment:
 def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result and mask are like the input; the mask is boolean since opset 10."""
     mask = "bool" if node.version >= 10 else node.dtype(0)
-    return node.result(node.dims(0)), node.result(node.dims(0), mask)
+    return node.tensor(node.dims(0)), node.tensor(node.dims(0), mask)
 
 
 @generator("Dropout", since=1)

@@ -77,7 +77,7 @@ def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
 def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sizes of the result's labels."""
     equation = equation_of(node)
-    return (node.result([equation.sizes[label] for label in equation.result]),)
+    return (node.tensor([equation.sizes[label] for label in equation.result]),)
 
 
 @generator("Einsum", since=12)

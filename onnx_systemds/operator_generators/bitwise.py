@@ -143,7 +143,7 @@ def bit_shift(node: NodeView) -> Fragment:
 @shape_rule("BitCast")
 def bit_cast_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is the attribute's."""
-    return (node.result(node.dims(0), _target(node)),)
+    return (node.tensor(node.dims(0), _target(node)),)
 
 
 def _target(node: NodeFacts) -> str:

@@ -81,7 +81,7 @@ def target_dtype(node: NodeFacts) -> str:
 @shape_rule("Cast")
 def cast_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay."""
-    return (node.result(node.dims(0), target_dtype(node)),)
+    return (node.tensor(node.dims(0), target_dtype(node)),)
 
 
 def needs_rounding(source: str, target: str) -> bool:

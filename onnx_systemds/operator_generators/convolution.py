@@ -76,13 +76,13 @@ def conv_windows(node: NodeFacts, weight: int = 1) -> Windows:
 @shape_rule("Conv")
 def conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters, number of windows."""
-    return (node.result((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs)),)
+    return (node.tensor((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs)),)
 
 
 @shape_rule("ConvInteger")
 def conv_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As Conv, in 32 bits."""
-    return (node.result((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs), "int32"),)
+    return (node.tensor((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs), "int32"),)
 
 
 # --- operators -------------------------------------------------------------------------------------------------
@@ -107,13 +107,14 @@ def conv(node: NodeView) -> Fragment:
 def conv_integer(node: NodeView) -> Fragment:
     """A convolution of integers less their zero points; padding holds the zero point."""
     statements: list[str] = []
-    x = _shifted_input(node, statements)
-    filters = _shifted_filters(node, statements)
+    x = shifted_input(node, statements)
+    filters = shifted_filters(node, statements)
     before, text, view = convolved(node, x, filters)
     return node.result(stripped(wrapped("int32", f"({text})")), view, before=[*statements, *before])
 
 
-def _shifted_input(node: NodeView, statements: list[str]) -> Read:
+def shifted_input(node: NodeView, statements: list[str]) -> Read:
+    """The input of an integer convolution with its zero point (input 2) taken off."""
     zero = node.constant(2)
     if not node.has(2) or (zero is not None and not zero.any()):
         return lambda view: node.view(0, view)
@@ -123,7 +124,8 @@ def _shifted_input(node: NodeView, statements: list[str]) -> Read:
     return read_of(node, name, View(node.dims(0)[0], product(node.dims(0)[1:])), statements)
 
 
-def _shifted_filters(node: NodeView, statements: list[str]) -> Filters:
+def shifted_filters(node: NodeView, statements: list[str]) -> Filters:
+    """The filters of an integer convolution with their zero points (input 3) taken off."""
     weight, zero = node.constant(1), node.constant(3)
     if not node.has(3) or (zero is not None and not zero.any()):
         return Filters(weight, lambda view: node.view(1, view))

@@ -103,7 +103,7 @@ def wrapped(dtype: str, text: str) -> str:
 
 def same_dims(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the first input."""
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 
 def broadcast_rule(dtype: str | None = None) -> Callable[[NodeFacts], tuple[Value, ...]]:
@@ -112,8 +112,8 @@ def broadcast_rule(dtype: str | None = None) -> Callable[[NodeFacts], tuple[Valu
     def rule(node: NodeFacts) -> tuple[Value, ...]:
         dims = [node.dims(position) for position in range(node.input_count)]
         if node.version < 7 and node.input_count == 2:
-            return (node.result(node.dims(0), dtype),)
-        return (node.result(broadcast_dims(dims), dtype),)
+            return (node.tensor(node.dims(0), dtype),)
+        return (node.tensor(broadcast_dims(dims), dtype),)
 
     return rule
 
@@ -127,7 +127,7 @@ for _name in [*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum",
 for _name in [*COMPARISONS, "And", "Or", "Xor"]:
     shape_rule(_name)(broadcast_rule("bool"))
 for _name in ["IsNaN", "IsInf"]:
-    shape_rule(_name)(lambda node: (node.result(node.dims(0), "bool"),))
+    shape_rule(_name)(lambda node: (node.tensor(node.dims(0), "bool"),))
 
 
 # --- one input -------------------------------------------------------------------------------------------------
@@ -374,7 +374,7 @@ def mean(node: NodeView) -> Fragment:
 @shape_rule("Where")
 def where_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of all three, dtype of the branches."""
-    return (node.result(broadcast_dims([node.dims(0), node.dims(1), node.dims(2)]), node.dtype(1)),)
+    return (node.tensor(broadcast_dims([node.dims(0), node.dims(1), node.dims(2)]), node.dtype(1)),)
 
 
 @generator("Where", since=9)

@@ -29,7 +29,7 @@ def _shown(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Shape")
 def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """One integer per dim."""
-    return (node.result((len(_shown(node)),), "int64"),)
+    return (node.tensor((len(_shown(node)),), "int64"),)
 
 
 @generator("Shape", since=1)
@@ -47,7 +47,7 @@ def shape(node: NodeView) -> Fragment:
 @shape_rule("Size")
 def size_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A single integer."""
-    return (node.result((), "int64"),)
+    return (node.tensor((), "int64"),)
 
 
 @generator("Size", since=1)
@@ -69,7 +69,7 @@ def constant_of_shape_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input; without ``value`` the elements are floats."""
     given = node.node.attributes.get("value")
     dtype = "float" if given is None else dtype_of(np.asarray(given))
-    return (node.result(node.require_integers(0, "the shape"), dtype),)
+    return (node.tensor(node.require_integers(0, "the shape"), dtype),)
 
 
 @generator("ConstantOfShape", since=9)
@@ -87,7 +87,7 @@ def constant_of_shape(node: NodeView) -> Fragment:
 def range_rule(node: NodeFacts) -> tuple[Value, ...]:
     """max(ceil((limit - start) / delta), 0) elements."""
     length = _range_length(node)
-    return (node.result((unknown_size(node, 0, 0) if length is None else length,)),)
+    return (node.tensor((unknown_size(node, 0, 0) if length is None else length,)),)
 
 
 def _range_length(node: NodeFacts) -> Dim | None:
@@ -152,7 +152,7 @@ def eye_like(node: NodeView) -> Fragment:
 @shape_rule("Trilu")
 def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 
 @generator("Trilu", since=14)
@@ -200,7 +200,7 @@ def _depth(node: NodeFacts) -> Dim:
 def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The indices' dims with the depth as a new axis, dtype of the values."""
     dims, axis = node.dims(0), _one_hot_axis(node)
-    return (node.result((*dims[:axis], _depth(node), *dims[axis:]), node.dtype(2)),)
+    return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype(2)),)
 
 
 @generator("OneHot", since=9)
@@ -231,6 +231,8 @@ def one_hot(node: NodeView) -> Fragment:
             moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
     before += moved.before
     text = _chosen(node, moved.text, before)
+    if text.startswith("ifelse"):
+        text = node.reshape(text, moved.view)  # the engine takes a choice between two scalars for a matrix of 0 x 0
     return node.result(text, moved.view, before=before)
 
 

@@ -100,7 +100,7 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     dims = list(node.dims(0))
     for axis, _, count, _ in slice_ranges(node):
         dims[axis] = count
-    return (node.result(dims),)
+    return (node.tensor(dims),)
 
 
 @generator("Slice", since=1)
@@ -136,7 +136,7 @@ def empty(node: NodeView, output: int = 0) -> Fragment:
 def gather_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis is replaced by the dims of the indices."""
     dims, axis = node.dims(0), node.axis()
-    return (node.result((*dims[:axis], *node.dims(1), *dims[axis + 1 :])),)
+    return (node.tensor((*dims[:axis], *node.dims(1), *dims[axis + 1 :])),)
 
 
 @generator("Gather", since=1)
@@ -235,7 +235,7 @@ def element_index(node: NodeView, position: int, axis: int) -> str:
 @shape_rule("GatherElements")
 def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the indices."""
-    return (node.result(node.dims(1)),)
+    return (node.tensor(node.dims(1)),)
 
 
 @generator("GatherElements", since=11)
@@ -255,7 +255,7 @@ def gather_elements(node: NodeView) -> Fragment:
 def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the indices without the last, and what an index leaves of the data."""
     dims, indices = node.dims(0), node.dims(1)
-    return (node.result((*indices[:-1], *dims[_depth(node) :])),)
+    return (node.tensor((*indices[:-1], *dims[_depth(node) :])),)
 
 
 def _depth(node: NodeFacts, batch: int | None = None) -> int:
@@ -315,10 +315,10 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
     condition = node.constant(1)
     count: Dim = unknown_size(node, 0, 0) if condition is None else int(np.count_nonzero(condition))
     if node.attribute("axis") is None:
-        return (node.result((count,)),)
+        return (node.tensor((count,)),)
     dims, axis = list(node.dims(0)), node.axis()
     dims[axis] = count
-    return (node.result(dims),)
+    return (node.tensor(dims),)
 
 
 @generator("Compress", since=9)

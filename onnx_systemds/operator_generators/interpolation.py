@@ -83,7 +83,8 @@ def weights(how: Resampling, at: Array, size: int, scale: float) -> Array:
 
 
 def _triangle(distance: Array) -> Array:
-    return np.clip(1 - distance, 0, 1)
+    weights: Array = np.clip(1 - distance, 0, 1)
+    return weights
 
 
 def _cubic(distance: Array, a: float) -> Array:

@@ -47,7 +47,7 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
                         f"sizes {dims[here]} and {dim} differ on axis {here}, joined on axis {axis}"
                     )
                 dims[here] = dim
-    return (node.result(dims),)
+    return (node.tensor(dims),)
 
 
 @generator("Concat", since=1)
@@ -86,7 +86,7 @@ def _concat_axis(node: NodeFacts) -> int:
 def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims with the parts' sizes on the axis."""
     dims, axis = node.dims(0), _split_axis(node)
-    return tuple(node.result((*dims[:axis], size, *dims[axis + 1 :])) for size in split_sizes(node))
+    return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in split_sizes(node))
 
 
 @generator("Split", since=1)
@@ -167,7 +167,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Expand")
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
-    return (node.result(broadcast_dims([node.dims(0), node.require_integers(1, "the shape")])),)
+    return (node.tensor(broadcast_dims([node.dims(0), node.require_integers(1, "the shape")])),)
 
 
 @generator("Expand", since=8)
@@ -199,13 +199,13 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
 @shape_rule("Tile", since=1)
 def tile_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """One axis by a number of copies."""
-    return (node.result([dim * times for dim, times in zip(node.dims(0), _tiles_1(node))]),)
+    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_1(node))]),)
 
 
 @shape_rule("Tile", since=6)
 def tile_rule_6(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis by its number of copies."""
-    return (node.result([dim * times for dim, times in zip(node.dims(0), _tiles_6(node))]),)
+    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_6(node))]),)
 
 
 @generator("Tile", since=1)
@@ -254,7 +254,7 @@ def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and behind it."""
     return (
-        node.result(
+        node.tensor(
             [before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]
         ),
     )
@@ -332,7 +332,7 @@ def _fill(node: NodeView) -> str:
 def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The wanted sizes on the axes."""
     return (
-        node.result([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),
+        node.tensor([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),
     )
 
 

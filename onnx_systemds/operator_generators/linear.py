@@ -20,7 +20,7 @@ MOST_UNROLLED = 64  # products of a batch that are written out one by one
 @shape_rule("MatMul")
 def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Numpy's matmul: batch axes broadcast, a vector loses its axis."""
-    return (node.result(matmul_dims(node.dims(0), node.dims(1))),)
+    return (node.tensor(matmul_dims(node.dims(0), node.dims(1))),)
 
 
 def matmul_dims(left: Dims, right: Dims) -> Dims:
@@ -72,7 +72,7 @@ def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View)
 def gemm_rule(node: NodeFacts) -> tuple[Value, ...]:
     """M x N."""
     left, right = node.dims(0), node.dims(1)
-    return (node.result((left[1 if node.attribute("transA") else 0], right[0 if node.attribute("transB") else 1])),)
+    return (node.tensor((left[1 if node.attribute("transA") else 0], right[0 if node.attribute("transB") else 1])),)
 
 
 @generator("Gemm", since=1)

@@ -30,7 +30,7 @@ for _name in ["InstanceNormalization", "GroupNormalization", "RMSNormalization",
 def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the input, the statistics are like the mean."""
     statistics = Value(node.dtype(3), node.dims(3))
-    return (node.result(node.dims(0)), *[statistics] * 4)
+    return (node.tensor(node.dims(0)), *[statistics] * 4)
 
 
 @generator("BatchNormalization", since=1)
@@ -159,7 +159,7 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     kept = (*dims[:axis], *[1] * (len(dims) - axis))
     dtype = {1: "float", 10: "float16", 11: "double", 16: "bfloat16"}.get(node.attribute("stash_type"), "float")
     statistics = Value(dtype, kept)
-    return (node.result(dims), statistics, statistics)
+    return (node.tensor(dims), statistics, statistics)
 
 
 @generator("LayerNormalization", since=17)

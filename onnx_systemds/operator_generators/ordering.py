@@ -32,7 +32,7 @@ def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis shrinks to 1 or goes."""
     dims, axis = node.dims(0), node.axis()
     kept = (1,) if node.attribute("keepdims") and dims else ()
-    return (node.result((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
+    return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
 
 
 def _register_arg(op_type: str, function: str) -> None:
@@ -59,7 +59,7 @@ _register_arg("ArgMin", "row_arg_min")
 @shape_rule("CumProd")
 def cumulative_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 
 def _register_cumulative(op_type: str, function: str, since: int) -> None:
@@ -110,7 +110,7 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis has k elements."""
     dims, axis = list(node.dims(0)), node.axis()
     dims[axis] = top_k_count(node)
-    return node.result(dims), node.result(dims, "int64")
+    return node.tensor(dims), node.tensor(dims, "int64")
 
 
 @generator("TopK", since=1)
@@ -139,7 +139,7 @@ def top_k(node: NodeView) -> Fragment:
 @shape_rule("NonZero")
 def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row for each axis, a column for each element found."""
-    return (node.result((node.rank(0), unknown_size(node, 0, 1)), "int64"),)
+    return (node.tensor((node.rank(0), unknown_size(node, 0, 1)), "int64"),)
 
 
 @generator("NonZero", since=9)
@@ -176,7 +176,7 @@ def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
         count, size, found = unknown_size(node, 0, axis), dims[axis], list(dims)
         found[axis] = count
     rows = (count,)
-    return node.result(found), node.result(rows, "int64"), node.result((size,), "int64"), node.result(rows, "int64")
+    return node.tensor(found), node.tensor(rows, "int64"), node.tensor((size,), "int64"), node.tensor(rows, "int64")
 
 
 @generator("Unique", since=11)
@@ -211,7 +211,7 @@ def unique(node: NodeView) -> Fragment:
 @shape_rule("ReverseSequence")
 def reverse_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 
 @generator("ReverseSequence", since=10)

@@ -47,7 +47,7 @@ def pooled_dims(node: NodeFacts) -> Dims:
 @shape_rule("MaxUnpool")
 def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As given, else that of the smallest input of the pooling."""
-    return (node.result(node.require_integers(2, "the output shape") if node.has(2) else pooled_dims(node)),)
+    return (node.tensor(node.require_integers(2, "the output shape") if node.has(2) else pooled_dims(node)),)
 
 
 @generator("MaxUnpool", since=9)
@@ -82,7 +82,7 @@ def col2im_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, and the image's sizes."""
     batch, columns, _ = node.dims(0)
     block = int(np.prod(_integers(node, 2, "the block's shape")))
-    return (node.result((batch, columns // block, *node.require_integers(1, "the image's shape"))),)
+    return (node.tensor((batch, columns // block, *node.require_integers(1, "the image's shape"))),)
 
 
 @generator("Col2Im", since=18)

@@ -41,7 +41,7 @@ def pool_windows(node: NodeFacts) -> Windows:
 def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, number of windows; the indices are as many."""
     dims = (*node.dims(0)[:2], *pool_windows(node).outputs)
-    return (node.result(dims), Value("int64", dims))
+    return (node.tensor(dims), Value("int64", dims))
 
 
 @shape_rule("GlobalAveragePool")
@@ -50,7 +50,7 @@ def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Spatial axes of size 1."""
     dims = node.dims(0)
-    return (node.result((*dims[:2], *[1] * (len(dims) - 2))),)
+    return (node.tensor((*dims[:2], *[1] * (len(dims) - 2))),)
 
 
 # --- whole planes ------------------------------------------------------------------------------------------------

@@ -27,9 +27,9 @@ from onnx_systemds.movement import gathered, input_source
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.casting import FLOAT_FORMATS, integer_range
-from onnx_systemds.operator_generators.convolution import _shifted_filters as shifted_filters
-from onnx_systemds.operator_generators.convolution import _shifted_input as shifted_input
 from onnx_systemds.operator_generators.convolution import conv_windows, convolved
+from onnx_systemds.operator_generators.convolution import shifted_filters as shifted_filters
+from onnx_systemds.operator_generators.convolution import shifted_input as shifted_input
 from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -48,13 +48,13 @@ def quantized_dtype(node: NodeFacts) -> str:
 @shape_rule("QuantizeLinear")
 def quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay."""
-    return (node.result(node.dims(0), quantized_dtype(node)),)
+    return (node.tensor(node.dims(0), quantized_dtype(node)),)
 
 
 @shape_rule("DequantizeLinear")
 def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is that of the scale unless (since opset 23) another is asked for."""
-    return (node.result(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
+    return (node.tensor(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
 
 
 def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
@@ -170,7 +170,7 @@ def matmul_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, 32-bit integers."""
     from onnx_systemds.operator_generators.linear import matmul_dims
 
-    return (node.result(matmul_dims(node.dims(0), node.dims(1)), "int32"),)
+    return (node.tensor(matmul_dims(node.dims(0), node.dims(1)), "int32"),)
 
 
 @shape_rule("QLinearMatMul")
@@ -178,7 +178,7 @@ def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, type of the result's zero point."""
     from onnx_systemds.operator_generators.linear import matmul_dims
 
-    return (node.result(matmul_dims(node.dims(0), node.dims(3)), node.dtype(7)),)
+    return (node.tensor(matmul_dims(node.dims(0), node.dims(3)), node.dtype(7)),)
 
 
 def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:
@@ -280,7 +280,7 @@ class _IntegerConv(NodeView):
 def qlinear_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters, number of windows; type of the result's zero point."""
     filters = node.dims(3)[0]
-    return (node.result((node.dims(0)[0], filters, *conv_windows(node, 3).outputs), node.dtype(7)),)
+    return (node.tensor((node.dims(0)[0], filters, *conv_windows(node, 3).outputs), node.dtype(7)),)
 
 
 @generator("QLinearConv", since=10)
@@ -312,7 +312,7 @@ def qlinear_conv(node: NodeView) -> Fragment:
 @shape_rule("DynamicQuantizeLinear")
 def dynamic_quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result, scale, zero point."""
-    return node.result(node.dims(0), "uint8"), node.result(()), node.result((), "uint8")
+    return node.tensor(node.dims(0), "uint8"), node.tensor(()), node.tensor((), "uint8")
 
 
 @generator("DynamicQuantizeLinear", since=11)

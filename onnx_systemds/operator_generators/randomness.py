@@ -59,13 +59,13 @@ def _shape(node: NodeFacts) -> Dims:
 
 def shaped_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims and type by attribute."""
-    return (node.result(_shape(node), _dtype(node, "float")),)
+    return (node.tensor(_shape(node), _dtype(node, "float")),)
 
 
 def like_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input; its type, too, unless an attribute says another."""
     kept = node.dtype(0) if node.dtype(0) not in FINITE_DTYPES else "float"
-    return (node.result(node.dims(0), _dtype(node, kept)),)
+    return (node.tensor(node.dims(0), _dtype(node, kept)),)
 
 
 def _drawn(node: NodeView, is_normal: bool) -> Fragment:
@@ -106,7 +106,7 @@ for _name in ("RandomUniform", "RandomNormal"):
 @shape_rule("Bernoulli")
 def bernoulli_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input; its type, too, unless an attribute says another."""
-    return (node.result(node.dims(0), _dtype(node, node.dtype(0))),)
+    return (node.tensor(node.dims(0), _dtype(node, node.dtype(0))),)
 
 
 @generator("Bernoulli", since=15)
@@ -124,7 +124,7 @@ def bernoulli(node: NodeView) -> Fragment:
 @shape_rule("Multinomial")
 def multinomial_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As many samples for each row as the attribute says."""
-    return (node.result((node.dims(0)[0], int(node.attribute("sample_size"))), _dtype(node, "int32")),)
+    return (node.tensor((node.dims(0)[0], int(node.attribute("sample_size"))), _dtype(node, "int32")),)
 
 
 @generator("Multinomial", since=7)

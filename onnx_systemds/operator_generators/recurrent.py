@@ -82,7 +82,7 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     else:
         every = (shape.steps, shape.directions, shape.batch, shape.hidden)
         last = (shape.directions, shape.batch, shape.hidden)
-    return (node.result(every), node.result(last), *([node.result(last)] if node.node.op_type == "LSTM" else []))
+    return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
 
 
 @generator("RNN", since=1)

@@ -82,7 +82,7 @@ def _rule(reduction: Reduction) -> Callable[[NodeFacts], tuple[Value, ...]]:
         kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
         if not node.attribute("keepdims"):
             kept = (dim for axis, dim in enumerate(dims) if axis not in axes)
-        return (node.result(tuple(kept)),)
+        return (node.tensor(tuple(kept)),)
 
     return rule
 

@@ -125,7 +125,7 @@ def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
     dims = list(node.dims(0))
     for given in _axes(node):
         dims[given.axis] = given.count
-    return (node.result(dims),)
+    return (node.tensor(dims),)
 
 
 @generator("Upsample", since=1)

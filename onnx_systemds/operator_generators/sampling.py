@@ -22,7 +22,7 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The spatial sizes, and a coordinate for each of them."""
     wanted = node.require_integers(1, "the size")
-    return (node.result((node.dims(0)[0], *wanted[2:], len(wanted) - 2)),)
+    return (node.tensor((node.dims(0)[0], *wanted[2:], len(wanted) - 2)),)
 
 
 @generator("AffineGrid", since=20)
@@ -61,7 +61,7 @@ def affine_grid(node: NodeView) -> Fragment:
 @shape_rule("GridSample")
 def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch and channels of the input, places of the grid."""
-    return (node.result((*node.dims(0)[:2], *node.dims(1)[1:-1])),)
+    return (node.tensor((*node.dims(0)[:2], *node.dims(1)[1:-1])),)
 
 
 @generator("GridSample", since=16)
@@ -87,7 +87,7 @@ def grid_sample(node: NodeView) -> Fragment:
 @shape_rule("NonMaxSuppression")
 def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
-    return (node.result((unknown_size(node, 0, 0), 3), "int64"),)
+    return (node.tensor((unknown_size(node, 0, 0), 3), "int64"),)
 
 
 @generator("NonMaxSuppression", since=10)

@@ -20,7 +20,7 @@ from onnx_systemds.operator_generators.shaping import identity
 @shape_rule("TensorScatter")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the data."""
-    return (node.result(node.dims(0)),)
+    return (node.tensor(node.dims(0)),)
 
 
 @generator("Scatter", since=9)

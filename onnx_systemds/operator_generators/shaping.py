@@ -26,14 +26,14 @@ def identity(node: NodeView) -> Fragment:
 @shape_rule("Reshape", since=1)
 def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by attribute."""
-    return (node.result(reshaped_dims(node.dims(0), tuple(node.attribute("shape")), keep_zero=False)),)
+    return (node.tensor(reshaped_dims(node.dims(0), tuple(node.attribute("shape")), keep_zero=False)),)
 
 
 @shape_rule("Reshape", since=5)
 def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input."""
     shape = node.require_integers(1, "the shape")
-    return (node.result(reshaped_dims(node.dims(0), shape, keep_zero=bool(node.attribute("allowzero")))),)
+    return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=bool(node.attribute("allowzero")))),)
 
 
 def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dims:
@@ -65,19 +65,19 @@ def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
     dims = node.dims(0)
     axis = int(node.attribute("axis"))
     axis = axis + len(dims) if axis < 0 else axis
-    return (node.result((product(dims[:axis]), product(dims[axis:]))),)
+    return (node.tensor((product(dims[:axis]), product(dims[axis:]))),)
 
 
 @shape_rule("Squeeze", since=1)
 def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by attribute."""
-    return (node.result(_squeezed(node.dims(0), node.attribute("axes"))),)
+    return (node.tensor(_squeezed(node.dims(0), node.attribute("axes"))),)
 
 
 @shape_rule("Squeeze", since=13)
 def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by input."""
-    return (node.result(_squeezed(node.dims(0), _axes(node) if node.has(1) else None)),)
+    return (node.tensor(_squeezed(node.dims(0), _axes(node) if node.has(1) else None)),)
 
 
 def _axes(node: NodeFacts) -> tuple[int, ...]:
@@ -94,13 +94,13 @@ def _squeezed(dims: Dims, axes: tuple[int, ...] | None) -> Dims:
 @shape_rule("Unsqueeze", since=1)
 def unsqueeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by attribute."""
-    return (node.result(_unsqueezed(node.dims(0), node.attribute("axes"))),)
+    return (node.tensor(_unsqueezed(node.dims(0), node.attribute("axes"))),)
 
 
 @shape_rule("Unsqueeze", since=13)
 def unsqueeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by input."""
-    return (node.result(_unsqueezed(node.dims(0), _axes(node))),)
+    return (node.tensor(_unsqueezed(node.dims(0), _axes(node))),)
 
 
 def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:

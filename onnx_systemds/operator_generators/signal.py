@@ -14,7 +14,7 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 @shape_rule("Det")
 def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One number for each matrix."""
-    return (node.result(node.dims(0)[:-2]),)
+    return (node.tensor(node.dims(0)[:-2]),)
 
 
 @generator("Det", since=11)

@@ -80,7 +80,7 @@ def _register(op_type: str, normalize: Normalize, doc: str) -> None:
 
     @shape_rule(op_type)
     def rule(node: NodeFacts) -> tuple[Value, ...]:
-        return (node.result(node.dims(0)),)
+        return (node.tensor(node.dims(0)),)
 
     old.__name__, new.__name__ = f"{op_type.lower()}_1", f"{op_type.lower()}_13"
     old.__doc__ = f"{doc} All axes from ``axis`` on count as one."

@@ -58,9 +58,9 @@ def dft_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis has the length of the transform or one side of it; the last axis two parts or, if real, one."""
     dims, axis, length = node.dims(0), _dft_axis(node), _dft_length(node)
     if _is_real_inverse(node):
-        return (node.result((*dims[:axis], length, *dims[axis + 1 : -1], 1)),)
+        return (node.tensor((*dims[:axis], length, *dims[axis + 1 : -1], 1)),)
     wanted = _one_side(length) if node.attribute("onesided") else length
-    return (node.result((*dims[:axis], wanted, *dims[axis + 1 : -1], 2)),)
+    return (node.tensor((*dims[:axis], wanted, *dims[axis + 1 : -1], 2)),)
 
 
 def _parts(node: NodeFacts) -> int:
@@ -124,7 +124,7 @@ def stft_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, frames, frequencies, two parts."""
     length, _, frames = _frame_sizes(node)
     wanted = _one_side(length) if node.attribute("onesided") else length
-    return (node.result((node.dims(0)[0], frames, wanted, 2)),)
+    return (node.tensor((node.dims(0)[0], frames, wanted, 2)),)
 
 
 @generator("STFT", since=17)
@@ -172,7 +172,7 @@ def window_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As many numbers as the input says."""
     known = node.integers(0)
     size = unknown_size(node, 0, 0) if known is None else known[0]
-    return (node.result((size,), _output_datatype(node)),)
+    return (node.tensor((size,), _output_datatype(node)),)
 
 
 def _register_window(op_type: str) -> None:
@@ -216,7 +216,7 @@ def mel_weight_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One side of a spectrum by the number of bands."""
     bands = node.require_integers(0, "the number of mel bands")[0]
     length = node.require_integers(1, "the length of the DFT")[0]
-    return (node.result((_one_side(length), bands), _output_datatype(node)),)
+    return (node.tensor((_one_side(length), bands), _output_datatype(node)),)
 
 
 @generator("MelWeightMatrix", since=17)

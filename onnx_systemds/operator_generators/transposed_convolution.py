@@ -74,7 +74,7 @@ def spreads(node: NodeFacts) -> tuple[Spread, ...]:
 def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters of all groups, output sizes."""
     filters = node.dims(1)[1] * int(node.attribute("group"))
-    return (node.result((node.dims(0)[0], filters, *(spread.output for spread in spreads(node)))),)
+    return (node.tensor((node.dims(0)[0], filters, *(spread.output for spread in spreads(node)))),)
 
 
 @generator("ConvTranspose", since=1)

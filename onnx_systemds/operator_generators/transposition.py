@@ -17,7 +17,7 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 def transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims in the order of ``perm``."""
     dims = node.dims(0)
-    return (node.result([dims[axis] for axis in _perm(node)]),)
+    return (node.tensor([dims[axis] for axis in _perm(node)]),)
 
 
 @generator("Transpose", since=1)
@@ -59,7 +59,7 @@ def depth_to_space_rule(node: NodeFacts) -> tuple[Value, ...]:
     depth = divide_exactly(channels, block * block)
     if depth is None:
         raise UnsupportedCase(f"{channels} channels do not make blocks of {block} x {block}")
-    return (node.result((batch, depth, height * block, width * block)),)
+    return (node.tensor((batch, depth, height * block, width * block)),)
 
 
 @generator("DepthToSpace", since=1)
@@ -82,7 +82,7 @@ def space_to_depth_rule(node: NodeFacts) -> tuple[Value, ...]:
     for size in (height, width):
         if isinstance(size, int) and size % block:
             raise UnsupportedCase(f"a size of {size} pixels does not divide into blocks of {block}")
-    return (node.result((batch, channels * (block * block), height // block, width // block)),)
+    return (node.tensor((batch, channels * (block * block), height // block, width // block)),)
 
 
 @generator("SpaceToDepth", since=1)
