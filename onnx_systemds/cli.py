@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 import sys
-import tempfile
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 import onnx_systemds
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.files import replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Script
@@ -170,14 +170,11 @@ def _read_tensors(path: Path | None) -> dict[str, Any]:
 
 
 def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            np.savez(stream, **tensors)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    # not np.savez: it takes names as keywords, and an output may be called "file"
+    with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for name, tensor in tensors.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, tensor)
 
 
 @contextmanager

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_systemds import templates
 from onnx_systemds.dims import Dims
+from onnx_systemds.files import replacing
 from onnx_systemds.importing.weights import Weight, write_list
 from onnx_systemds.numbers import string_literal
 
@@ -78,28 +77,5 @@ class Script:
             text = self.text_for(str(folder))
         else:
             text = self.text
-        write_text(target, text)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file: complete or not at all."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
-def port_names(ports: Sequence[Port]) -> tuple[str, ...]:
-    """The ONNX names of inputs or outputs."""
-    return tuple(port.name for port in ports)
+        with replacing(target) as stream:
+            stream.write(text.encode())
