@@ -41,7 +41,7 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     """ONNX's own definition of the node's operator for these input types, None where it gives none."""
     node = facts.node
     schema = find_schema(node.domain, node.op_type, node.version)
-    if schema is None or any(isinstance(content, Graph) for content in node.attributes.values()):
+    if schema is None:
         return None
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 from onnx_systemds.importing.ir import (
     Array,
+    Graph,
     MapType,
     Node,
     OptionalType,
@@ -77,8 +78,20 @@ def type_from_proto(proto: onnx.TypeProto) -> Type | None:
     return None
 
 
+def graph_proto(graph: Graph) -> onnx.GraphProto:
+    """The protobuf of a sub-graph."""
+    inputs, outputs = (
+        [onnx.ValueInfoProto(name=value.name) if value.type is None
+         else helper.make_value_info(value.name, type_proto(value.type)) for value in values]
+        for values in (graph.inputs, graph.outputs)
+    )  # fmt: skip
+    constants = [tensor_proto(array, name) for name, array in graph.initializers.items()]
+    nodes = [node_proto(node) for node in graph.nodes]
+    return helper.make_graph(nodes, graph.name, inputs, outputs, constants)
+
+
 def node_proto(node: Node) -> onnx.NodeProto:
-    """The protobuf of a node without sub-graphs."""
+    """The protobuf of a node."""
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, name=node.name, domain=node.domain)
     for name, content in node.attributes.items():
         proto.attribute.append(_attribute_proto(node, name, content))
@@ -106,6 +119,8 @@ def single_node_model(node: Node, types: Mapping[str, TensorType], outputs: Sequ
 def _attribute_proto(node: Node, name: str, content: Any) -> onnx.AttributeProto:
     if isinstance(content, np.ndarray):
         content = tensor_proto(content, name)
+    elif isinstance(content, Graph):
+        content = graph_proto(content)
     elif isinstance(content, (TensorType, SparseTensorType, SequenceType, OptionalType, MapType)):
         content = type_proto(content)
     elif content == ():
