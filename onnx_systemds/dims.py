@@ -87,10 +87,6 @@ def symbol(name: str) -> Expression:
     return Expression(((((Symbol(name)),), 1),))
 
 
-def is_known(dim: Dim) -> bool:
-    """Whether the dimension is a plain integer."""
-    return isinstance(dim, int)
-
 
 def all_known(dims: Iterable[Dim]) -> bool:
     """Whether every dimension is a plain integer."""

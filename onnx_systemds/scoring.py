@@ -15,7 +15,7 @@ from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.scope import WEIGHTS
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES
+from onnx_systemds.importing.values import INTEGER_DTYPES
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -190,8 +190,3 @@ def _as_numbers(array: Tensor) -> Tensor:
     if array.dtype == object or array.dtype.name in ("float64", "float32", "int32", "uint8"):
         return array
     return array.astype(np.float64)
-
-
-def is_numeric(port: Port) -> bool:
-    """Whether the values are numbers or booleans."""
-    return port.dtype in FINITE_DTYPES or port.dtype != "string"

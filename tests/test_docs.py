@@ -14,6 +14,7 @@ from pathlib import Path
 
 from onnx_systemds.support_table import document
 from tests.golden.test_golden import run_dml
+from tests.official.survey import read_manifest
 
 ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "operators.md"
@@ -50,6 +51,11 @@ def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
     (tmp_path / "wrapper.dml").write_text(example("wrapper"), encoding="utf-8")
     run_dml(tmp_path / "wrapper.dml", tmp_path)
     assert "[[0.5 0.5]]" in run_python(example("python"), tmp_path)
+
+
+def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:
+    passing = [name for name in read_manifest() if name.startswith("node/")]
+    assert f"{len(passing):,} pass" in README.read_text(encoding="utf-8")
 
 
 def main() -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import onnx
 
 from onnx_systemds.dims import Dim, Dims, product
@@ -180,8 +179,3 @@ def find_schema(domain: str, op_type: str, version: int) -> Any:
     except onnx.defs.SchemaError:
         return None
     return None if schema.deprecated else schema
-
-
-def is_constant_false(content: Array | None, default: bool) -> bool:
-    """Whether a known boolean (or its default, when it is not given) is false."""
-    return not (default if content is None else bool(np.asarray(content).ravel()[0]))

@@ -46,7 +46,6 @@ class NodeView(NodeFacts):
         self._render_body = render_body
         self._imports: dict[str, None] = {}
         self._functions: list[str] = []
-        self._constants = 0
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
@@ -65,9 +64,6 @@ class NodeView(NodeFacts):
 
     def scalar(self, position: int) -> str:
         """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
-        value = self.value(position)
-        if value.dims == () or value.constant is not None or value.elements is not None:
-            return self.scope.demand(self.node.inputs[position], SCALAR)
         return self.scope.demand(self.node.inputs[position], SCALAR)
 
     def known_form(self, position: int) -> Form:
@@ -148,7 +144,6 @@ class NodeView(NodeFacts):
 
     def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
         """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""
-        self._constants += 1
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         name = f"{base}_{hint}"
         while name in self.scope.constants or name in self.scope.graph.values:

@@ -14,8 +14,6 @@ from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
-MOST_UNROLLED = 64  # products of a batch that are written out one by one
-
 
 @shape_rule("MatMul")
 def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
