@@ -1,0 +1,55 @@
+"""Matrix products in every version, rank and broadcast form."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.operators.harness import Case, check_case, random
+
+A, B = random(3, 4), random(4, 5, seed=1)
+
+CASES = [
+    *[
+        Case("MatMul", opset, {"a": random(*left, seed=2), "b": random(*right, seed=3)})
+        for opset in (9, 13)
+        for left, right in [
+            ((3, 4), (4, 5)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)), ((2, 6, 3, 4), (2, 6, 4, 5)),
+            ((2, 1, 3, 4), (1, 6, 4, 5)), ((3, 4), (2, 4, 5)), ((4,), (4, 5)), ((3, 4), (4,)), ((4,), (4,)),
+            ((2, 3, 4), (4,)), ((4,), (2, 4, 5)), ((1, 3, 4), (1, 4, 5)), ((2, 3, 4), (1, 4, 5)),
+        ]
+    ],
+    Case("MatMul", 1, {"a": A, "b": B}, expected=np.matmul),
+    Case("MatMul", 13, {"a": random(2, 3, dtype="int32"), "b": random(3, 2, dtype="int32", seed=1)}),
+    Case("MatMul", 13, {"a": np.full((1, 2), 2**20, np.int32), "b": np.full((2, 1), 2**11, np.int32)}, note="wraps",
+         expected=lambda a, b: (a.astype(np.int64) @ b).astype(np.int32)),
+    Case("MatMul", 13, {"a": random(2, 3, 4), "b": B}, constants=["b"]),
+    *[
+        Case("Gemm", opset, {"a": random(*((4, 3) if ta else (3, 4))), "b": random(*((5, 4) if tb else (4, 5)), seed=1),
+                             "c": random(*bias, seed=2)},
+             {"transA": ta, "transB": tb, "alpha": 0.5, "beta": 2.0}, constants=constants)
+        for opset in (7, 9, 11, 13)
+        for ta, tb, bias, constants in [(0, 0, (5,), []), (1, 0, (3, 1), []), (0, 1, (3, 5), ["b"]), (1, 1, (1, 5), ["b", "c"])]
+    ],
+    Case("Gemm", 13, {"a": A, "b": B}),
+    Case("Gemm", 13, {"a": A, "b": B, "c": np.array(3, np.float32)}, note="scalar bias"),
+    *[
+        Case("Gemm", opset, {"a": A, "b": B, "c": random(3, 5)}, {"alpha": 2.0}, expected=lambda a, b, c, alpha: alpha * a @ b + c)
+        for opset in (1, 6)
+    ],
+    Case("Gemm", 6, {"a": A, "b": B, "c": random(5)}, {"broadcast": 1}, expected=lambda a, b, c, broadcast: a @ b + c),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    """One script for two batch sizes and lengths."""
+    case = Case("MatMul", 13, {"a": random(2, 3, 4, 5), "b": random(2, 3, 5, 4)},
+                symbols={"a": ["batch", 3, "seq", 5], "b": ["batch", 3, 5, "seq"]})  # fmt: skip
+    check_case(case, sizes=[{"a": random(3, 3, 7, 5), "b": random(3, 3, 5, 7)}])
+    shared = Case("MatMul", 13, {"a": random(2, 3, 5), "b": random(5, 4)}, symbols={"a": ["batch", "seq", 5]})
+    check_case(shared, sizes=[{"a": random(4, 6, 5), "b": random(5, 4)}])

@@ -1,0 +1,90 @@
+"""Operators that only change dims, in every version."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.errors import ConstantNeeded, UnsupportedCase
+from tests.operators.harness import Case, case_model, check_case, random
+
+X = random(2, 3, 4)
+
+
+def ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+CASES = [
+    Case("Reshape", 1, {"x": X}, {"shape": [0, -1]}, expected=lambda x, shape: x.reshape(2, 12)),
+    *[
+        Case("Reshape", opset, {"x": X, "shape": ints(*shape)}, constants=["shape"], note=str(shape))
+        for opset in (5, 13, 14, 19)
+        for shape in [(6, 4), (-1,), (0, -1), (4, 3, 2), (2, 1, 3, 1, 4), (0, 0, 2, -1)]
+    ],
+    Case("Reshape", 14, {"x": np.array(3, np.float32), "shape": ints(1, 1)}, constants=["shape"], note="from rank 0"),
+    Case("Reshape", 14, {"x": random(1, 1), "shape": ints()}, constants=["shape"], note="to rank 0"),
+    Case("Reshape", 14, {"x": np.zeros((0, 3), np.float32), "shape": ints(3, 0)}, {"allowzero": 1}, constants=["shape"]),
+    *[Case("Flatten", opset, {"x": X}, {"axis": axis}) for opset in (9, 11, 13) for axis in (0, 1, 2, 3)],
+    Case("Flatten", 1, {"x": X}, {"axis": 2}, expected=lambda x, axis: x.reshape(6, 4)),
+    Case("Flatten", 13, {"x": X}, {"axis": -1}),
+    *[Case("Squeeze", opset, {"x": random(1, 3, 1, 4)}, {"axes": [0, 2]},
+           expected=(lambda x, axes: x.reshape(3, 4)) if opset < 7 else None) for opset in (1, 11)],
+    Case("Squeeze", 13, {"x": random(1, 3, 1, 4), "axes": ints(-2)}, constants=["axes"]),
+    Case("Squeeze", 13, {"x": random(1, 3, 1, 4)}),
+    Case("Squeeze", 13, {"x": random(1, 1)}, note="to rank 0"),
+    *[Case("Unsqueeze", opset, {"x": X}, {"axes": [0, 4]},
+           expected=(lambda x, axes: x.reshape(1, 2, 3, 4, 1)) if opset < 7 else None) for opset in (1, 11)],
+    Case("Unsqueeze", 13, {"x": X, "axes": ints(-1, 1)}, constants=["axes"]),
+    Case("Unsqueeze", 13, {"x": np.array(2, np.float32), "axes": ints(0)}, constants=["axes"]),
+    *[Case("Identity", opset, {"x": X}, expected=lambda x: x) for opset in (1, 13, 16)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    case = Case("Reshape", 14, {"x": X, "shape": ints(0, 2, -1)}, constants=["shape"], symbols={"x": ["n", "m", 4]})
+    check_case(case, sizes=[{"x": random(5, 6, 4), "shape": ints(0, 2, -1)}])
+    flat = Case("Flatten", 13, {"x": X}, {"axis": 2}, symbols={"x": ["n", "m", 4]})
+    check_case(flat, sizes=[{"x": random(5, 6, 4)}])
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        (Case("Reshape", 14, {"x": X, "shape": ints(5, 5)}, constants=["shape"]), "24 elements do not fill"),
+        (Case("Reshape", 14, {"x": X, "shape": ints(5, -1)}, constants=["shape"]), "24 elements do not fill"),
+        (Case("Unsqueeze", 13, {"x": X, "axes": ints(9)}, constants=["axes"]), "axis 9 is out of range"),
+        (Case("Unsqueeze", 13, {"x": X, "axes": ints(1, 1)}, constants=["axes"]), "inserted twice"),
+    ],
+    ids=str,
+)
+def test_wrong_shapes_are_refused(case: Case, message: str) -> None:
+    model = case_model(Case("Identity", 13, {"x": X}))
+    model.graph.node[0].CopyFrom(_node(case))
+    model.graph.initializer.extend(_initializers(case))
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with pytest.raises(UnsupportedCase, match=message):
+        import_model(model)
+
+
+def _node(case: Case):  # type: ignore[no-untyped-def]
+    from onnx import helper
+
+    return helper.make_node(case.op_type, list(case.inputs), ["out0"], **case.attributes)
+
+
+def _initializers(case: Case):  # type: ignore[no-untyped-def]
+    from onnx import numpy_helper
+
+    return [numpy_helper.from_array(case.inputs[name], name) for name in case.constants]
+
+
+def test_a_shape_that_only_the_run_knows_is_named() -> None:
+    with pytest.raises(ConstantNeeded, match="the shape"):
+        import_model(case_model(Case("Reshape", 14, {"x": X, "shape": ints(6, 4)})))
