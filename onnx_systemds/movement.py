@@ -6,7 +6,7 @@ first step asks for the view that suits it, and every further one reshapes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.broadcasting import gather_rows_text
@@ -190,18 +190,22 @@ def _require_sign(amount: Dim) -> None:
         )
 
 
+def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
+    """The axes that a pad changes, from the last to the first, with what it adds before and behind."""
+    for axis, (before, behind) in reversed(list(enumerate(amounts))):
+        if (before, behind) != (0, 0):
+            _require_sign(before)
+            _require_sign(behind)
+            yield axis, before, behind
+
+
 def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
     """Add ``value`` (DML text) before and behind each axis; for all images at once, one axis after the other.
 
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
     moved = Moved("", View(0, 0))
-    for axis in reversed(range(len(dims))):
-        before, behind = amounts[axis]
-        if (before, behind) == (0, 0):
-            continue
-        for amount in (before, behind):
-            _require_sign(amount)
+    for axis, before, behind in _grown_axes(amounts):
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
@@ -267,12 +271,7 @@ def padded_from_inside(
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
     moved = Moved("", View(0, 0))
-    for axis in reversed(range(len(dims))):
-        before, behind = amounts[axis]
-        if (before, behind) == (0, 0):
-            continue
-        for amount in (before, behind):
-            _require_sign(amount)
+    for axis, before, behind in _grown_axes(amounts):
         size = dims[axis]
         length = before + size + behind
         if moved.text:

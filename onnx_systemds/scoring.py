@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import dims as dim
-from onnx_systemds.dims import Dim, Dims
+from onnx_systemds.dims import Dim
 from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.protos import numpy_dtype
@@ -129,7 +129,7 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
     known = dict(sizes)
     rows, cols = matrix.shape
-    equations: list[tuple[Dim, int]] = [(dims_product(port.dims[:1]), rows), (dims_product(port.dims[1:]), cols)]
+    equations: list[tuple[Dim, int]] = [(dim.product(port.dims[:1]), rows), (dim.product(port.dims[1:]), cols)]
     for _ in range(2):
         for size, actual in equations:
             open_symbols = [name for name in dim.symbols(size) if name not in known]
@@ -145,11 +145,6 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
         return tensor
     with np.errstate(invalid="ignore", over="ignore"):
         return tensor.astype(numpy_dtype(port.dtype))
-
-
-def dims_product(dims: Dims) -> Dim:
-    """Number of elements."""
-    return dim.product(dims)
 
 
 def _solve(size: Dim, symbol: str, actual: int) -> int | None:
@@ -172,9 +167,8 @@ def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
 def _known_size(port: Port) -> str:
     """rows= and cols= for read, where they are known: then the engine compiles with all sizes."""
     rows = port.dims[0] if port.dims else 1
-    cols = dims_product(port.dims[1:])
-    text = f", rows={rows}" if isinstance(rows, int) else ""
-    return text + (f", cols={cols}" if isinstance(cols, int) else "") if text and isinstance(cols, int) else ""
+    cols = dim.product(port.dims[1:])
+    return f", rows={rows}, cols={cols}" if isinstance(rows, int) and isinstance(cols, int) else ""
 
 
 def _from_matrix(port: Port, name: str) -> str:

@@ -406,11 +406,7 @@ def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -
     """Complete what inference left open by what the model declares; where they differ, inference wins."""
     if declared is None or value is FAILED or not isinstance(declared.type, TensorType):
         return value
-    if value.constant is not None:
-        return value
-    if value.dtype and value.dims is not None:
-        return value
-    if value.type is not None:
+    if value.constant is not None or value.type is not None or (value.dtype and value.dims is not None):
         return value
     dims = value.dims if value.dims is not None else context.dims(declared.type.dims, declared.name)
     return replace(value, dtype=value.dtype or declared.type.dtype, dims=dims)

@@ -33,18 +33,14 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class FunctionText:
-    """A rendered function.
+    """The rendered main function.
 
-    arguments: the DML expressions of the caller's scope for a sub-graph's parameters (empty for the main function).
     sizes: symbols that the inputs do not determine: integer parameters, in order.
     texts: the functions of its sub-graphs, then its own.
     """
 
-    name: str
     sizes: tuple[str, ...]
-    uses_weights: bool
     texts: tuple[str, ...]
-    size_identifiers: tuple[str, ...] = ()
 
 
 def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
@@ -53,19 +49,17 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     parameters = _input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
-    given = [(identifier, scope.dims(value)) for value, identifier, _ in parameters]
+    given = [(identifier, scope.dims(value)) for value, identifier in parameters]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, undetermined = scope.symbol_statements(given)
+    symbols, unsolved = scope.symbol_statements(given)
+    undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*symbols, *views, *body.statements])
-    inputs = [_declaration(scope.value(value), identifier) for value, identifier, _ in parameters]
-    size_identifiers = [scope.size_name(symbol) for symbol in undetermined]
-    inputs += [f"integer {identifier}" for identifier in size_identifiers]
+    inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
+    inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return FunctionText(
-        name, tuple(undetermined), scope.uses_weights, (*body.functions, text), tuple(size_identifiers)
-    )
+    return FunctionText(tuple(undetermined), (*body.functions, text))
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
@@ -79,16 +73,11 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     parameters = _input_parameters(scope)
     body = _Body(scope, None, is_inner=True)
     body.render()
-    parameters += [(value, _captured_parameter(scope, value), None) for value in scope.captured]
+    parameters += [(value, _captured_parameter(scope, value)) for value in scope.captured]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, _ = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier, _ in parameters])
-    solved = {statement.split(" = ", 1)[0] for statement in symbols}
-    sizes = [
-        symbol
-        for symbol in scope.sizes
-        if scope.size_name(symbol) not in solved and not _is_defined_in(graph, symbol)
-    ]
-    inputs = [_declaration(scope.value(value), identifier, is_inner=True) for value, identifier, _ in parameters]
+    symbols, unsolved = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier in parameters])
+    sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
+    inputs = [_declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
     arguments = [outer.demand(value, boundary_form(outer.dims(value))) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
@@ -212,9 +201,9 @@ def comment_lines(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def _input_parameters(scope: Scope) -> list[tuple[str, str, None]]:
-    """The graph's own inputs: (value name, identifier, None); their boundary form is there from the start."""
-    parameters: list[tuple[str, str, None]] = []
+def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
+    """The graph's own inputs: (value name, identifier); their boundary form is there from the start."""
+    parameters: list[tuple[str, str]] = []
     for name in scope.graph.inputs:
         identifier = scope.names.of(name)
         form = boundary_form(scope.dims(name))
@@ -223,13 +212,13 @@ def _input_parameters(scope: Scope) -> list[tuple[str, str, None]]:
             scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
         else:
             scope.forms[name] = {form: identifier}
-        parameters.append((name, identifier, None))
+        parameters.append((name, identifier))
     return parameters
 
 
-def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str, None]]) -> list[str]:
+def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
     statements: list[str] = []
-    for name, identifier, _ in parameters:
+    for name, identifier in parameters:
         form = boundary_form(scope.dims(name))
         statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements

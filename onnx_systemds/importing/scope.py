@@ -262,7 +262,7 @@ class Scope:
             if name in wanted:
                 wanted.update(needs[name])
         statements = [f"{self.size_name(name)} = {text}" for name, text in solved.items() if name in wanted]
-        return statements, [name for name in self.sizes if name not in solved and not name.startswith("?")]
+        return statements, [name for name in self.sizes if name not in solved]
 
 
 def _camel_case(name: str) -> str:
@@ -275,8 +275,7 @@ def is_uniform(array: Array) -> bool:
     """Whether all elements are the same number; only looked at where that is quick."""
     if array.size == 0:
         return True
-    first = array.ravel()[0] if array.size < 2 else array.flat[0]
-    return array.size <= 1 << 20 and bool(np.all(array == first))
+    return array.size <= 1 << 20 and bool(np.all(array == array.flat[0]))
 
 
 def constant_literal(array: Array) -> str:
