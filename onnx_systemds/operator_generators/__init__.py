@@ -1,75 +1,11 @@
 """One function per operator, in topical modules; importing this package fills the registries."""
 
-from onnx_systemds.operator_generators import (
-    activation,
-    attention,
-    bitwise,
-    casting,
-    control_flow,
-    convolution,
-    elementwise,
-    filling,
-    indexing,
-    interpolation,
-    joining,
-    linear,
-    normalization,
-    optimizers,
-    ordering,
-    patches,
-    pooling,
-    quantization,
-    randomness,
-    recurrent,
-    reduction,
-    resizing,
-    sampling,
-    scanning,
-    scattering,
-    selecting,
-    shaping,
-    signal,
-    softmax,
-    spectrum,
-    transposed_convolution,
-    transposition,
-)
+from importlib import import_module
+from pkgutil import iter_modules
+
 from onnx_systemds.operator_generators.registry import generator, operator_generators, shape_rule
 
-__all__ = [
-    "activation",
-    "attention",
-    "bitwise",
-    "casting",
-    "control_flow",
-    "convolution",
-    "elementwise",
-    "filling",
-    "generator",
-    "indexing",
-    "interpolation",
-    "joining",
-    "linear",
-    "normalization",
-    "operator_generators",
-    "optimizers",
-    "ordering",
-    "patches",
-    "pooling",
-    "quantization",
-    "randomness",
-    "recurrent",
-    "reduction",
-    "resizing",
-    "sampling",
-    "scanning",
-    "scattering",
-    "selecting",
-    "shape_rule",
-    "shaping",
-    "signal",
-    "softmax",
-    "spectrum",
-    "transposed_convolution",
-    "transposition",
-]
+__all__ = ["generator", "operator_generators", "shape_rule"]
+
+for _module in sorted(module.name for module in iter_modules(__path__)):
+    import_module(f"{__name__}.{_module}")
