@@ -14,8 +14,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx_systemds.errors import ConstantNeeded, MultipleErrors, TranspileError
 from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.ir import Model
+from onnx_systemds.importing.ir import Model, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
+from onnx_systemds.importing.protos import dtype_of
 from onnx_systemds.scoring import ScoringFunction
 
 
@@ -23,16 +24,20 @@ class SystemDSBackendRep(BackendRep):
     """A model that is prepared in the shared engine session.
 
     Where the content of a graph input decides what the script looks like (axes, a shape, a repeat count), one script
-    is made for each content that is met.
+    is made for each content that is met. Where an input's declared type leaves its rank open, or says little of the
+    items of a list, one is made for each type that is met.
     """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.names = [given.name for given in model.graph.inputs]
+        self.types = {given.name: given.type for given in model.graph.inputs}
+        self.names = list(self.types)
+        self.open = [name for name, type_ in self.types.items() if _is_open(type_)]
         self.deciding: tuple[str, ...] = ()
-        self.functions: dict[tuple[bytes, ...], ScoringFunction] = {}
+        self.functions: dict[str, ScoringFunction] = {}
         try:
-            self.functions[()] = ScoringFunction(import_model(model))
+            if not self.open:
+                self.functions[""] = ScoringFunction(import_model(model))
         except TranspileError as error:
             self._defer(error)
 
@@ -59,17 +64,18 @@ class SystemDSBackendRep(BackendRep):
 
     def _function_for(self, given: dict[str, Any]) -> ScoringFunction:
         while True:
-            contents = {name: np.asarray(given[name]) for name in self.deciding}
-            key = tuple(content.tobytes() for content in contents.values())
+            types = {name: actual_type(self.types[name], given[name]) for name in self.open}
+            contents = {name: _content(self.types[name], given[name]) for name in self.deciding}
+            key = _key(types, contents)
             if key in self.functions:
                 return self.functions[key]
             try:
-                self.functions[key] = ScoringFunction(import_model(self.model, constants=contents))
+                self.functions[key] = ScoringFunction(import_model(self.model, constants=contents, types=types))
             except TranspileError as error:
                 self._defer(error)
 
     def _defer(self, error: TranspileError) -> None:
-        """Note the inputs whose content is needed; raises the error itself when it says anything else."""
+        """Note the inputs whose content is needed; raises the error itself when that cannot help."""
         reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
         needed = [
             name
@@ -77,10 +83,61 @@ class SystemDSBackendRep(BackendRep):
             if isinstance(reason, ConstantNeeded)
             for name in (reason.value_name, *reason.sources)
         ]
+        needed += [name for name in self.open if not isinstance(self.types[name], TensorType)]
         new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]
+        if not new and any(isinstance(reason, ConstantNeeded) for reason in reasons):
+            # what is missing is made inside a loop: it may be known once the loop's inputs are
+            new = [name for name in self.names if name not in self.deciding and _counts(self.types[name])]
         if not new:
             raise error
         self.deciding += tuple(new)
+
+
+def _is_open(type_: Type | None) -> bool:
+    """Whether a declared type does not say enough: a list, or a tensor of any rank."""
+    return type_ is None or not isinstance(type_, TensorType) or type_.dims is None
+
+
+def _counts(type_: Type | None) -> bool:
+    """Whether an input may be a trip count or a condition."""
+    return isinstance(type_, TensorType) and type_.dtype in ("int64", "bool") and type_.dims in ((), (1,))
+
+
+def actual_type(declared: Type | None, content: Any) -> Type:
+    """The declared type with the dims of a content: those in which the items of a list agree, None for the others."""
+    if isinstance(declared, OptionalType):
+        return declared if content is None else OptionalType(actual_type(declared.element, content))
+    if isinstance(declared, SequenceType):
+        items = [actual_type(declared.element, item) for item in content]
+        dims = [item.dims for item in items if isinstance(item, TensorType) and item.dims is not None]
+        if not dims or len({len(item) for item in dims}) != 1:
+            return declared
+        common = tuple(sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*dims))
+        return SequenceType(TensorType(_dtype(declared.element, content[0]), common))
+    return TensorType(_dtype(declared, content), tuple(np.shape(content)))
+
+
+def _dtype(declared: Type | None, content: Any) -> str:
+    return declared.dtype if isinstance(declared, TensorType) else dtype_of(np.asarray(content))
+
+
+def _content(declared: Type | None, given: Any) -> Any:
+    """A known content: an array, or the items of a list."""
+    if isinstance(declared, OptionalType):
+        if given is None:
+            return []
+        return [np.asarray(given)] if isinstance(declared.element, TensorType) else list(given)
+    return list(given) if isinstance(declared, SequenceType) else np.asarray(given)
+
+
+def _key(types: dict[str, Type], contents: dict[str, Any]) -> str:
+    """What tells apart two contents of the deciding inputs."""
+    parts = [repr(type_) for type_ in types.values()]
+    for content in contents.values():
+        for array in content if isinstance(content, list) else [content]:
+            parts.append(f"{array.dtype}{array.shape}{array.tobytes().hex()}")
+        parts.append(";")
+    return "".join(parts)
 
 
 class SystemDSBackend(Backend):

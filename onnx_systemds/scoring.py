@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import dims as dim
-from onnx_systemds.dims import Dim
+from onnx_systemds import list_transfer
 from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.protos import numpy_dtype
@@ -30,10 +30,10 @@ class ScoringFunction:
     def __init__(self, script: Script, session: Session | None = None) -> None:
         """Compile the script. Raises EngineError when there is no engine or the script does not compile."""
         self.script = script
-        inputs = [f"in{position}" for position in range(len(script.inputs))]
+        inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
         inputs += [f"size{position}" for position in range(len(script.sizes))]
         inputs += [f"weight{position}" for position in range(len(script.weights))]
-        outputs = [f"out{position}" for position in range(len(script.outputs))]
+        outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
         session = shared_session() if session is None else session
         self._prepared: PreparedScript = session.prepare(driver_text(script), inputs, outputs)
         for position, weight in enumerate(script.weights):
@@ -41,20 +41,28 @@ class ScoringFunction:
             if weight.release is not None:
                 weight.release()
 
-    def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Tensor]:
+    def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
 
+        A sequence is a list of arrays, an optional its content or None.
         timeout: seconds. Raises InvalidInput when an input is missing or has another shape than declared.
         """
         script = self.script
-        tensors = {port.name: _tensor(port, inputs) for port in script.inputs}
+        tensors = {port.name: _tensor(port, inputs) for port in script.inputs if port.kind == "tensor"}
         sizes = bind_sizes(script.inputs, tensors)
-        matrices = {f"in{i}": boundary_matrix(tensors[port.name]) for i, port in enumerate(script.inputs)}
+        matrices: dict[str, Tensor] = {}
+        for position, port in enumerate(script.inputs):
+            if port.kind == "tensor":
+                matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
+            else:
+                matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
         for position, symbol in enumerate(script.sizes):
             matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
         computed = self._prepared(matrices, timeout)
         return {
             port.name: restored(port, computed[f"out{position}"], sizes)
+            if port.kind == "tensor"
+            else list_transfer.received(port, computed, f"out{position}", sizes)
             for position, port in enumerate(script.outputs)
         }
 
@@ -74,9 +82,16 @@ class ScoringFunction:
 def driver_text(script: Script) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix."""
     lines = [script.body_text()]
+    if any(port.kind != "tensor" for port in script.inputs + script.outputs):
+        lines.append(list_transfer.FUNCTIONS)
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
+        if port.kind != "tensor":
+            reading, text = list_transfer.reading(port, name)
+            lines += reading
+            arguments.append(text)
+            continue
         lines.append(f'{name} = read("./{name}"{_known_size(port)})')
         arguments.append(_from_matrix(port, name))
     for position in range(len(script.sizes)):
@@ -95,6 +110,9 @@ def driver_text(script: Script) -> str:
     lines.append(f"{target} = {script.function}({', '.join(arguments)})")
     for position, port in enumerate(script.outputs):
         number = f"result{position}"
+        if port.kind != "tensor":
+            lines += list_transfer.writing(port, number, f"out{position}")
+            continue
         if port.dims == ():
             number = f"as.matrix(as.double({number}))"
         lines.append(f"out{position} = {number}")
@@ -113,6 +131,8 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
     """Sizes of the symbols in the inputs' dims. Raises InvalidInput where dims contradict each other."""
     sizes: dict[str, int] = {}
     for port in ports:
+        if port.name not in tensors:
+            continue
         shape = tensors[port.name].shape
         for declared, actual in zip(port.dims, shape):
             if isinstance(declared, int):
@@ -127,37 +147,28 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
-    known = dict(sizes)
-    rows, cols = matrix.shape
-    equations: list[tuple[Dim, int]] = [(dim.product(port.dims[:1]), rows), (dim.product(port.dims[1:]), cols)]
-    for _ in range(2):
-        for size, actual in equations:
-            open_symbols = [name for name in dim.symbols(size) if name not in known]
-            if len(open_symbols) == 1:
-                solved = _solve(dim.substitute(size, known), open_symbols[0], actual)
-                if solved is not None:
-                    known[open_symbols[0]] = solved
-    shape = [dim.substitute(size, known) for size in port.dims]
-    if not all(isinstance(size, int) for size in shape):
+    shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
+    if shape is None:
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
-    tensor = matrix.reshape([size for size in shape if isinstance(size, int)])
+    tensor = matrix.reshape(shape)
     if tensor.dtype == object:
         return tensor
     with np.errstate(invalid="ignore", over="ignore"):
         return tensor.astype(numpy_dtype(port.dtype))
 
 
-def _solve(size: Dim, symbol: str, actual: int) -> int | None:
-    at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
-    if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
-        return None
-    return (actual - at_zero) // (at_one - at_zero)
+def _variables(port: Port, name: str) -> list[str]:
+    return [name] if port.kind == "tensor" else list_transfer.variables(port, name)
+
+
+def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
+    if port.name not in inputs:
+        raise InvalidInput(f"input {quoted(port.name)} is missing")
+    return inputs[port.name]
 
 
 def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
-    if port.name not in inputs:
-        raise InvalidInput(f"input {quoted(port.name)} is missing")
-    tensor = np.asarray(inputs[port.name])
+    tensor = np.asarray(_given(port, inputs))
     if tensor.ndim != len(port.dims):
         shown = ", ".join(map(str, port.dims))
         raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.inference import Context, infer
-from onnx_systemds.importing.ir import Array, Graph, Model
+from onnx_systemds.importing.ir import Array, Graph, Model, Node, OptionalType, SequenceType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
     Progress,
@@ -34,14 +35,16 @@ def import_model(
     *,
     function_name: str | None = None,
     dims: Mapping[str, int] | None = None,
-    constants: Mapping[str, Array] | None = None,
+    constants: Mapping[str, Array | Sequence[Array]] | None = None,
+    types: Mapping[str, Type] | None = None,
     weights: str = "auto",
     simplified: bool = True,
     progress: Progress | None = None,
 ) -> Script:
     """Convert an ONNX model to a DML script.
 
-    dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more.
+    dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
+    sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
     weights: "files" beside the script, "inline", or "auto" by size.
     simplified: whether the graph is simplified first (the results are equal). progress: called with the number of
     nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all
@@ -53,7 +56,7 @@ def import_model(
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
     context = Context(dict(dims or {}), model.functions)
-    graph = with_constants(model.graph, constants or {})
+    graph = with_constants(with_types(model.graph, types or {}), constants or {})
     typed = infer(simplify(graph) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
@@ -73,21 +76,66 @@ def import_model(
     )
 
 
-def with_constants(graph: Graph, constants: Mapping[str, Array]) -> Graph:
+def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:
+    """The graph with other declared types of inputs."""
+    inputs = tuple(replace(given, type=types.get(given.name, given.type)) for given in graph.inputs)
+    return replace(graph, inputs=inputs)
+
+
+def with_constants(graph: Graph, constants: Mapping[str, Array | Sequence[Array]]) -> Graph:
     """The graph with inputs turned into initializers. Raises InvalidModel for names that are no inputs."""
-    names = {given.name for given in graph.inputs}
-    for name in constants:
-        if name not in names:
+    known = {given.name: given.type for given in graph.inputs}
+    initializers = dict(graph.initializers)
+    nodes: list[Node] = []
+    for name, content in constants.items():
+        if name not in known:
             raise InvalidModel(f"{quoted(name)} is no input of the graph")
+        if isinstance(content, np.ndarray):
+            initializers[name] = content
+            continue
+        items = {f"{name}/{number}": np.asarray(item) for number, item in enumerate(content)}
+        initializers |= items
+        nodes += _list_nodes(name, tuple(items), known[name])
     inputs = tuple(given for given in graph.inputs if given.name not in constants)
-    return replace(graph, inputs=inputs, initializers={**graph.initializers, **constants})
+    return replace(graph, inputs=inputs, initializers=initializers, nodes=(*nodes, *graph.nodes))
+
+
+def _list_nodes(name: str, items: tuple[str, ...], type_: Type | None) -> list[Node]:
+    """The nodes that make a list of known items."""
+    if not isinstance(type_, OptionalType):
+        return [_plain_node("SequenceConstruct", items, name)]
+    if not isinstance(type_.element, SequenceType):
+        return [_plain_node("Optional", items[:1], name)]
+    return [_plain_node("SequenceConstruct", items, f"{name}/items"), _plain_node("Optional", (f"{name}/items",), name)]
+
+
+def _plain_node(op_type: str, inputs: tuple[str, ...], output: str) -> Node:
+    return Node(op_type, "", inputs, (output,), {}, output, "", 0, 18)
 
 
 def _port(typed: TypedGraph, name: str) -> Port:
     value = typed.values[name]
+    if value.is_list:
+        return _list_port(typed, name)
     if value.dims is None:
         raise UnsupportedCase(f"the rank of {quoted(name)} is unknown")
     return Port(name, value.dtype, value.dims)
+
+
+def _list_port(typed: TypedGraph, name: str) -> Port:
+    value = typed.values[name]
+    element, items = value.element, value.items
+    kind = "optional" if isinstance(value.type, OptionalType) else "sequence"
+    if kind == "optional" and element is not None and element.is_list:
+        kind = "optional sequence"
+        items = typed.values[items[0]].items if items else items
+        element = element.element
+    dims = None if items is None else tuple(typed.values[item].dims or () for item in items)
+    if element is None:  # no item is ever there
+        return Port(name, "float", (), kind, dims)
+    if element.dims is None and dims is None:
+        raise UnsupportedCase(f"the rank of the items of {quoted(name)} is unknown")
+    return Port(name, element.dtype, element.dims or (), kind, dims)
 
 
 def _header(model: Model) -> list[str]:

@@ -5,7 +5,7 @@ That is exact, not a guess: the body is a model's own function, or the definitio
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import onnx
@@ -95,11 +95,19 @@ def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
 
 def inline_graph(node: Node, graph: Graph, prefix: str) -> tuple[Node, ...]:
     """The nodes of a node's sub-graph without inputs, put where the node stands; names made inside are prefixed."""
+    return inline_body(node, graph, prefix, (), node.outputs)
+
+
+def inline_body(
+    node: Node, graph: Graph, prefix: str, inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[Node, ...]:
+    """The nodes of a node's sub-graph for the given names of inputs and outputs ("": not wanted)."""
     own = [name for inner in graph.nodes for name in inner.outputs] + list(graph.initializers)
     names = {name: f"{prefix}/{name}" if name else "" for name in own}
+    names.update({given.name: name for given, name in zip(graph.inputs, inputs)})
     produced = {name for inner in graph.nodes for name in inner.outputs}
     copies: list[Node] = []
-    for output, outer in zip(graph.outputs, node.outputs):
+    for output, outer in zip(graph.outputs, outputs):
         if output.name in produced and names[output.name].startswith(f"{prefix}/") and outer:
             names[output.name] = outer
         elif outer:

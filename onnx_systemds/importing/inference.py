@@ -34,11 +34,15 @@ from onnx_systemds.importing.ir import (
     Function,
     Graph,
     Node,
+    OptionalType,
+    SequenceType,
     SparseTensor,
     TensorType,
     Type,
     ValueInfo,
 )
+from onnx_systemds.importing.known_lists import resolve
+from onnx_systemds.importing.lists import declared_list
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
 
@@ -123,6 +127,8 @@ def declared_value(given: ValueInfo, context: Context) -> Value:
     """The value of a declared input."""
     if isinstance(given.type, TensorType):
         return Value(given.type.dtype, context.dims(given.type.dims, given.name))
+    if isinstance(given.type, (SequenceType, OptionalType)):
+        return declared_list(given.type)
     return Value("", None, type=given.type)
 
 
@@ -225,6 +231,10 @@ def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:
         branch = facts.graph_attribute("then_branch" if condition.ravel()[0] else "else_branch")
         return inline_graph(node, branch, f"If{context.next_expansion()}")
     function = context.functions.get((node.domain, node.op_type, node.overload))
+    if function is None:
+        resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
+        if resolved is not None:
+            return resolved
     if function is None and find_generator(node.identity, node.version) is not None:
         return None
     return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
@@ -354,6 +364,8 @@ def _encode(dims: Dims | None, named: dict[str, Dim]) -> tuple[int | str | None,
 
 
 def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
+    if isinstance(type_, (SequenceType, OptionalType)):
+        return declared_list(type_)
     if not isinstance(type_, TensorType):
         return Value("", None, type=type_)
     if type_.dims is None:

@@ -14,7 +14,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
 from onnx_systemds.importing.scope import Scope
 from onnx_systemds.importing.values import TypedGraph
-from onnx_systemds.layout import SCALAR, Form, View, boundary_form, reshaped, split_view
+from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
 RenderTemplate = Callable[..., str]
 RenderBody = Callable[[TypedGraph, str], "SubFunction"]
@@ -105,7 +105,9 @@ class NodeView(NodeFacts):
         name, out_name = self.node.inputs[position], self.node.outputs[output]
         for form, identifier in list(self.scope.forms.get(out_name, {}).items()):
             fitting = form
-            if form is SCALAR and self.dims(position) != ():
+            if form == LIST:
+                pass
+            elif form is SCALAR and self.dims(position) != ():
                 fitting = View(1, 1)
             elif form is not SCALAR and self.dims(position) == ():
                 fitting = SCALAR
@@ -193,7 +195,7 @@ class NodeView(NodeFacts):
 
     def boundary(self, output: int = 0) -> Form:
         """The form of an output at function boundaries."""
-        return boundary_form(self.output_dims(output))
+        return self.scope.boundary(self.node.outputs[output])
 
     @staticmethod
     def count(dims: Sequence[Dim]) -> Dim:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from onnx_systemds import dims as dim
 from onnx_systemds import templates
+from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView, SubFunction
 from onnx_systemds.importing.scope import WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.importing.walk import reverse_order
-from onnx_systemds.layout import SCALAR, boundary_form, split_view
+from onnx_systemds.layout import SCALAR, split_view
 from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.registry import find_generator
 
@@ -49,7 +50,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     parameters = _input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
-    given = [(identifier, scope.dims(value)) for value, identifier in parameters]
+    given = _sized(scope, parameters)
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
@@ -75,11 +76,11 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     body.render()
     parameters += [(value, _captured_parameter(scope, value)) for value in scope.captured]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier in parameters])
+    symbols, unsolved = scope.symbol_statements(_sized(scope, parameters))
     sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
     inputs = [_declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
-    arguments = [outer.demand(value, boundary_form(outer.dims(value))) for value in scope.captured]
+    arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
@@ -182,8 +183,9 @@ class _Body:
         taken: set[str] = set()
         for name in scope.graph.outputs:
             value = scope.value(name)
-            form = boundary_form(scope.dims(name))
-            is_plain = name in scope.own and name not in scope.graph.inputs and value.constant is None
+            form = scope.boundary(name)
+            is_known = value.constant is not None or value.items is not None
+            is_plain = name in scope.own and name not in scope.graph.inputs and not is_known
             if form is not SCALAR and is_plain and value.elements is None and name not in taken:
                 identifier = scope.demand(name, form)
                 taken.add(name)
@@ -206,7 +208,7 @@ def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
     parameters: list[tuple[str, str]] = []
     for name in scope.graph.inputs:
         identifier = scope.names.of(name)
-        form = boundary_form(scope.dims(name))
+        form = scope.boundary(name)
         if form is SCALAR:
             # a boolean cannot be calculated with, and a parameter may be any kind of number
             scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
@@ -219,20 +221,27 @@ def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
 def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
     statements: list[str] = []
     for name, identifier in parameters:
-        form = boundary_form(scope.dims(name))
+        form = scope.boundary(name)
         statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements
 
 
 def _captured_parameter(scope: Scope, name: str) -> str:
     """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
-    form = boundary_form(scope.dims(name))
+    form = scope.boundary(name)
     forms = scope.forms.get(name, {})
     return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
 
 
+def _sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
+    """Identifier and dims of the parameters that are tensors."""
+    return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
+
+
 def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
     """A typed parameter; numbers that go between our own functions are doubles."""
+    if value.is_list:
+        return f"list[unknown] {identifier}"
     if value.dims != ():
         return f"matrix[double] {identifier}"
     return f"{'double' if is_inner else _scalar_type(value)} {identifier}"

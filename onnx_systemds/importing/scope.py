@@ -19,7 +19,7 @@ from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.weights import Weight
-from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted, reshaped, split_view
+from onnx_systemds.layout import LIST, SCALAR, Form, View, boundary_form, converted, item_form, reshaped, split_view
 from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
 
@@ -101,6 +101,10 @@ class Scope:
             raise ShapeUnknown(f"the rank of {quoted(name)} is unknown", hint="declare the shapes of the inputs")
         return found
 
+    def boundary(self, name: str) -> Form:
+        """The form of a value at function boundaries. Raises ShapeUnknown."""
+        return LIST if self.value(name).is_list else boundary_form(self.dims(name))
+
     # --- sizes -------------------------------------------------------------------------------------------------
 
     def size_name(self, symbol: str) -> str:
@@ -129,6 +133,8 @@ class Scope:
         Raises UnsupportedCase for values that have no matrix form yet.
         """
         value = self.value(name)
+        if value.items is not None:
+            return self._list_of(value.items)
         if value.constant is not None:
             if value.dtype == "string":
                 raise UnsupportedCase(f"text constant {quoted(name)} is not supported yet")
@@ -138,11 +144,19 @@ class Scope:
         if value.elements is not None:
             if form is SCALAR:
                 return self.factor_text(value.elements.ravel()[0])
-        elif value.dtype == "" or value.dtype == "string":
+        elif (value.dtype == "" or value.dtype == "string") and not value.is_list:
             raise UnsupportedCase(f"{quoted(name)} is no numeric tensor: not supported yet")
         if name not in self.own and not self._is_expression(name):
             self.captured.setdefault(name)
         return self._identifier(name, form)
+
+    def _list_of(self, items: Sequence[str]) -> str:
+        """A list of values that are known by name."""
+        given: list[str] = []
+        for item in items:
+            form = LIST if self.value(item).is_list else item_form(self.dims(item))
+            given.append(self.demand(item, form))
+        return f"list({', '.join(given)})"
 
     def constant(self, name: str, array: Array, view: View) -> str:
         """The identifier of a constant matrix, defined where it is used first."""
@@ -153,7 +167,7 @@ class Scope:
     def preferred(self, name: str) -> Form:
         """The form of a value that its consumers asked for first, else that of function boundaries."""
         forms = self.forms.get(name)
-        return next(iter(forms)) if forms else boundary_form(self.dims(name))
+        return next(iter(forms)) if forms else self.boundary(name)
 
     def is_demanded(self, name: str) -> bool:
         """Whether any consumer wants the value, and its producer has to write it."""

@@ -15,11 +15,17 @@ from onnx_systemds.numbers import string_literal
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """An input or output of the main function: its ONNX name, element type and dims."""
+    """An input or output of the main function: its ONNX name, element type and dims.
+
+    kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
+    dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
+    """
 
     name: str
     dtype: str
     dims: Dims
+    kind: str = "tensor"
+    item_dims: tuple[Dims, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dims import Dims, all_known, product
-from onnx_systemds.importing.ir import Array, Graph, Node, Type
+from onnx_systemds.importing.ir import Array, Graph, Node, OptionalType, SequenceType, Type
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -28,6 +28,8 @@ class Value:
     constant: the content, where it is known at conversion.
     elements: object array of dims; the content of an integer tensor that carries sizes.
     type: the type of a value that is no dense tensor.
+    element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
+    items: the names of the items, where they are known at conversion.
     """
 
     dtype: str
@@ -35,6 +37,13 @@ class Value:
     constant: Array | None = None
     elements: Elements | None = None
     type: Type | None = None
+    element: Value | None = None
+    items: tuple[str, ...] | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a DML list: a sequence, or an optional, which is a list of at most one item."""
+        return isinstance(self.type, (SequenceType, OptionalType))
 
     @property
     def size(self) -> object:

@@ -13,6 +13,8 @@ from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import InferenceFacts, unknown_size
+from onnx_systemds.importing.ir import OptionalType
+from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted
@@ -25,9 +27,12 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     """What both branches give; a size in which they differ is known to the run only."""
     facts = cast(InferenceFacts, node)
-    branches = [output_values(facts.body(name)) for name in ("then_branch", "else_branch")]
+    bodies = [facts.body(name) for name in ("then_branch", "else_branch")]
+    branches = [output_values(body) for body in bodies]
+    local = {name for body in bodies for names in body.sizes.values() for name in names}
     return tuple(
-        _either(facts, position, then, other) for position, (then, other) in enumerate(zip(branches[0], branches[1]))
+        _either(facts, position, then, other, local)
+        for position, (then, other) in enumerate(zip(branches[0], branches[1]))
     )
 
 
@@ -36,13 +41,20 @@ def output_values(graph: TypedGraph) -> list[Value]:
     return [graph.values[name] for name in graph.outputs]
 
 
-def _either(facts: InferenceFacts, position: int, then: Value, other: Value) -> Value:
+def _either(facts: InferenceFacts, position: int, then: Value, other: Value, local: set[str]) -> Value:
+    if then.is_list and other.is_list:
+        return outer_list(then, joined([then.element, other.element]), local)
     if then.type is not None or other.type is not None:
-        return Value("", None, type=then.type or other.type)
+        raise UnsupportedCase(f"the branches give output {position} as values of different types")
     dtype = then.dtype or other.dtype
     if then.dims is None or other.dims is None or len(then.dims) != len(other.dims):
         return Value(dtype, None)  # the model may declare it
     return Value(dtype, joined_dims(facts, position, then.dims, other.dims))
+
+
+def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
+    """A list that leaves a sub-graph: its items are not known by name, nor are sizes of the sub-graph."""
+    return list_value(local_dims(element, local), optional=isinstance(value.type, OptionalType))
 
 
 def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) -> Dims:
@@ -74,9 +86,10 @@ def if_1(node: NodeView) -> Fragment:
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:
     """A branch whose result has another rank than the whole: its matrix in the form of the whole."""
-    form, wanted = boundary_form(value.dims or ()), node.boundary(position)
-    dims = node.output_dims(position)
-    if value.dims is None or len(value.dims) == len(dims):
+    if value.dims is None:
+        return []
+    form, wanted = boundary_form(value.dims), node.boundary(position)
+    if len(value.dims) == len(node.output_dims(position)):
         return []
     if SCALAR not in (form, wanted):
         return [f"  {target} = {converted(target, form, wanted, node.dim)}"]
@@ -100,13 +113,18 @@ def type_body(
     A dim of a carried value that changes from one iteration to the next becomes a symbol of the body.
     Raises ShapeUnknown when a rank changes.
     """
-    current = [Value(value.dtype, value.dims) for value in carried]
-    for _ in range(1 + sum(len(value.dims or ()) for value in carried)):
+    current = [_start(value) for value in carried]
+    for _ in range(1 + sum(len(value.dims or (1,) * 8) for value in carried)):
         typed = facts.body("body", [*first, *current, *last])
         results = output_values(typed)[conditions : conditions + len(carried)]
         changed = False
         for position, (before, after) in enumerate(zip(current, results)):
             name = typed.inputs[len(first) + position]
+            if before.is_list and after.is_list:
+                element = joined([before.element, after.element])
+                changed = changed or not same_element(element, before.element)
+                current[position] = replace(before, element=element)
+                continue
             if before.dims is None or after.dims is None or len(before.dims) != len(after.dims):
                 raise ShapeUnknown(f"the rank of the carried value {quoted(name)} changes or is unknown")
             free = [axis for axis, (old, new) in enumerate(zip(before.dims, after.dims))
@@ -120,6 +138,13 @@ def type_body(
         if not changed:
             return typed
     raise ShapeUnknown("the dims of the carried values do not settle")
+
+
+def _start(value: Value) -> Value:
+    """What holds of a carried value in every iteration, as far as its start tells."""
+    if value.is_list:
+        return list_value(value.element, optional=isinstance(value.type, OptionalType))
+    return Value(value.dtype, value.dims)
 
 
 def _free_size(facts: InferenceFacts, name: str, axis: int) -> Dim:
@@ -141,6 +166,9 @@ def _is_free(size: Dim, facts: InferenceFacts) -> bool:
 
 def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
     """A carried value behind the loop: dims that change are known to the run only."""
+    if given.is_list:
+        local = free_sizes(facts) | {size for names in typed.sizes.values() for size in names}
+        return outer_list(given, typed.values[name].element, local)
     inner = typed.values[name].dims or ()
     return Value(given.dtype, joined_dims(facts, position, given.dims or (), inner))
 
@@ -156,7 +184,7 @@ def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[
 
 def start_text(node: NodeView, position: int) -> str:
     """A carried value before the first iteration, in boundary form."""
-    form = boundary_form(node.dims(position))
+    form = node.scope.boundary(node.node.inputs[position])
     text = node.form(position, form)
     return f"as.double({text})" if form is SCALAR else text
 

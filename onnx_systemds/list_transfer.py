@@ -1,0 +1,148 @@
+"""Sequences and optionals on their way into the engine and out of it.
+
+JMLC takes and gives matrices only, so a list travels as two: all items below each other in one column, and a table of
+their rows and columns. Both begin with a row of zeros, because an empty list would have no rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds import dims as dim
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.importing.script import Port
+
+Matrix = np.ndarray[Any, np.dtype[Any]]
+
+FUNCTIONS = """
+driver_unpack = function(matrix[double] packed, matrix[double] shapes) return (list[unknown] items) {
+  items = list()
+  end = 1
+  for (k in seq(2, nrow(shapes) + 1, 1)) {
+    if (k <= nrow(shapes)) {
+      rows = as.scalar(shapes[k, 1])
+      cols = as.scalar(shapes[k, 2])
+      items = append(items, matrix(packed[(end + 1):(end + rows * cols), 1], rows=rows, cols=cols))
+      end = end + rows * cols
+    }
+  }
+}
+driver_pack = function(list[unknown] items) return (matrix[double] packed, matrix[double] shapes) {
+  packed = matrix(0, rows=1, cols=1)
+  shapes = matrix(0, rows=1, cols=2)
+  for (k in seq(1, length(items) + 1, 1)) {
+    if (k <= length(items)) {
+      item = as.matrix(items[k])
+      shapes = rbind(shapes, cbind(as.matrix(nrow(item)), as.matrix(ncol(item))))
+      packed = rbind(packed, matrix(item, rows=length(item), cols=1))
+    }
+  }
+}
+driver_item = function(list[unknown] optional) return (list[unknown] items, double present) {
+  items = list()
+  present = length(optional)
+  if (present > 0) {
+    items = as.list(optional[1])
+  }
+}
+"""
+
+
+def variables(port: Port, name: str) -> list[str]:
+    """The matrices in which a list travels."""
+    names = [name, f"{name}_shapes"]
+    return [*names, f"{name}_present"] if port.kind == "optional sequence" else names
+
+
+def reading(port: Port, name: str) -> tuple[list[str], str]:
+    """DML statements that read a list, and the text of the list."""
+    lines = [f'{variable} = read("./{variable}")' for variable in variables(port, name)]
+    lines.append(f"{name}_items = driver_unpack({name}, {name}_shapes)")
+    if port.kind != "optional sequence":
+        return lines, f"{name}_items"
+    lines += [f"{name}_optional = list()", f"if (as.scalar({name}_present) > 0) {{",
+              f"  {name}_optional = append({name}_optional, {name}_items)", "}"]  # fmt: skip
+    return lines, f"{name}_optional"
+
+
+def writing(port: Port, result: str, name: str) -> list[str]:
+    """DML statements that write a list."""
+    lines = []
+    if port.kind == "optional sequence":
+        lines = [f"[{result}_items, {result}_count] = driver_item({result})",
+                 f"{name}_present = as.matrix({result}_count)"]  # fmt: skip
+        result = f"{result}_items"
+    lines.append(f"[{name}, {name}_shapes] = driver_pack({result})")
+    return [*lines, *(f'write({variable}, "./{variable}")' for variable in variables(port, name))]
+
+
+def sent(port: Port, given: Any, name: str) -> dict[str, Matrix]:
+    """The matrices of a list: ``given`` is a list of arrays, an array for an optional tensor, or None."""
+    present = given is not None
+    items = [] if not present else [given] if port.kind == "optional" else list(given)
+    matrices = [_as_matrix(np.asarray(item)) for item in items]
+    column = [np.zeros((1, 1)), *(matrix.reshape(-1, 1) for matrix in matrices)]
+    shapes = [[0, 0], *(list(matrix.shape) for matrix in matrices)]
+    contents = {name: np.concatenate(column), f"{name}_shapes": np.array(shapes, dtype=np.float64)}
+    if port.kind == "optional sequence":
+        contents[f"{name}_present"] = np.array([[float(present)]])
+    return contents
+
+
+def _as_matrix(item: Matrix) -> Matrix:
+    rows = item.shape[0] if item.ndim else 1
+    return item.astype(np.float64).reshape(rows, item.size // rows if rows else 0)
+
+
+def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mapping[str, int]) -> Any:
+    """The list behind the matrices: a Python list of arrays, an array or None for an optional tensor."""
+    packed, shapes = computed[name].ravel(), computed[f"{name}_shapes"][1:].astype(np.int64)
+    items = []
+    start = 1
+    for number, (rows, cols) in enumerate(shapes.tolist()):
+        matrix = packed[start : start + rows * cols].reshape(rows, cols)
+        start += rows * cols
+        dims = port.dims if port.item_dims is None else port.item_dims[number]
+        items.append(_item(port, matrix, dims, sizes))
+    if port.kind == "optional":
+        return items[0] if items else None
+    if port.kind == "optional sequence" and not computed[f"{name}_present"].any():
+        return None
+    return items
+
+
+def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping[str, int]) -> Matrix:
+    if dims is None:
+        raise TranspileError(f"the rank of the items of output {quoted(port.name)} is unknown")
+    shape = solved_shape(dims, matrix.shape, sizes)
+    if shape is None:
+        raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
+    return matrix.reshape(shape).astype(numpy_dtype(port.dtype))
+
+
+def solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:
+    """Dims as integers from a matrix of them in boundary form, None where that does not determine them."""
+    known = dict(sizes)
+    equations: list[tuple[Dim, int]] = [(dim.product(dims[:1]), shape[0]), (dim.product(dims[1:]), shape[1])]
+    for _ in range(2):
+        for size, actual in equations:
+            open_symbols = [name for name in dim.symbols(size) if name not in known]
+            if len(open_symbols) == 1:
+                solved = _solve(dim.substitute(size, known), open_symbols[0], actual)
+                if solved is not None:
+                    known[open_symbols[0]] = solved
+    found = [dim.substitute(size, known) for size in dims]
+    integers = [size for size in found if isinstance(size, int)]
+    return integers if len(integers) == len(found) else None
+
+
+def _solve(size: Dim, symbol: str, actual: int) -> int | None:
+    at_zero, at_one = (dim.substitute(size, {symbol: value}) for value in (0, 1))
+    if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
+        return None
+    return (actual - at_zero) // (at_one - at_zero)
