@@ -206,4 +206,4 @@ SPARSE_ROWS = 32  # from about 20 rows on a permutation matrix is always stored 
 
 def is_finite(node: NodeView, position: int) -> bool:
     """Whether an input cannot hold NaN or infinities."""
-    return node.dtype(position) in FINITE_DTYPES
+    return node.dtype(position) in FINITE_DTYPES or node.dtype(position) == "string"

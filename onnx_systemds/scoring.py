@@ -92,7 +92,8 @@ def driver_text(script: Script) -> str:
             lines += reading
             arguments.append(text)
             continue
-        lines.append(f'{name} = read("./{name}"{_known_size(port)})')
+        kind = ', data_type="frame"' if port.dtype == "string" else _known_size(port)
+        lines.append(f'{name} = read("./{name}"{kind})')
         arguments.append(_from_matrix(port, name))
     for position in range(len(script.sizes)):
         name = f"size{position}"
@@ -101,7 +102,8 @@ def driver_text(script: Script) -> str:
     if script.weights:
         for position, weight in enumerate(script.weights):
             rows, cols = weight.array.shape
-            lines.append(f'weight{position} = read("./weight{position}", rows={rows}, cols={cols})')
+            kind = 'data_type="frame"' if weight.array.dtype == object else f"rows={rows}, cols={cols}"
+            lines.append(f'weight{position} = read("./weight{position}", {kind})')
         pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
         lines.append(f"{WEIGHTS} = list({pairs})")
         arguments.append(WEIGHTS)
@@ -113,7 +115,9 @@ def driver_text(script: Script) -> str:
         if port.kind != "tensor":
             lines += list_transfer.writing(port, number, f"out{position}")
             continue
-        if port.dims == ():
+        if port.dims == () and port.dtype == "string":
+            number = f"as.frame({number})"
+        elif port.dims == ():
             number = f"as.matrix(as.double({number}))"
         lines.append(f"out{position} = {number}")
         lines.append(f'write(out{position}, "./out{position}")')
@@ -185,6 +189,8 @@ def _known_size(port: Port) -> str:
 def _from_matrix(port: Port, name: str) -> str:
     if port.dims != ():
         return name
+    if port.dtype == "string":
+        return f"as.scalar({name})"
     if port.dtype == "bool":
         return f"(as.scalar({name}) != 0)"
     return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"

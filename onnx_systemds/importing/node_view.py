@@ -11,7 +11,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
-from onnx_systemds.importing.ir import Node
+from onnx_systemds.importing.ir import Array, Node
 from onnx_systemds.importing.scope import Scope
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
@@ -46,6 +46,11 @@ class NodeView(NodeFacts):
         self._render_body = render_body
         self._imports: dict[str, None] = {}
         self._functions: list[str] = []
+
+    def constant(self, position: int) -> Array | None:
+        """Content of an input that is known at conversion, else None; of text its codes."""
+        content = super().constant(position)
+        return content if content is None or self.dtype(position) != "string" else self.codes(content)
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
@@ -151,6 +156,24 @@ class NodeView(NodeFacts):
         while name in self.scope.constants or name in self.scope.graph.values:
             name += "_"
         return self.scope.constant(name, array, View(*array.shape))
+
+    def code(self, text: str) -> int:
+        """The code of a string that is known at conversion (see `texts`)."""
+        return self.scope.parts.vocabulary.code(text)
+
+    def codes(self, strings: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The codes of a tensor of strings that is known at conversion."""
+        return self.scope.parts.vocabulary.codes(strings)
+
+    def texts(self) -> str:
+        """The identifier of the dictionary of strings."""
+        return self.scope.texts()
+
+    def text_result(self, call: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """As `result`, for a call that gives codes and the dictionary with the strings that are new in it."""
+        codes = self.temporary("codes")
+        lines = [*before, f"[{codes}, {self.texts()}] = {call}"]
+        return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form, output, before=lines)
 
     def render(self, template: str, /, **names: object) -> list[str]:
         """Render ``templates/operators/<template>.dml.jinja`` to statements."""

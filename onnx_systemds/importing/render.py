@@ -11,12 +11,12 @@ from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView, SubFunction
-from onnx_systemds.importing.scope import WEIGHTS, Scope, ScriptParts
+from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.importing.walk import reverse_order
-from onnx_systemds.layout import SCALAR, split_view
+from onnx_systemds.layout import SCALAR, Form, View, split_view
 from onnx_systemds.names import Names
-from onnx_systemds.operator_generators.registry import find_generator
+from onnx_systemds.operator_generators.registry import find_generator, text_operators
 
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
@@ -46,7 +46,7 @@ class FunctionText:
 
 def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
-    scope = Scope(graph, parts, graph.values)
+    scope = Scope(graph, parts, graph.values, is_main=True)
     parameters = _input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
@@ -55,6 +55,8 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     symbols, unsolved = scope.symbol_statements(given)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*symbols, *views, *body.statements])
+    if scope.uses_texts:
+        statements.insert(0, _dictionary(scope))
     inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
@@ -70,7 +72,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     Scalars are doubles on the way in and out.
     """
     parts = outer.parts
-    scope = Scope(graph, parts, graph.own)
+    scope = Scope(graph, parts, graph.own, is_main=False)
     parameters = _input_parameters(scope)
     body = _Body(scope, None, is_inner=True)
     body.render()
@@ -135,6 +137,10 @@ class _Body:
                 return None
             if generate is None:
                 raise InternalError("the operator lost its generator")
+            if node.identity not in text_operators and any(
+                scope.value(name).dtype == "string" for name in node.inputs if name
+            ):
+                raise UnsupportedCase("the operator is not supported on text")
             fragment = generate(view)
         except TranspileError as error:
             error.place = error.place or view.place
@@ -184,6 +190,11 @@ class _Body:
         for name in scope.graph.outputs:
             value = scope.value(name)
             form = scope.boundary(name)
+            if value.dtype == "string" and not self.is_inner:
+                identifier = scope.names.fresh(name)
+                returns.append(f"{identifier} = {self._as_text(name, form)}")
+                self.outputs.append(_declaration(value, identifier))
+                continue
             is_known = value.constant is not None or value.items is not None
             is_plain = name in scope.own and name not in scope.graph.inputs and not is_known
             if form is not SCALAR and is_plain and value.elements is None and name not in taken:
@@ -195,6 +206,26 @@ class _Body:
                 returns.append(f"{identifier} = {_as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(_declaration(value, identifier, is_inner=self.is_inner))
         return returns
+
+
+    def _as_text(self, name: str, form: Form) -> str:
+        """A text output as a frame, or as a string."""
+        scope = self.scope
+        scope.parts.imports["codes_text"] = None
+        codes = scope.demand(name, View(1, 1) if form is SCALAR else form)
+        frame = f"codes_text({codes}, {scope.texts()})"
+        return f"as.scalar({frame})" if form is SCALAR else frame
+
+
+def _dictionary(scope: Scope) -> str:
+    """The statement that gives the strings known at conversion their codes."""
+    vocabulary = scope.parts.vocabulary
+    strings = vocabulary.strings()
+    if not scope.parts.goes_to_file(strings):
+        return f"{TEXTS} = {vocabulary.literal()}"
+    scope.uses_weights = True
+    key = scope.parts.weight_key(TEXTS, strings, View(*strings.shape))
+    return f'{TEXTS} = as.frame({WEIGHTS}["{key}"])'
 
 
 def comment_lines(text: str) -> list[str]:
@@ -209,7 +240,9 @@ def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
     for name in scope.graph.inputs:
         identifier = scope.names.of(name)
         form = scope.boundary(name)
-        if form is SCALAR:
+        if scope.value(name).dtype == "string" and scope.is_main:
+            scope.forms[name] = {form: scope.names.fresh(f"{name}_codes")}
+        elif form is SCALAR:
             # a boolean cannot be calculated with, and a parameter may be any kind of number
             scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
         else:
@@ -222,8 +255,23 @@ def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> li
     statements: list[str] = []
     for name, identifier in parameters:
         form = scope.boundary(name)
+        if scope.value(name).dtype == "string" and scope.is_main:
+            statements += _text_input(scope, name, identifier, form) if name in scope.used_inputs else []
+            continue
         statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements
+
+
+def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
+    """The codes of a frame or string that comes in."""
+    codes = scope.forms[name][form]
+    scope.parts.imports["text_codes"] = None
+    if form is not SCALAR:
+        return [f"[{codes}, {TEXTS}] = text_codes({identifier}, {scope.texts()})",
+                *scope.define(name, codes, form)]  # fmt: skip
+    matrix = scope.names.fresh(f"{name}_code")
+    return [f"[{matrix}, {TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
+            *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
 
 
 def _captured_parameter(scope: Scope, name: str) -> str:
@@ -242,6 +290,8 @@ def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> st
     """A typed parameter; numbers that go between our own functions are doubles."""
     if value.is_list:
         return f"list[unknown] {identifier}"
+    if value.dtype == "string" and not is_inner:
+        return f"frame[string] {identifier}" if value.dims else f"string {identifier}"
     if value.dims != ():
         return f"matrix[double] {identifier}"
     return f"{'double' if is_inner else _scalar_type(value)} {identifier}"

@@ -17,6 +17,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.weights import Weight
 from onnx_systemds.layout import LIST, SCALAR, Form, View, boundary_form, converted, item_form, reshaped, split_view
@@ -24,6 +25,7 @@ from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
+TEXTS = "texts"  # the dictionary of the main function: the distinct strings behind the codes (see `texts`)
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
 
 
@@ -41,6 +43,7 @@ class ScriptParts:
     imports: dict[str, None] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     weights: dict[str, Weight] = field(default_factory=dict)
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
 
@@ -76,18 +79,21 @@ class ScriptParts:
 class Scope:
     """Identifiers, demanded forms, sizes and constants of one function."""
 
-    def __init__(self, graph: TypedGraph, parts: ScriptParts, own: Mapping[str, Value]) -> None:
+    def __init__(self, graph: TypedGraph, parts: ScriptParts, own: Mapping[str, Value], *, is_main: bool) -> None:
+        self.is_main = is_main
         self.graph = graph
         self.parts = parts
         self.own = own
-        self.names = Names([WEIGHTS, "never"])
+        self.names = Names([WEIGHTS, TEXTS, "never"])
         self.forms: dict[str, dict[Form, str]] = {}
         self.constants: dict[str, Array] = {}
         self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs
         self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
         self.captured: dict[str, None] = {}
+        self.used_inputs: set[str] = set()
         self.sizes: dict[str, None] = {}
         self.uses_weights = False
+        self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
 
     def value(self, name: str) -> Value:
@@ -104,6 +110,13 @@ class Scope:
     def boundary(self, name: str) -> Form:
         """The form of a value at function boundaries. Raises ShapeUnknown."""
         return LIST if self.value(name).is_list else boundary_form(self.dims(name))
+
+    def texts(self) -> str:
+        """The identifier of the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
+        if not self.is_main:
+            raise UnsupportedCase("new text is not supported in sub-graphs")
+        self.uses_texts = True
+        return TEXTS
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -136,16 +149,13 @@ class Scope:
         if value.items is not None:
             return self._list_of(value.items)
         if value.constant is not None:
-            if value.dtype == "string":
-                raise UnsupportedCase(f"text constant {quoted(name)} is not supported yet")
-            if form is SCALAR:
-                return constant_literal(value.constant)
-            return self.constant(name, value.constant, form)
+            content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
+            return constant_literal(content) if form is SCALAR else self.constant(name, content, form)
         if value.elements is not None:
             if form is SCALAR:
                 return self.factor_text(value.elements.ravel()[0])
-        elif (value.dtype == "" or value.dtype == "string") and not value.is_list:
-            raise UnsupportedCase(f"{quoted(name)} is no numeric tensor: not supported yet")
+        elif value.dtype == "" and not value.is_list:
+            raise UnsupportedCase(f"{quoted(name)} is no dense tensor, sequence or optional: not supported")
         if name not in self.own and not self._is_expression(name):
             self.captured.setdefault(name)
         return self._identifier(name, form)
@@ -182,6 +192,8 @@ class Scope:
 
     def _identifier(self, name: str, form: Form) -> str:
         forms = self.forms.setdefault(name, {})
+        if name in self.graph.inputs:
+            self.used_inputs.add(name)
         if form not in forms:
             forms[form] = self.names.of(name) if not forms else self.names.fresh(_view_hint(name, form))
         return forms[form]

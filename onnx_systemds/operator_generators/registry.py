@@ -24,6 +24,7 @@ Identity = tuple[str, str]  # (domain, op_type); the domain of ai.onnx is ""
 
 operator_generators: dict[Identity, dict[int, Generator]] = {}
 shape_rules: dict[Identity, dict[int, ShapeRule]] = {}
+text_operators: set[Identity] = set()
 
 
 def generator(op_type: str, since: int, domain: str = "") -> Callable[[Function], Function]:
@@ -41,6 +42,11 @@ def shape_rule(op_type: str, since: int = 1, domain: str = "") -> Callable[[Func
     Operators without a rule take ONNX's own inference. Raises ValueError on a second registration.
     """
     return _register(shape_rules, op_type, since, domain)
+
+
+def takes_text(*op_types: str, domain: str = "") -> None:
+    """Say that the generators of these operators are right for text, too: for codes instead of numbers."""
+    text_operators.update((domain, op_type) for op_type in op_types)
 
 
 def find_generator(identity: Identity, version: int) -> Generator | None:
