@@ -107,7 +107,11 @@ def run(
     model: Path, inputs: Path | None, outputs: Path, dims: tuple[str, ...], function_name: str | None, weights: str,
     plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
 ) -> None:  # fmt: skip
-    """Convert MODEL.onnx and run it on the embedded SystemDS engine."""
+    """Convert MODEL.onnx and run it on the embedded SystemDS engine.
+
+    The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional has NAME/0 or nothing.
+    """
+    from onnx_systemds.list_transfer import flat_results, nested_inputs
     from onnx_systemds.scoring import ScoringFunction
 
     sizes = _sizes(dims)
@@ -116,10 +120,11 @@ def run(
         tensors = _read_tensors(inputs)
         script = _import(model, sizes, function_name, weights, not no_simplify)
         with ScoringFunction(script) as function:
-            results = function(tensors)
+            results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
     for name, tensor in results.items():
-        click.echo(f"{name}: {tensor.dtype} {list(tensor.shape)}")
+        kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
+        click.echo(f"{name}: {kind} {list(tensor.shape)}")
 
 
 @main.command()

@@ -146,3 +146,31 @@ def _solve(size: Dim, symbol: str, actual: int) -> int | None:
     if not isinstance(at_zero, int) or not isinstance(at_one, int) or at_one == at_zero:
         return None
     return (actual - at_zero) // (at_one - at_zero)
+
+
+def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[str, Any]:
+    """Inputs from named arrays: the items of a list are called NAME/0, NAME/1 ..."""
+    inputs: dict[str, Any] = dict(arrays)
+    for port in ports:
+        if port.kind == "tensor":
+            continue
+        items: list[Matrix] = []
+        while f"{port.name}/{len(items)}" in arrays:
+            items.append(inputs.pop(f"{port.name}/{len(items)}"))
+        if port.kind == "optional":
+            inputs[port.name] = items[0] if items else None
+        else:
+            inputs[port.name] = items
+    return inputs
+
+
+def flat_results(results: Mapping[str, Any]) -> dict[str, Matrix]:
+    """Outputs as named arrays: the items of a list are called NAME/0, NAME/1 ...; text is of numpy's str dtype."""
+    arrays: dict[str, Matrix] = {}
+    for name, result in results.items():
+        if isinstance(result, np.ndarray):
+            named = {name: result}
+        else:
+            named = {f"{name}/{number}": item for number, item in enumerate(result or ())}
+        arrays |= {key: item.astype(str) if item.dtype == object else item for key, item in named.items()}
+    return arrays
