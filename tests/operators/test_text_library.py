@@ -1,0 +1,209 @@
+"""The library functions on codes of strings, run on the engine; the judges are Python, numpy and ONNX's reference."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx.reference.ops.op_string_split import split_with_padding
+
+from onnx_systemds.engine import ScriptRuntimeError, shared_session
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.java_text import java_regex, java_string_literal
+from onnx_systemds.numbers import string_literal
+from onnx_systemds.templates import library_imports, library_text
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# What the engine, its formats or its languages give a meaning somewhere.
+HOSTILE = ["a", "", "null", "NA", "NaN", "x·y", "·", "7·1", "a°b", "¶‡", 'q"q', "'", "\\", "a,b", "l\nm", "t\tt", "é", "日本",
+           "😀", " lead", "trail ", "1.0", "01", "1", "TRUE", "true", "\r", "\x00z", "\ufeff", "\x1f", "->", "x", "$1", "\\n",
+           "\uffee", "\\u0041", "jaccardSim", "{}", "/* */", "//"]  # fmt: skip
+KNOWN = np.array([["a"], ["b"], ["null"]], dtype=object)
+
+
+def texts(*rows: Any) -> Array:
+    """A matrix of strings."""
+    return np.array(rows, dtype=object)
+
+
+def hostile(rows: int, cols: int) -> Array:
+    """Hostile strings, some several times."""
+    return np.resize(texts(*HOSTILE), (rows, cols))
+
+
+def run(name: str, script: str, outputs: str, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Run a script that uses the library function ``name`` and those that go with codes."""
+    wanted, functions = [name, "text_codes", "codes_text"], []
+    while wanted:
+        function = wanted.pop()
+        if function not in functions:
+            functions.append(function)
+            wanted += library_imports(function)
+    kinds = {key: ', data_type="frame"' if value.dtype == object else "" for key, value in inputs.items()}
+    reads = [f'{key} = read("./{key}"{kind})' for key, kind in kinds.items()]
+    lines = [*map(library_text, functions), *reads, script, *(f'write({key}, "./{key}")' for key in outputs.split())]
+    return shared_session().prepare("\n".join(lines), list(inputs), outputs.split())(inputs)
+
+
+def decoded(codes: Array, dictionary: Array) -> Array:
+    """The strings behind codes, looked up here."""
+    return dictionary[:, 0][codes.astype(int) - 1]
+
+
+@pytest.mark.parametrize("strings", [hostile(47, 1), hostile(1, 7), hostile(9, 5), hostile(7, 8), texts([""]), texts(["", ""]),
+                                     texts(["x"])], ids=str)  # fmt: skip
+@pytest.mark.parametrize("known", [KNOWN, texts([""]), texts(["x"], [""])], ids=["three", "empty", "two"])
+def test_strings_survive_their_codes(strings: Array, known: Array) -> None:
+    got = run("text_codes", "[c, t] = text_codes(F, K)\nG = codes_text(c, t)", "c t G", {"F": strings, "K": known})
+    dictionary = got["t"][:, 0].tolist()
+    assert dictionary[: len(known)] == known[:, 0].tolist() and len(set(dictionary)) == len(dictionary)
+    assert set(dictionary) == set(known[:, 0]) | set(strings.reshape(-1))
+    np.testing.assert_array_equal(decoded(got["c"], got["t"]), strings)
+    np.testing.assert_array_equal(got["G"], strings)
+    if strings.shape[1] == 1:
+        assert dictionary == list(dict.fromkeys([*known[:, 0], *strings[:, 0]]))  # by first appearance
+
+
+@pytest.mark.parametrize("cols", [1, 3])
+def test_no_strings(cols: int) -> None:
+    got = run("text_codes", "[c, t] = text_codes(F, K)\nG = codes_text(c, t)", "c t G",
+              {"F": np.empty((0, cols), dtype=object), "K": KNOWN})  # fmt: skip
+    assert got["c"].shape == (0, cols) and got["G"].shape == (0, cols)
+    np.testing.assert_array_equal(got["t"], KNOWN)
+
+
+def test_calls_of_several_sizes_do_not_share_them() -> None:
+    script = ("[c, t] = text_codes(F, K)\nG = codes_text(c, t)\n[d, t] = text_codes(matrix_of(G), t)\n"
+              "H = codes_text(matrix(c, rows=45, cols=1), t)\n[e, t] = text_codes(H[1:4, ], t)")  # fmt: skip
+    got = run("text_codes", script.replace("matrix_of(G)", "G[1:3, 2:4]"), "c d e t G H", {"F": hostile(9, 5), "K": KNOWN})
+    np.testing.assert_array_equal(got["G"], hostile(9, 5))
+    np.testing.assert_array_equal(got["H"], hostile(45, 1))
+    np.testing.assert_array_equal(decoded(got["d"], got["t"]), hostile(9, 5)[:3, 1:4])
+    np.testing.assert_array_equal(decoded(got["e"], got["t"]), hostile(45, 1)[:4])
+
+
+def test_null_cells_are_empty_strings() -> None:
+    script = 'N = removeEmpty(target=K, margin="rows", select=matrix(0, rows=nrow(K), cols=1))\n[c, t] = text_codes(rbind(N, K, N), K)'
+    got = run("text_codes", script, "c t", {"K": texts(["b"], [""])})
+    np.testing.assert_array_equal(got["c"], [[2], [1], [2], [2]])
+
+
+@pytest.mark.parametrize(("java", "python"), [("x.toUpperCase(java.util.Locale.ROOT)", str.upper),
+                                              ("x.toLowerCase(java.util.Locale.ROOT)", str.lower),
+                                              ('x + "!"', lambda x: x + "!"), ("x.length()", lambda x: str(len(x.encode("utf-16-le")) // 2))],
+                         ids=["upper", "lower", "append", "number"])  # fmt: skip
+def test_map_texts(java: str, python: Any) -> None:
+    got = run("map_texts", f"[c, t] = text_codes(F, K)\n[d, t] = map_texts(c, t, '{java}')", "c d t", {"F": hostile(9, 5), "K": KNOWN})
+    np.testing.assert_array_equal(decoded(got["d"], got["t"]), np.vectorize(python, otypes=[object])(hostile(9, 5)))
+    np.testing.assert_array_equal(decoded(got["c"], got["t"]), hostile(9, 5))
+
+
+def test_concat_texts() -> None:
+    left, right = hostile(9, 5), hostile(9, 5)[::-1]
+    script = "[c, t] = text_codes(F, K)\n[d, t] = text_codes(G, t)\n[e, t] = concat_texts(c, d, t)"
+    got = run("concat_texts", script, "c e t", {"F": left, "G": right, "K": KNOWN})
+    np.testing.assert_array_equal(decoded(got["e"], got["t"]), left + right)
+    np.testing.assert_array_equal(decoded(got["c"], got["t"]), left)
+    got = run("concat_texts", script, "c e t", {"F": texts([""]), "G": texts([""]), "K": KNOWN})
+    np.testing.assert_array_equal(decoded(got["e"], got["t"]), texts([""]))
+
+
+MATCHED = [*HOSTILE, "ab", "AB", "a\n", "a1_", "٣", "É", "foo@bar.org", "\v", "a-b", "aXb", "{", "a{,2}", "ß", "[", "&&"]
+
+
+@pytest.mark.parametrize("pattern", [
+    r"", r"[a-z]*", r"\w+", r"\W*", r"\d+|\D", r"\s", r"[\s\w]+", r"[^\s]+", r"a$", r"^a", r".*", r"(?s).*", r"(?i)ab|é",
+    r"(?P<name>a)(?P<rest>.*)", r"(?:a|b)+?", r"\x61", r"\\", r"[\\]", r"\bab\b", r"[[:alpha:]]+", r"[^[:alpha:]]+", r"[]\[]",
+    r"[&]{2}", r"\Qa-b\E", r"{", r"a{,2}", r"\p{Lu}+", r"[\pL]+", r"\p{Han}+", r"a\.?b", r"[a\-b]+", r"[\w.+-]+@[\w-]+\.[\w.-]+",
+    r"\a|\t.*|\v", r"😀", r"[😀-😂]", "a\nb|l\nm", r"\->", r".->?.?", r"a{1,2}b?", r"[\D]", r"\Bx|x\B"])  # fmt: skip
+def test_texts_match(pattern: str) -> None:
+    strings = texts(*[[text] for text in MATCHED])
+    literal = string_literal(java_string_literal(java_regex(pattern)))
+    got = run("texts_match", f"[c, t] = text_codes(F, K)\nY = texts_match(c, t, {literal})", "Y", {"F": strings, "K": KNOWN})
+    np.testing.assert_array_equal(got["Y"][:, 0], [_re2_matches(pattern, text) for text in MATCHED])
+
+
+def _re2_matches(pattern: str, text: str) -> bool:
+    """Python's answer, with the syntax and the classes of RE2."""
+    for re2, python in {r"[[:alpha:]]": "[A-Za-z]", r"[^[:alpha:]]": "[^A-Za-z]", r"\Qa-b\E": "a-b", r"[\pL]+": "[^\\W\\d_]+",
+                        r"\p{Lu}+": "[A-ZÉ]+", r"\p{Han}+": "[日本]+", r"\v": "\v", r"a{,2}": r"a\{,2}"}.items():  # fmt: skip
+        pattern = pattern.replace(re2, python)
+    pattern = pattern.replace(r"[\s", r"[\t\n\f\r ").replace(r"[^\s", r"[^\t\n\f\r ")
+    pattern = re.sub(r"(?<![\[\\])\\s", r"[\\t\\n\\f\\r ]", pattern)
+    flags = re.UNICODE if pattern.startswith("(?i)") or "W\\d" in pattern else re.ASCII
+    return re.compile(pattern.replace("a$", r"a\Z"), flags).fullmatch(text) is not None
+
+
+@pytest.mark.parametrize("pattern", ["a++", "(?=a)", "(?<!a)b", r"\1", r"(?m)a$", "(?U)a*", r"\C", "[a", "a\\", r"[^\S]", r"\Z", "a{2}+"])
+def test_patterns_that_re2_or_java_lacks(pattern: str) -> None:
+    with pytest.raises(UnsupportedCase):
+        java_regex(pattern)
+
+
+@pytest.mark.parametrize(("delimiter", "most"), [("", -1), ("", 0), ("", 1), ("", 2), ("-", -1), ("-", 0), ("-", 1), ("--", -1),
+                                                 ("·", -1), ("\\", -1)])  # fmt: skip
+def test_split_texts(delimiter: str, most: int) -> None:
+    strings = texts(["hello world !", "  hello   world !"], [" hello world   ! ", ""], ["a·b", "a-b-c"], ["--a--", "-"],
+                    [" \u00a0x\u2003y\x85z\x1cq\x1f", "日本\\x"])  # fmt: skip
+    literal = string_literal(java_string_literal(delimiter))
+    got = run("split_texts", f"[c, t] = text_codes(F, K)\n[p, n, t] = split_texts(c, t, {literal}, {most})", "p n t",
+              {"F": strings, "K": KNOWN})  # fmt: skip
+    pieces, counts = split_with_padding(strings, delimiter or None, most)
+    np.testing.assert_array_equal(got["n"], counts)
+    np.testing.assert_array_equal(decoded(got["p"], got["t"]).reshape(pieces.shape), pieces)
+
+
+def test_split_into_nothing() -> None:
+    got = run("split_texts", "[c, t] = text_codes(F, K)\n[p, n, t] = split_texts(c, t, '\"\"', -1)\nw = ncol(p)", "w n",
+              {"F": texts(["", " "]), "K": KNOWN})  # fmt: skip
+    assert got["w"] == 0 and not got["n"].any()
+
+
+def test_texts_numbers() -> None:
+    strings = texts(["3.14", " 1 "], ["1e-5", "1E8"], ["INF", "+INF"], ["-inf", "infinity"], ["NaN", "-nan"], [".5", "5."],
+                    ["1e400", "+7"])  # fmt: skip
+    got = run("texts_numbers", "[c, t] = text_codes(F, K)\nY = texts_numbers(c, t)", "Y", {"F": strings, "K": KNOWN})
+    np.testing.assert_array_equal(got["Y"], strings.astype(float))
+
+
+@pytest.mark.parametrize("text", ["1d", "abc", "", "0x10", "1 2", "--1", "1_0", "e"])
+def test_texts_that_are_no_numbers(text: str) -> None:
+    with pytest.raises(ScriptRuntimeError, match="NumberFormatException"):
+        run("texts_numbers", "[c, t] = text_codes(F, K)\nY = texts_numbers(c, t)", "Y", {"F": texts([text]), "K": KNOWN})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "bool"])
+def test_numbers_texts(dtype: str) -> None:
+    generator = np.random.default_rng(0)
+    numbers = np.concatenate([
+        [0.47892547, 1, 1e-5, 1e-3, np.nan, np.inf, -np.inf, -0.0, 0, 100, 1e20, 3.4e38, 1e-45, 0.1, 5e-324, 1.7e308],
+        generator.standard_normal(99), generator.standard_normal(99) * 10.0 ** generator.integers(-30, -5, 99),
+        generator.standard_normal(98) * 10.0 ** generator.integers(20, 30, 98), 2.0 ** np.arange(-120, 0)])  # fmt: skip
+    if dtype in ("int64", "bool"):
+        numbers = np.concatenate([[0, 1, -1, 2**53, 10**15, -7], np.arange(-20, 20)])
+    with np.errstate(all="ignore"):
+        numbers = numbers.astype(dtype).reshape(-1, 2)
+    kind = {"int64": "int"}.get(dtype, dtype)
+    got = run("numbers_texts", f'[c, t] = numbers_texts(X, K, "{kind}")', "c t", {"X": numbers.astype(float), "K": KNOWN})
+    np.testing.assert_array_equal(decoded(got["c"], got["t"]), numbers.astype(np.str_).astype(object))
+
+
+def test_text_ranks() -> None:
+    strings = texts(["b", "a", ""], ["\uffee", "😀", "日"], ["Z", "\ue000", "aa"], ["a", "b", "Z"])
+    got = run("text_ranks", "[c, t] = text_codes(F, K)\n[r, s] = text_ranks(c, t)", "r s t", {"F": strings, "K": KNOWN})
+    ordered = sorted(set(strings.reshape(-1)))
+    assert decoded(got["s"], got["t"])[:, 0].tolist() == ordered
+    np.testing.assert_array_equal(got["r"], np.vectorize(ordered.index)(strings) + 1)
+
+
+def test_java_string_literal() -> None:
+    for text in ["", *HOSTILE]:
+        literal = java_string_literal(text)
+        assert literal.isascii() and not re.search(r"\\|->|jaccardSim", literal)
+    expression = " + (char) 9 + ".join(map(java_string_literal, HOSTILE))
+    got = run("map_column", f"G = map_column(K, {string_literal(f'b[i] = {expression};')})", "G", {"K": texts(["a"])})
+    assert got["G"][0, 0] == "\t".join(HOSTILE)
