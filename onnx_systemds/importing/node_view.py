@@ -12,7 +12,7 @@ from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
-from onnx_systemds.importing.scope import Scope
+from onnx_systemds.importing.scope import NEW_TEXTS, Scope
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
@@ -166,13 +166,17 @@ class NodeView(NodeFacts):
         return self.scope.parts.vocabulary.codes(strings)
 
     def texts(self) -> str:
-        """The identifier of the dictionary of strings."""
+        """The dictionary of strings, as an argument."""
         return self.scope.texts()
+
+    def extending_texts(self, call: str, *results: str) -> str:
+        """A statement that assigns the results of a call, the last of which is the dictionary with new strings."""
+        return f"[{', '.join(results)}, {NEW_TEXTS}] = {call}"
 
     def text_result(self, call: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
         """As `result`, for a call that gives codes and the dictionary with the strings that are new in it."""
         codes = self.temporary("codes")
-        lines = [*before, f"[{codes}, {self.texts()}] = {call}"]
+        lines = [*before, self.extending_texts(call, codes)]
         return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form, output, before=lines)
 
     def render(self, template: str, /, **names: object) -> list[str]:

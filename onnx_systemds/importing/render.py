@@ -11,7 +11,7 @@ from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView, SubFunction
-from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
+from onnx_systemds.importing.scope import NEW_TEXTS, TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.importing.walk import reverse_order
 from onnx_systemds.layout import SCALAR, Form, View, split_view
@@ -56,7 +56,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*symbols, *views, *body.statements])
     if scope.uses_texts:
-        statements.insert(0, _dictionary(scope))
+        statements = [_dictionary(scope), *scope.numbered_texts(statements)]
     inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
@@ -267,10 +267,10 @@ def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[st
     codes = scope.forms[name][form]
     scope.parts.imports["text_codes"] = None
     if form is not SCALAR:
-        return [f"[{codes}, {TEXTS}] = text_codes({identifier}, {scope.texts()})",
+        return [f"[{codes}, {NEW_TEXTS}] = text_codes({identifier}, {scope.texts()})",
                 *scope.define(name, codes, form)]  # fmt: skip
     matrix = scope.names.fresh(f"{name}_code")
-    return [f"[{matrix}, {TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
+    return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
             *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
 
 

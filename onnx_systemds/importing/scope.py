@@ -26,6 +26,10 @@ from onnx_systemds.numbers import literal, matrix_literal
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
 TEXTS = "texts"  # the dictionary of the main function: the distinct strings behind the codes (see `texts`)
+# Stand for the dictionary before and after a statement until the order of all statements is known: the engine
+# (3.4.0) loses rows of a frame that is assigned to a name which it is an argument of.
+OLD_TEXTS = "\x01old\x01"
+NEW_TEXTS = "\x01new\x01"
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
 
 
@@ -112,11 +116,22 @@ class Scope:
         return LIST if self.value(name).is_list else boundary_form(self.dims(name))
 
     def texts(self) -> str:
-        """The identifier of the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
+        """What stands for the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
         if not self.is_main:
             raise UnsupportedCase("new text is not supported in sub-graphs")
         self.uses_texts = True
-        return TEXTS
+        return OLD_TEXTS
+
+    def numbered_texts(self, statements: Sequence[str]) -> list[str]:
+        """The statements with a name of its own for each state of the dictionary."""
+        name, numbered = TEXTS, []
+        for statement in statements:
+            text = statement.replace(OLD_TEXTS, name)
+            if NEW_TEXTS in text:
+                name = self.names.fresh(TEXTS)
+                text = text.replace(NEW_TEXTS, name)
+            numbered.append(text)
+        return numbered
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

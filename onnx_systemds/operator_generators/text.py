@@ -15,8 +15,9 @@ from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
-from onnx_systemds.java_text import java_in_dml, java_pattern, java_string_literal
+from onnx_systemds.java_text import java_regex, java_string_literal
 from onnx_systemds.layout import SCALAR, Form, View, split_view
+from onnx_systemds.operator_generators.elementwise import stripped
 from onnx_systemds.operator_generators.registry import generator, shape_rule, takes_text
 
 # They move or compare elements, and a code is as good as a number. Control flow hands text on.
@@ -61,8 +62,13 @@ def regex_full_match_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("RegexFullMatch", since=20)
 def regex_full_match_20(node: NodeView) -> Fragment:
     """Each different string is matched once, by Java's regular expressions."""
-    pattern = java_in_dml(java_pattern(str(node.attribute("pattern") or "")))
+    pattern = _in_dml(java_string_literal(java_regex(str(node.attribute("pattern") or ""))))
     return _mapped(node, lambda codes: node.call("texts_match", codes, node.texts(), pattern))
+
+
+def _in_dml(java: str) -> str:
+    """A Java expression as a DML string: it holds double quotes, and no single one."""
+    return f"'{java}'"
 
 
 def _mapped(node: NodeView, call: Callable[[str], str]) -> Fragment:
@@ -86,11 +92,11 @@ def string_split_20(node: NodeView) -> Fragment:
     """Each different string is split once."""
     count = node.size(0)
     limit = node.attribute("maxsplit")
-    delimiter = java_in_dml(java_string_literal(str(node.attribute("delimiter") or "")))
+    delimiter = _in_dml(java_string_literal(str(node.attribute("delimiter") or "")))
     codes = node.view(0, View(count, 1))
     pieces, counts = node.temporary("pieces"), node.temporary("counts")
     call = node.call("split_texts", codes, node.texts(), delimiter, -1 if limit is None else int(limit))
-    before = [f"[{pieces}, {counts}, {node.texts()}] = {call}"]
+    before = [node.extending_texts(call, pieces, counts)]
     dims = node.output_dims(0)
     if dims[:1] == (count,):
         first = node.result(pieces, split_view(dims, 1), 0, before=before)
@@ -124,7 +130,7 @@ def string_normalizer_10(node: NodeView) -> Fragment:
         compared = codes
         if not node.attribute("is_case_sensitive"):
             compared = node.temporary("folded")
-            before.append(f"[{compared}, {node.texts()}] = {_cased(node, codes, 'LOWER', locale)}")
+            before.append(node.extending_texts(_cased(node, codes, "LOWER", locale), compared))
             stop = sorted({word.lower() for word in stop})
         words = node.constant_matrix(node.codes(np.array(stop, dtype=object)).reshape(1, -1), "stopwords")
         kept = node.temporary("kept")
@@ -137,7 +143,7 @@ def string_normalizer_10(node: NodeView) -> Fragment:
     if action == "NONE":
         return node.result(result, form, before=before)
     changed = node.temporary("changed")
-    before.append(f"[{changed}, {node.texts()}] = {_cased(node, codes, action, locale)}")
+    before.append(node.extending_texts(_cased(node, codes, action, locale), changed))
     return node.result(changed if result == codes else f"t({changed})", form, before=before)
 
 
@@ -146,4 +152,4 @@ def _cased(node: NodeView, codes: str, action: str, locale: str) -> str:
     if method is None:
         raise UnsupportedCase(f"case_change_action {action!r} is none of LOWER, UPPER and NONE")
     java = f"x.{method}(java.util.Locale.forLanguageTag({java_string_literal(locale)}))"
-    return node.call("map_texts", codes, node.texts(), java_in_dml(java))
+    return node.call("map_texts", codes, node.texts(), _in_dml(java))
