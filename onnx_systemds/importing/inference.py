@@ -39,6 +39,7 @@ from onnx_systemds.importing.ir import (
     Type,
     ValueInfo,
 )
+from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
 
@@ -152,10 +153,12 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     nodes: list[Node] = []
     bodies: dict[tuple[int, str], TypedGraph] = {}
     sizes: dict[int, tuple[str, ...]] = {}
+    run_sizes = RunSizes(nodes, values, context.fresh_symbol)
     waiting = deque(graph.nodes)
     while waiting:
         node = waiting.popleft()
         facts = InferenceFacts(node, values, graph.name, context)
+        facts.run_sizes = run_sizes
         try:
             if any(values.get(name) is FAILED for name in node.inputs):
                 outputs = _after_failure(facts)
@@ -192,6 +195,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         values,
         bodies,
         sizes,
+        run_sizes,
         graph,
     )
 

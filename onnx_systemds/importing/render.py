@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds import dims as dim
 from onnx_systemds import templates
+from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView, SubFunction
@@ -36,10 +37,12 @@ class FunctionText:
     """The rendered main function.
 
     sizes: symbols that the inputs do not determine: integer parameters, in order.
+    returned: symbols that the outputs' matrices do not tell: integer results behind them, in order.
     texts: the functions of its sub-graphs, then its own.
     """
 
     sizes: tuple[str, ...]
+    returned: tuple[str, ...]
     texts: tuple[str, ...]
 
 
@@ -49,17 +52,18 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     parameters = _input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
+    _demand_element_sources(scope, parameters)
     given = [(identifier, scope.dims(value)) for value, identifier in parameters]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = _with_never([*symbols, *views, *body.statements])
+    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *body.statements])
     inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return FunctionText(tuple(undetermined), (*body.functions, text))
+    return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text))
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
@@ -73,6 +77,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     parameters = _input_parameters(scope)
     body = _Body(scope, None, is_inner=True)
     body.render()
+    _demand_element_sources(scope, parameters)
     parameters += [(value, _captured_parameter(scope, value)) for value in scope.captured]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements([(identifier, scope.dims(value)) for value, identifier in parameters])
@@ -86,7 +91,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
-    statements = _with_never([*symbols, *views, *kept, *body.statements])
+    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
@@ -101,7 +106,9 @@ class _Body:
         self.is_inner = is_inner
         self.statements: list[str] = []
         self.outputs: list[str] = []
+        self.returned: dict[str, None] = {}
         self.functions: list[str] = []
+        self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment behind them
 
     def render(self) -> None:
         scope, graph = self.scope, self.scope.graph
@@ -119,9 +126,11 @@ class _Body:
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
         lines = scope.element_statements()
         constants = scope.constant_statements()
+        late = scope.late_statements()
         for number in reversed(range(len(fragments))):
-            lines += [*constants.get(number, ()), *fragments[number].statements]
-        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *returns])
+            in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *late.get(number, ())]
+            lines += [*in_front, *fragments[number].statements]
+        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
 
     def _render_node(self, position: int) -> Fragment | None:
         scope, graph = self.scope, self.scope.graph
@@ -129,12 +138,15 @@ class _Body:
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
         generate = find_generator(node.identity, node.version)
         try:
-            sized = self._demand_sizes(position)
-            if not any(scope.is_demanded(name) for name in node.outputs if name):
+            sized = self._demand_sizes(position) + self._demand_elements(position)
+            fragment = Fragment()
+            if any(scope.is_demanded(name) for name in node.outputs if name):
+                if generate is None:
+                    raise InternalError("the operator lost its generator")
+                fragment = generate(view)
+            elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None
-            if generate is None:
-                raise InternalError("the operator lost its generator")
-            fragment = generate(view)
+            fragment += self._compute_sizes(position)
         except TranspileError as error:
             error.place = error.place or view.place
             scope.parts.errors.add(error)
@@ -157,6 +169,32 @@ class _Body:
             statements.append(self._size_statement(position, symbol, known))
             known.add(symbol)
         return statements
+
+    def _demand_elements(self, position: int) -> list[str]:
+        """Statements that read the elements of this node's outputs which are used as sizes."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        symbols = run_sizes.elements_at(self.scope.graph.nodes[position].outputs)
+        statements: list[str] = []
+        for symbol in filter(scope.sizes.__contains__, symbols):
+            name, element = run_sizes.elements[symbol]
+            form = boundary_form(scope.dims(name))
+            text = element_text(scope.demand(name, form), scope.dims(name), element)
+            statements.append(f"{scope.size_name(symbol)} = {text}")
+        return statements
+
+    def _compute_sizes(self, position: int) -> Fragment:
+        """Note the statements that compute sizes in front of this node; the fragment has their imports only."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        statements: list[str] = []
+        imports: list[str] = []
+        for symbol in reversed(run_sizes.calls_at(position)):
+            if symbol in scope.sizes:
+                call = run_sizes.calls[symbol]
+                arguments = ", ".join(map(scope.dim_text, call.arguments))
+                statements.insert(0, f"{scope.size_name(symbol)} = {call.function}({arguments})")
+                imports.append(call.function)
+        self.computed[scope.rendered] = statements
+        return Fragment((), tuple(imports))
 
     def _size_statement(self, position: int, symbol: str, known: set[str]) -> str:
         scope = self.scope
@@ -192,7 +230,31 @@ class _Body:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {_as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(_declaration(value, identifier, is_inner=self.is_inner))
-        return returns
+        return returns if self.is_inner else returns + self._return_sizes()
+
+    def _return_sizes(self) -> list[str]:
+        """Hand over the sizes that the run decides and that an output's rows and columns do not tell."""
+        scope = self.scope
+        given = {name for value in scope.graph.inputs for name in dim.symbols(scope.dims(value))}
+        for value in scope.graph.outputs:
+            self.returned.update(dict.fromkeys(_untold(scope.dims(value), given)))
+        statements: list[str] = []
+        for symbol in self.returned:
+            identifier = scope.names.fresh(f"size_{symbol}")
+            statements.append(f"{identifier} = {scope.size_name(symbol)}")
+            self.outputs.append(f"integer {identifier}")
+        return statements
+
+
+def _untold(dims: Dims, given: set[str]) -> list[str]:
+    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell."""
+    told = set(given)
+    for _ in range(2):
+        for size in split_view(dims, 1):
+            left = [name for name in dim.symbols(size) if name not in told]
+            if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:
+                told.add(left[0])
+    return [name for name in dim.symbols(dims) if name not in told and name.startswith("?")]
 
 
 def comment_lines(text: str) -> list[str]:
@@ -231,6 +293,35 @@ def _captured_parameter(scope: Scope, name: str) -> str:
     return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
 
 
+def _demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
+    """Ask the graph around for the captured values whose elements are used as sizes."""
+    run_sizes = scope.graph.run_sizes
+    if run_sizes.elements:
+        _input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
+    for symbol, (name, _) in run_sizes.elements.items():
+        if symbol in scope.sizes and name not in scope.own:
+            scope.demand(name, boundary_form(scope.dims(name)))
+
+
+def _element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
+    """Definitions of the sizes that are elements of the function's parameters."""
+    identifiers = dict(parameters)
+    return [
+        f"{scope.size_name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
+        for symbol, (name, element) in scope.graph.run_sizes.elements.items()
+        if symbol in scope.sizes and name in identifiers
+    ]
+
+
+def element_text(identifier: str, dims: Dims, element: int) -> str:
+    """An element of an integer tensor in boundary form as a DML integer."""
+    if not dims:
+        return f"as.integer({identifier})"
+    cols = dim.product(dims[1:])
+    assert isinstance(cols, int)
+    return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
+
+
 def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
     """A typed parameter; numbers that go between our own functions are doubles."""
     if value.dims != ():
@@ -254,7 +345,7 @@ def _as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
-    return any(symbol in defined for defined in graph.sizes.values())
+    return symbol in graph.run_sizes or any(symbol in defined for defined in graph.sizes.values())
 
 
 def _with_never(statements: list[str]) -> list[str]:

@@ -85,6 +85,7 @@ class Scope:
         self.constants: dict[str, Array] = {}
         self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs
         self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
+        self._late: dict[tuple[str, Form], tuple[str, str, int]] = {}  # identifier, its source, fragment of first use
         self.captured: dict[str, None] = {}
         self.sizes: dict[str, None] = {}
         self.uses_weights = False
@@ -129,6 +130,8 @@ class Scope:
         Raises UnsupportedCase for values that have no matrix form yet.
         """
         value = self.value(name)
+        if self.is_late(name, form):
+            return self._late_identifier(name, form)
         if value.constant is not None:
             if value.dtype == "string":
                 raise UnsupportedCase(f"text constant {quoted(name)} is not supported yet")
@@ -149,6 +152,36 @@ class Scope:
         self.constants[name] = array
         self._users[name] = self.rendered
         return self._identifier(name, view)
+
+    def is_late(self, name: str, form: Form) -> bool:
+        """Whether a form of a value holds sizes that the run decides, but not when it computes the value."""
+        if form is SCALAR:
+            return False
+        mentioned = [symbol for symbol in dim.symbols(form) if symbol.startswith("?")]
+        return bool(mentioned) and not set(mentioned) <= set(dim.symbols(self.dims(name)))
+
+    def known_form(self, name: str) -> View:
+        """A form of a value that its producer can write: that of function boundaries, as a matrix."""
+        return split_view(self.dims(name), min(1, len(self.dims(name))))
+
+    def _late_identifier(self, name: str, form: Form) -> str:
+        """The identifier of a late form, which is a reshape in front of the first fragment that uses it."""
+        source = self.demand(name, SCALAR if self.dims(name) == () else self.known_form(name))
+        source = f"as.matrix({source})" if self.dims(name) == () else source
+        identifier, _, _ = self._late.get((name, form), ("", "", 0))
+        for symbol in dim.symbols(form or ()):
+            self.size_name(symbol)
+        self._late[name, form] = (identifier or self.names.fresh(_view_hint(name, form)), source, self.rendered)
+        identifier = self._late[name, form][0]
+        return identifier
+
+    def late_statements(self) -> dict[int, list[str]]:
+        """Definitions of the late forms, by the number of the fragment that uses them first."""
+        statements: dict[int, list[str]] = {}
+        for (_, form), (identifier, source, user) in self._late.items():
+            assert form is not SCALAR
+            statements.setdefault(user, []).append(f"{identifier} = {reshaped(source, form, self.dim_text)}")
+        return statements
 
     def preferred(self, name: str) -> Form:
         """The form of a value that its consumers asked for first, else that of function boundaries."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnx_systemds.dims import Dims, all_known, product
 from onnx_systemds.importing.ir import Array, Graph, Node, Type
+
+if TYPE_CHECKING:
+    from onnx_systemds.importing.run_sizes import RunSizes
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -28,6 +31,7 @@ class Value:
     constant: the content, where it is known at conversion.
     elements: object array of dims; the content of an integer tensor that carries sizes.
     type: the type of a value that is no dense tensor.
+    is_count: whether an integer is certainly not negative.
     """
 
     dtype: str
@@ -35,6 +39,7 @@ class Value:
     constant: Array | None = None
     elements: Elements | None = None
     type: Type | None = None
+    is_count: bool = False
 
     @property
     def size(self) -> object:
@@ -55,6 +60,7 @@ class TypedGraph:
     own: values of this graph. values: these and, behind them, those of the graphs around it.
     bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
     sizes: the symbols that a node's run decides, by position: data-dependent dims.
+    run_sizes: elements of integer tensors as symbols, and what is computed from them.
     """
 
     name: str
@@ -66,4 +72,5 @@ class TypedGraph:
     values: Mapping[str, Value]
     bodies: Mapping[tuple[int, str], TypedGraph]
     sizes: Mapping[int, tuple[str, ...]]
+    run_sizes: RunSizes
     source: Graph

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
-from onnx_systemds.dims import Dim, Dims, is_non_negative, product
+from onnx_systemds.dims import Dim, Dims, is_non_negative, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -116,8 +116,14 @@ def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffi
         return node.same_elements(0, output)
     if prefix == 1:
         text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
+        if may_be_zero(size):
+            text = node.call("row_range", text, node.dim(start), node.dim(size))
+            return node.result(text, View(size, suffix), output)
         return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
     text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
+    if may_be_zero(size):
+        text = node.call("col_range", text, node.dim(start * suffix), node.dim(size * suffix))
+        return node.result(text, View(prefix, size * suffix), output)
     return node.result(
         f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output
     )
@@ -142,7 +148,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
     whole = node.dims(0)[_split_axis(node)]
     given: Sequence[Dim] | None = node.attribute("split")
     if given is None and node.has(1):
-        given = node.require_integers(1, "the sizes of the parts")
+        given = node.sizes(1, "the sizes of the parts")
     count = len(node.node.outputs)
     if given is not None:
         if len(given) != count:
@@ -167,7 +173,10 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Expand")
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.require_integers(1, "the shape")])),)
+    dims, wanted = node.dims(0), node.sizes(1, "the shape")
+    if any(may_be_zero(size) and not isinstance(dim, int) for dim, size in zip(dims[::-1], wanted[::-1])):
+        wanted = node.require_integers(1, "the shape")  # either of the two may be 1
+    return (node.tensor(broadcast_dims([dims, wanted])),)
 
 
 @generator("Expand", since=8)
@@ -227,7 +236,7 @@ def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
 
 
 def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
-    repeats = node.require_integers(1, "the numbers of copies")
+    repeats = node.sizes(1, "the numbers of copies")
     if len(repeats) != node.rank(0):
         raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank(0)}")
     return repeats
@@ -270,7 +279,7 @@ def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
     if node.version < 11:
         pads = tuple(node.attribute("paddings" if node.version < 2 else "pads"))
     else:
-        pads = node.require_integers(1, "the pads")
+        pads = node.sizes(1, "the pads", signed=True)
     axes = list(range(rank))
     if node.has(3):
         axes = [node.normalize_axis(int(axis), rank) for axis in node.require_constant(3, "the axes").ravel()]
@@ -344,7 +353,7 @@ def center_crop_pad(node: NodeView) -> Fragment:
 
 def _centred(node: NodeFacts) -> Amounts:
     dims = node.dims(0)
-    wanted = node.require_integers(1, "the shape")
+    wanted = node.sizes(1, "the shape")
     given = node.attribute("axes")
     axes = (
         range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
@@ -358,7 +367,6 @@ def _centred(node: NodeFacts) -> Amounts:
             gone = -1 * added
             amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
         else:
-            raise UnsupportedCase(
-                f"whether {size} crops or pads {dims[axis]} is only known when the model runs"
-            )
+            before = node.computed("half_towards_zero", added, hint=f"before{axis}", signed=True)
+            amounts[axis] = (before, added - before)
     return amounts
