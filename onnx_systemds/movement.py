@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.broadcasting import gather_rows_text
-from onnx_systemds.dims import Dim, Dims, maximum, minimum, product
+from onnx_systemds.dims import Dim, Dims, is_non_negative, maximum, minimum, product
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.layout import View
@@ -153,6 +154,8 @@ def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tup
         first, gone = -1 * minimum(before, 0), -1 * minimum(behind, 0)
         if (first, gone) == (0, 0):
             continue
+        for amount in (before, behind):
+            _require_sign(amount)
         kept = dims[axis] - first - gone
         text, view, statements = _sliced(node, source, dims, axis, (first, kept))
         moved = Moved(text, view, (*(moved.before if moved else ()), *statements))
@@ -179,10 +182,20 @@ def _sliced(
     return f"{text}[, {span}]", View(prefix, length * suffix), statements
 
 
+def _require_sign(amount: Dim) -> None:
+    if not is_non_negative(amount) and not is_non_negative(-1 * amount):
+        raise UnsupportedCase(
+            f"whether a pad of {amount} adds or removes is only known when the model runs",
+            hint="fix the sizes by --dim",
+        )
+
+
 def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
     """The axes that a pad changes, from the last to the first, with what it adds before and behind."""
     for axis, (before, behind) in reversed(list(enumerate(amounts))):
         if (before, behind) != (0, 0):
+            _require_sign(before)
+            _require_sign(behind)
             yield axis, before, behind
 
 

@@ -144,6 +144,10 @@ class NodeFacts:
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         return self.run_sizes.call(function, arguments, f"{base}_{hint}", signed=signed)
 
+    def named(self, size: Dim, hint: str) -> Dim:
+        """A size of several terms under a name of its own: it is computed once, and texts stay short."""
+        return self.computed("", size, hint=hint)
+
     def attribute(self, name: str) -> Any:
         """Value of an attribute: as written at the node, else ONNX's default, else None."""
         if name in self.node.attributes:

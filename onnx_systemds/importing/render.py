@@ -191,8 +191,9 @@ class _Body:
             if symbol in scope.sizes:
                 call = run_sizes.calls[symbol]
                 arguments = ", ".join(map(scope.dim_text, call.arguments))
-                statements.insert(0, f"{scope.size_name(symbol)} = {call.function}({arguments})")
-                imports.append(call.function)
+                text = f"{call.function}({arguments})" if call.function else arguments
+                statements.insert(0, f"{scope.size_name(symbol)} = {text}")
+                imports += [call.function] if call.function else []
         self.computed[scope.rendered] = statements
         return Fragment((), tuple(imports))
 

@@ -25,7 +25,7 @@ LARGEST = 64  # elements of a tensor that become symbols
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A size that a function of ``templates/library`` computes from others."""
+    """A size that a function of ``templates/library`` computes from others; without a function the argument itself."""
 
     function: str
     arguments: tuple[Dim, ...]

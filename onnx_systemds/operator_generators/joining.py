@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
-from onnx_systemds.dims import Dim, Dims, is_non_negative, may_be_zero, product
+from onnx_systemds.dims import Dim, Dims, is_non_negative, may_be_zero, maximum, minimum, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -25,6 +25,7 @@ from onnx_systemds.movement import (
 )
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.selecting import Steps
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 
@@ -262,11 +263,11 @@ def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
 @shape_rule("Pad")
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and behind it."""
-    return (
-        node.tensor(
-            [before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]
-        ),
-    )
+    dims: list[Dim] = []
+    for axis, (dim, amounts) in enumerate(zip(node.dims(0), pad_amounts(node))):
+        size = amounts[0] + dim + amounts[1]
+        dims.append(node.named(size, f"size{axis}") if may_be_zero(amounts) else size)
+    return (node.tensor(dims),)
 
 
 def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
@@ -305,6 +306,8 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
+    if any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair):
+        return _run_time_padded(node, amounts)
     source = input_source(node, 0)
     moved, dims = cropped(node, source, node.dims(0), amounts)
     statements: tuple[str, ...] = ()
@@ -328,6 +331,27 @@ def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved
     if product(dims) == 0:
         raise UnsupportedCase("there are no elements to continue by")
     return padded_from_inside(node, source, dims, added, mode, finite=is_finite(node, 0))
+
+
+def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
+    """As `padded`, where only the run knows what crops and what pads: axis by axis, the last first."""
+    steps = Steps(node)
+    mode = node.attribute("mode") or "constant"
+    for axis, (before, behind) in reversed(list(enumerate(amounts))):
+        if (before, behind) == (0, 0):
+            continue
+        prefix, size, suffix = steps.around(axis)
+        count = node.output_dims()[axis]
+        if mode == "constant":
+            x = steps.matrix(View(prefix, size * suffix))
+            text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(behind * suffix), _fill(node))
+            steps.set(text, View(prefix, count * suffix), axis, count)
+        else:
+            kept = size + minimum(before, 0) + minimum(behind, 0)
+            added = [node.dim(maximum(amount, 0)) for amount in (before, behind)]
+            positions = node.call(f"{mode}_positions", added[0], node.dim(kept), added[1])
+            steps.take(axis, f"{positions} + {node.factor(1 - minimum(before, 0))}", count)
+    return steps.fragment()
 
 
 def _fill(node: NodeView) -> str:

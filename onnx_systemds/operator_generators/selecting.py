@@ -114,7 +114,11 @@ class Steps:
         """Keep the elements that a DML column of ``count`` indices (from 1) names."""
         node = self.node
         before, size, behind = self.around(axis)
-        if before == 1:
+        if may_be_zero((count, *self.dims)):
+            x = self.matrix(View(before * size, behind))
+            text = node.call("picked_rows", x, index, node.dim(before))
+            self.set(text, View(before * count, behind), axis, count)
+        elif before == 1:
             x = self.matrix(View(size, behind))
             text = gather_rows_text(node, x, index, size, count, behind, finite=self.finite)
             self.set(_bare(text), View(count, behind), axis, count)
@@ -146,7 +150,7 @@ class Steps:
             return self.node.same_elements(self.position, output)
         wanted = self.node.wanted_form(output)
         if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
-            self.matrix(wanted)
+            self._text, self._view = self._reshaped(wanted), wanted
         return self.node.result(self._text, self._view, output, before=self.statements)
 
 
