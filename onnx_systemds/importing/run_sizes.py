@@ -69,7 +69,8 @@ class RunSizes:
             return value.elements
         if value.dtype not in INTEGER_DTYPES or not value.is_known_size or not 0 < cast(int, value.size) <= LARGEST:
             return None
-        key = (name, signed and not value.is_count)
+        is_size = value.is_count or not signed or (name, False) in self._known  # a consumer takes them for sizes
+        key = (name, not is_size)
         if key not in self._known:
             followed = self._followed(name, signed=key[1])
             self._known[key] = self._new_symbols(name, value, signed=key[1]) if followed is None else followed

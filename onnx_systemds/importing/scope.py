@@ -172,8 +172,7 @@ class Scope:
         for symbol in dim.symbols(form or ()):
             self.size_name(symbol)
         self._late[name, form] = (identifier or self.names.fresh(_view_hint(name, form)), source, self.rendered)
-        identifier = self._late[name, form][0]
-        return identifier
+        return self._late[name, form][0]
 
     def late_statements(self) -> dict[int, list[str]]:
         """Definitions of the late forms, by the number of the fragment that uses them first."""
@@ -209,7 +208,7 @@ class Scope:
         """Let the producer of ``name`` write straight into ``identifier``; False when the name is already taken."""
         value = self.value(name)
         is_plain = name in self.own and name not in self.graph.inputs and value.constant is None
-        if not is_plain or value.elements is not None or form in self.forms.get(name, {}):
+        if not is_plain or value.elements is not None or form in self.forms.get(name, {}) or self.is_late(name, form):
             return False
         self.forms.setdefault(name, {})[form] = identifier
         return True

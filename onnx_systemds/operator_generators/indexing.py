@@ -108,7 +108,10 @@ def _smaller(left: Dim, right: Dim) -> Dim:
 
 def not_negative(size: Dim) -> bool:
     """Whether a size is certainly >= 0, symbols being at least 1: the engine has no empty matrices to compute with."""
-    return sizes.is_non_negative(sizes.substitute(size, {name: sizes.symbol(name) + 1 for name in sizes.symbols(size)}))
+    at_least_one = {
+        name: sizes.symbol(name) + 1 for name in sizes.symbols(size) if not may_be_zero(sizes.symbol(name))
+    }
+    return sizes.is_non_negative(sizes.substitute(size, at_least_one))
 
 
 @shape_rule("Slice")
@@ -133,8 +136,8 @@ def slice_(node: NodeView) -> Fragment:
         elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int):
             steps.pick(axis, [start + i * step for i in range(count)])
         elif may_be_zero((start, count, step)):
-            steps.take(axis, f"{node.call('count_up', node.dim(count))} * {node.factor(step)} + {node.factor(start + 1)}",
-                       count)  # fmt: skip
+            counted = node.call("count_up", node.dim(count))
+            steps.take(axis, f"{counted} * {node.factor(step)} + {node.factor(start + 1)}", count)
         else:
             last = node.dim(start + (count - 1) * step + 1)
             increment = node.factor(step)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, has_any_sign, may_be_zero, product
+from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -34,7 +34,7 @@ def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input."""
     shape = node.sizes(1, "the shape", signed=True)
     keep_zero = bool(node.attribute("allowzero"))
-    if has_any_sign(shape):
+    if may_be_zero(shape):
         return (node.tensor(_run_time_dims(node, shape, keep_zero=keep_zero)),)
     return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=keep_zero)),)
 
@@ -45,7 +45,7 @@ def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
     entries: list[Dim] = []
     for axis, entry in enumerate(shape):
         copied = dims[axis] if axis < len(dims) and not keep_zero else 0
-        if has_any_sign(entry) and copied != 0:
+        if may_be_zero(entry) and copied != 0:
             entry = node.computed("shape_entry", entry, copied, hint=f"entry{axis}", signed=True)
         entries.append(copied if entry == 0 else entry)
     left = [axis for axis, entry in enumerate(entries) if may_be_zero(entry)]
