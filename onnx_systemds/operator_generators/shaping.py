@@ -45,10 +45,10 @@ def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
     entries: list[Dim] = []
     for axis, entry in enumerate(shape):
         copied = dims[axis] if axis < len(dims) and not keep_zero else 0
-        if may_be_zero(entry) and copied != 0:
+        if may_be_zero(entry) and copied not in (0, entry):
             entry = node.computed("shape_entry", entry, copied, hint=f"entry{axis}", signed=True)
         entries.append(copied if entry == 0 else entry)
-    left = [axis for axis, entry in enumerate(entries) if may_be_zero(entry)]
+    left = [axis for axis, entry in enumerate(shape) if may_be_zero(entry)]
     total = product(dims)
     if len(left) == 1 and -1 not in entries:
         exact = divide_exactly(total, product(entry for axis, entry in enumerate(entries) if axis != left[0]))
