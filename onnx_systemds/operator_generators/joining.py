@@ -174,10 +174,21 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Expand")
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
-    dims, wanted = node.dims(0), node.sizes(1, "the shape")
-    if any(may_be_zero(size) and not isinstance(dim, int) for dim, size in zip(dims[::-1], wanted[::-1])):
-        wanted = node.require_integers(1, "the shape")  # either of the two may be 1
-    return (node.tensor(broadcast_dims([dims, wanted])),)
+    own, wanted = node.dims(0), node.sizes(1, "the shape")
+    dims = list(broadcast_dims([own, wanted]))
+    for axis in _open_axes(own, wanted):
+        pair = own[axis - len(dims)], wanted[axis - len(dims)]
+        dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+    return (node.tensor(dims),)
+
+
+def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
+    """Axes of an Expand's result of which only the run knows whether the input is repeated along them."""
+    rank = max(len(dims), len(wanted))
+    pairs = [(rank - back, dims[-back], wanted[-back]) for back in range(1, min(len(dims), len(wanted)) + 1)]
+    return [
+        axis for axis, dim, size in reversed(pairs) if may_be_zero(size) and not isinstance(dim, int) and dim != size
+    ]
 
 
 @generator("Expand", since=8)
@@ -185,8 +196,24 @@ def expand(node: NodeView) -> Fragment:
     """The input repeated along the axes where it has size 1."""
     dims = node.output_dims()
     own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
+    open_axes = _open_axes(node.dims(0), node.sizes(1, "the shape"))
+    if open_axes:
+        return _expanded_at_run_time(node, own, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
     return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+def _expanded_at_run_time(node: NodeView, own: Dims, open_axes: Sequence[int]) -> Fragment:
+    """Axis by axis, the last first: selections that repeat the only element, or take each once."""
+    steps = Steps(node)
+    steps.dims = own
+    for axis, count in reversed(list(enumerate(node.output_dims()))):
+        if axis in open_axes:
+            counted = node.call("count_up", node.dim(count))
+            steps.take(axis, f"{counted} * as.integer({node.factor(own[axis])} != 1) + 1", count)
+        elif own[axis] == 1 and count != 1:
+            steps.take(axis, f"matrix(1, rows={node.dim(count)}, cols=1)", count)
+    return steps.fragment()
 
 
 def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:

@@ -71,6 +71,42 @@ LOOP = """g (float[6] x, int64 m, int64[1] w) => (float v, float[?,?] rows) {
   }>
 }"""
 
+NESTED = """g (int64 m, int64[2] w, bool flag) => (float[?,?] v) {
+  yes = Constant <value=bool{1}> ()
+  start = Constant <value=float[1,1]{1.0}> ()
+  v = Loop (m, yes, start) <body = b (int64 i, bool c, float[?,?] s) => (bool co, float[?,?] so) {
+    co = Identity (c)
+    so = If (flag) <
+      then_branch = t () => (float[?,?] a) {
+        zero = Constant <value_ints=[0]> ()
+        one = Constant <value_ints=[1]> ()
+        two = Constant <value_ints=[2]> ()
+        counter = Unsqueeze (i, zero)
+        next = Add (counter, one)
+        width = Slice (w, one, two)
+        shape = Concat <axis=0> (next, width)
+        a = ConstantOfShape <value=float[1]{2.0}> (shape)
+      },
+      else_branch = e () => (float[?,?] d) { d = Expand (s, w) }
+    >
+  }>
+}"""
+
+SCAN = """g (float[4,5] x, int64[1] n) => (float[?,?] y, float[?,?] z) {
+  y = Scan <num_scan_inputs=1, body = b (float[5] row) => (float[?] part) {
+    one = Constant <value_ints=[1]> ()
+    part = Slice (row, one, n)
+  }> (x)
+  limit = Constant <value=float{1.0}> ()
+  large = Greater (x, limit)
+  places = NonZero (large)
+  dims = Shape (places)
+  last = Constant <value_ints=[1]> ()
+  count = Gather (dims, last)
+  shape = Concat <axis=0> (count, n)
+  z = ConstantOfShape (shape)
+}"""
+
 THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
   z = ConstantOfShape <value=float[1]{2.0}> (s)
   y = Sqrt (z)
@@ -123,6 +159,16 @@ def test_a_loop_that_slices_by_its_counter() -> None:
     check(LOOP, {"x": x, "m": np.array(3), "w": ints(2)}, {"x": x, "m": np.array(4), "w": ints(3)})
 
 
+def test_nested_graphs() -> None:
+    """An If in a Loop takes its sizes from the counter and from the graph around both."""
+    w = ints(2, 3)
+    check(NESTED, {"m": np.array(3), "w": w, "flag": np.array(True)}, {"m": np.array(2), "w": w, "flag": np.array(False)})
+
+
+def test_a_scan_that_collects_slices() -> None:
+    check(SCAN, {"x": X, "n": ints(3)}, {"x": X, "n": ints(4)})
+
+
 def test_sizes_that_no_matrix_tells_are_results() -> None:
     """Rows and columns tell two sizes, the script returns the third and second as integers behind its outputs."""
     script = check(THREE_AXES, {"s": ints(2, 3, 4)}, {"s": ints(1, 6, 2)})
@@ -130,7 +176,7 @@ def test_sizes_that_no_matrix_tells_are_results() -> None:
     assert "return (matrix[double] y, integer" in script.text
 
 
-@pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, THREE_AXES])
+@pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, NESTED, SCAN, THREE_AXES])
 def test_the_command_line_converts_them(text: str, tmp_path: Path) -> None:
     onnx.save(parsed(text), tmp_path / "model.onnx")
     result = CliRunner().invoke(main, [str(tmp_path / "model.onnx"), "-o", str(tmp_path / "model.dml")])

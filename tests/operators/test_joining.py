@@ -221,3 +221,9 @@ def test_repetition_that_only_the_run_knows() -> None:
     check_case(Case("Tile", 6, repeats[0], symbols={"x": ["n", "m", 5]}), sizes=repeats[1:])
     shapes = [{"x": X[0, :, :1], "s": ints(*shape)} for shape in [(2, 1, 4, 5), (1, 3, 1, 1), (0, 3, 4, 1)]]
     check_case(Case("Expand", 13, shapes[0]), sizes=shapes[1:])
+    ones = [
+        {"x": X[0], "s": ints(2, 3, 4, 5)},
+        {"x": X[0, :1, :, :1], "s": ints(2, 6, 1, 2)},
+        {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
+    ]
+    check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}), sizes=ones[1:])
