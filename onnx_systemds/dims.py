@@ -3,7 +3,7 @@
 An expression is a polynomial with integer coefficients over atoms; an atom is a symbol
 (``batch``) or an operation that a polynomial cannot hold (floor division, modulo, minimum,
 maximum of two expressions). The form is canonical, so equal polynomials compare equal.
-Symbols stand for sizes and are therefore taken to be non-negative.
+Symbols stand for sizes and are therefore taken to be non-negative, except those named with `ANY_SIGN`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,9 @@ from typing import Union
 
 Atom = Union["Symbol", "Operation"]
 Monomial = tuple[Atom, ...]
+
+RUN_SIZE = "?="  # first characters of the symbols that stand for sizes which only the run decides, 0 among them
+ANY_SIGN = "?-"  # the same for integers that may also be negative
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,27 @@ def maximum(left: Dim, right: Dim) -> Dim:
 
 def is_non_negative(dim: Dim) -> bool:
     """Whether the dimension is certainly >= 0, symbols being sizes."""
-    return all(coefficient >= 0 for _, coefficient in _terms(dim))
+    return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in _terms(dim))
+
+
+def _is_size(atom: Atom) -> bool:
+    """Whether an atom is certainly >= 0."""
+    if isinstance(atom, Symbol):
+        return not atom.name.startswith(ANY_SIGN)
+    if not has_any_sign((atom.left, atom.right)):
+        return True
+    found = is_non_negative(atom.left), is_non_negative(atom.right)
+    return any(found) if atom.operator == "max" else all(found)
+
+
+def has_any_sign(dims: Dim | Iterable[Dim]) -> bool:
+    """Whether integers occur that may be negative."""
+    return any(name.startswith(ANY_SIGN) for name in symbols(dims))
+
+
+def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
+    """Whether sizes occur that the run may decide to be 0; other symbols are at least 1."""
+    return any(name.startswith((RUN_SIZE, ANY_SIGN)) for name in symbols(dims))
 
 
 def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:

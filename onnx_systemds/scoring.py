@@ -34,6 +34,7 @@ class ScoringFunction:
         inputs += [f"size{position}" for position in range(len(script.sizes))]
         inputs += [f"weight{position}" for position in range(len(script.weights))]
         outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
+        outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
         self._prepared: PreparedScript = session.prepare(driver_text(script), inputs, outputs)
         for position, weight in enumerate(script.weights):
@@ -59,6 +60,8 @@ class ScoringFunction:
         for position, symbol in enumerate(script.sizes):
             matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
         computed = self._prepared(matrices, timeout)
+        for position, symbol in enumerate(script.returned, len(script.outputs)):
+            sizes[symbol] = int(computed[f"out{position}"].item())
         return {
             port.name: restored(port, computed[f"out{position}"], sizes)
             if port.kind == "tensor"
@@ -107,10 +110,11 @@ def driver_text(script: Script) -> str:
         pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
         lines.append(f"{WEIGHTS} = list({pairs})")
         arguments.append(WEIGHTS)
-    results = [f"result{position}" for position in range(len(script.outputs))]
+    ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
+    results = [f"result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
     lines.append(f"{target} = {script.function}({', '.join(arguments)})")
-    for position, port in enumerate(script.outputs):
+    for position, port in enumerate(ports):
         number = f"result{position}"
         if port.kind != "tensor":
             lines += list_transfer.writing(port, number, f"out{position}")

@@ -69,6 +69,7 @@ def import_model(
         tuple(_port(typed, name) for name in typed.inputs),
         tuple(_port(typed, name) for name in typed.outputs),
         rendered.sizes,
+        rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
         tuple(library_functions(list(parts.imports))),

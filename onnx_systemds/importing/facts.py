@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -13,12 +13,17 @@ from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, Unsupp
 from onnx_systemds.importing.ir import Array, Graph, Node
 from onnx_systemds.importing.values import Value
 
+if TYPE_CHECKING:
+    from onnx_systemds.importing.run_sizes import RunSizes
+
 
 class NodeFacts:
     """Read-only view of a node for shape rules; generators get the larger `NodeView`.
 
     Inputs and outputs are counted from 0 as in ONNX; a negative or missing position is an omitted input.
     """
+
+    run_sizes: RunSizes | None = None  # of the graph around the node, where sizes may be left to the run
 
     def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str = "") -> None:
         self.node = node
@@ -118,6 +123,30 @@ class NodeFacts:
                 f"{what} (input {position}) is only known when the model runs", self.node.inputs[position]
             )
         return found
+
+    def sizes(self, position: int, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
+        """As `integers`; elements that only the run knows are symbols, which the script defines.
+
+        ``signed``: whether they may be negative. Raises ConstantNeeded where not even their number is known.
+        """
+        found = self.integers(position)
+        if found is None and self.run_sizes is not None and self.has(position):
+            elements = self.run_sizes.elements_of(self.node.inputs[position], signed=signed)
+            found = None if elements is None else tuple(elements.ravel())
+        return self.require_integers(position, what) if found is None else found
+
+    def computed(self, function: str, *arguments: Dim, hint: str, signed: bool = False) -> Dim:
+        """A size that a library function computes from others when the model runs, named after the first output.
+
+        ``signed``: whether it may be negative.
+        """
+        assert self.run_sizes is not None
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        return self.run_sizes.call(function, arguments, f"{base}_{hint}", signed=signed)
+
+    def named(self, size: Dim, hint: str) -> Dim:
+        """A size of several terms under a name of its own: it is computed once, and texts stay short."""
+        return self.computed("", size, hint=hint)
 
     def attribute(self, name: str) -> Any:
         """Value of an attribute: as written at the node, else ONNX's default, else None."""

@@ -43,6 +43,7 @@ from onnx_systemds.importing.ir import (
 )
 from onnx_systemds.importing.known_lists import resolve
 from onnx_systemds.importing.lists import declared_list
+from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
 
@@ -158,10 +159,12 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     nodes: list[Node] = []
     bodies: dict[tuple[int, str], TypedGraph] = {}
     sizes: dict[int, tuple[str, ...]] = {}
+    run_sizes = RunSizes(nodes, values, context.fresh_symbol)
     waiting = deque(graph.nodes)
     while waiting:
         node = waiting.popleft()
         facts = InferenceFacts(node, values, graph.name, context)
+        facts.run_sizes = run_sizes
         try:
             if any(values.get(name) is FAILED for name in node.inputs):
                 outputs = _after_failure(facts)
@@ -198,6 +201,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         values,
         bodies,
         sizes,
+        run_sizes,
         graph,
     )
 

@@ -40,6 +40,7 @@ class NodeView(NodeFacts):
         self, node: Node, scope: Scope, position: int, render_template: RenderTemplate, render_body: RenderBody
     ) -> None:
         super().__init__(node, scope.graph.values, scope.graph.name)
+        self.run_sizes = scope.graph.run_sizes
         self.scope = scope
         self.position = position
         self._render_template = render_template
@@ -117,6 +118,10 @@ class NodeView(NodeFacts):
             elif form is not SCALAR and self.dims(position) == ():
                 fitting = SCALAR
             if fitting == form and self.scope.alias(name, form, identifier):
+                continue
+            if form is not SCALAR and fitting is not SCALAR and self.scope.is_late(name, form):
+                known = self.scope.demand(name, self.scope.known_form(name))
+                statements.append(f"{identifier} = {self.reshape(known, form)}")
                 continue
             if form is SCALAR:
                 statements.append(f"{identifier} = {self.scalar(position)}")

@@ -10,6 +10,7 @@ from onnx_systemds import templates
 from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.ir import Node
 from onnx_systemds.importing.node_view import NodeView, SubFunction
 from onnx_systemds.importing.scope import NEW_TEXTS, TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
@@ -37,10 +38,12 @@ class FunctionText:
     """The rendered main function.
 
     sizes: symbols that the inputs do not determine: integer parameters, in order.
+    returned: symbols that the outputs' matrices do not tell: integer results behind them, in order.
     texts: the functions of its sub-graphs, then its own.
     """
 
     sizes: tuple[str, ...]
+    returned: tuple[str, ...]
     texts: tuple[str, ...]
 
 
@@ -50,11 +53,12 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     parameters = _input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
+    _demand_element_sources(scope, parameters)
     given = _sized(scope, parameters)
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = _with_never([*symbols, *views, *body.statements])
+    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *body.statements])
     if scope.uses_texts:
         statements = [_dictionary(scope), *scope.numbered_texts(statements)]
     inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
@@ -62,7 +66,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return FunctionText(tuple(undetermined), (*body.functions, text))
+    return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text))
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
@@ -76,6 +80,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     parameters = _input_parameters(scope)
     body = _Body(scope, None, is_inner=True)
     body.render()
+    _demand_element_sources(scope, parameters)
     parameters += [(value, _captured_parameter(scope, value)) for value in scope.captured]
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(_sized(scope, parameters))
@@ -89,7 +94,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
-    statements = _with_never([*symbols, *views, *kept, *body.statements])
+    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
     name = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
@@ -104,7 +109,9 @@ class _Body:
         self.is_inner = is_inner
         self.statements: list[str] = []
         self.outputs: list[str] = []
+        self.returned: dict[str, None] = {}
         self.functions: list[str] = []
+        self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment behind them
 
     def render(self) -> None:
         scope, graph = self.scope, self.scope.graph
@@ -122,9 +129,11 @@ class _Body:
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
         lines = scope.element_statements()
         constants = scope.constant_statements()
+        late = scope.late_statements()
         for number in reversed(range(len(fragments))):
-            lines += [*constants.get(number, ()), *fragments[number].statements]
-        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *returns])
+            in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *late.get(number, ())]
+            lines += [*in_front, *fragments[number].statements]
+        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
 
     def _render_node(self, position: int) -> Fragment | None:
         scope, graph = self.scope, self.scope.graph
@@ -132,16 +141,16 @@ class _Body:
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
         generate = find_generator(node.identity, node.version)
         try:
-            sized = self._demand_sizes(position)
-            if not any(scope.is_demanded(name) for name in node.outputs if name):
+            sized = self._demand_sizes(position) + self._demand_elements(position)
+            fragment = Fragment()
+            if any(scope.is_demanded(name) for name in node.outputs if name):
+                if generate is None:
+                    raise InternalError("the operator lost its generator")
+                _check_text(scope, node)
+                fragment = generate(view)
+            elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None
-            if generate is None:
-                raise InternalError("the operator lost its generator")
-            if node.identity not in text_operators and any(
-                scope.value(name).dtype == "string" for name in node.inputs if name
-            ):
-                raise UnsupportedCase("the operator is not supported on text")
-            fragment = generate(view)
+            fragment += self._compute_sizes(position)
         except TranspileError as error:
             error.place = error.place or view.place
             scope.parts.errors.add(error)
@@ -164,6 +173,33 @@ class _Body:
             statements.append(self._size_statement(position, symbol, known))
             known.add(symbol)
         return statements
+
+    def _demand_elements(self, position: int) -> list[str]:
+        """Statements that read the elements of this node's outputs which are used as sizes."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        symbols = run_sizes.elements_at(self.scope.graph.nodes[position].outputs)
+        statements: list[str] = []
+        for symbol in filter(scope.sizes.__contains__, symbols):
+            name, element = run_sizes.elements[symbol]
+            form = scope.boundary(name)
+            text = element_text(scope.demand(name, form), scope.dims(name), element)
+            statements.append(f"{scope.size_name(symbol)} = {text}")
+        return statements
+
+    def _compute_sizes(self, position: int) -> Fragment:
+        """Note the statements that compute sizes in front of this node; the fragment has their imports only."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        statements: list[str] = []
+        imports: list[str] = []
+        for symbol in reversed(run_sizes.calls_at(position)):
+            if symbol in scope.sizes:
+                call = run_sizes.calls[symbol]
+                arguments = ", ".join(map(scope.dim_text, call.arguments))
+                text = f"{call.function}({arguments})" if call.function else arguments
+                statements.insert(0, f"{scope.size_name(symbol)} = {text}")
+                imports += [call.function] if call.function else []
+        self.computed[scope.rendered] = statements
+        return Fragment((), tuple(imports))
 
     def _size_statement(self, position: int, symbol: str, known: set[str]) -> str:
         scope = self.scope
@@ -205,8 +241,7 @@ class _Body:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {_as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(_declaration(value, identifier, is_inner=self.is_inner))
-        return returns
-
+        return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
         """A text output as a frame, or as a string."""
@@ -215,6 +250,40 @@ class _Body:
         codes = scope.demand(name, View(1, 1) if form is SCALAR else form)
         frame = f"codes_text({codes}, {scope.texts()})"
         return f"as.scalar({frame})" if form is SCALAR else frame
+
+    def _return_sizes(self) -> list[str]:
+        """Hand over the sizes that the run decides and that an output's rows and columns do not tell."""
+        scope = self.scope
+        tensors = [name for name in scope.graph.inputs if not scope.value(name).is_list]
+        given = {name for value in tensors for name in dim.symbols(scope.dims(value))}
+        for value in scope.graph.outputs:
+            if scope.value(value).is_list:
+                continue
+            self.returned.update(dict.fromkeys(_untold(scope.dims(value), given)))
+        statements: list[str] = []
+        for symbol in self.returned:
+            identifier = scope.names.fresh(f"size_{symbol}")
+            statements.append(f"{identifier} = {scope.size_name(symbol)}")
+            self.outputs.append(f"integer {identifier}")
+        return statements
+
+
+def _untold(dims: Dims, given: set[str]) -> list[str]:
+    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell."""
+    told = set(given)
+    for _ in range(2):
+        for size in split_view(dims, 1):
+            left = [name for name in dim.symbols(size) if name not in told]
+            if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:
+                told.add(left[0])
+    return [name for name in dim.symbols(dims) if name not in told and name.startswith("?")]
+
+
+def _check_text(scope: Scope, node: Node) -> None:
+    """Raise UnsupportedCase for text at an operator that is made for numbers."""
+    is_text = any(scope.value(name).dtype == "string" for name in node.inputs if name)
+    if is_text and node.identity not in text_operators:
+        raise UnsupportedCase("the operator is not supported on text")
 
 
 def _dictionary(scope: Scope) -> str:
@@ -284,6 +353,33 @@ def _captured_parameter(scope: Scope, name: str) -> str:
 def _sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
     """Identifier and dims of the parameters that are tensors."""
     return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
+def _demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
+    """Ask the graph around for the captured values whose elements are used as sizes."""
+    run_sizes = scope.graph.run_sizes
+    if run_sizes.elements:
+        _input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
+    for symbol, (name, _) in run_sizes.elements.items():
+        if symbol in scope.sizes and name not in scope.own:
+            scope.demand(name, scope.boundary(name))
+
+
+def _element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
+    """Definitions of the sizes that are elements of the function's parameters."""
+    identifiers = dict(parameters)
+    return [
+        f"{scope.size_name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
+        for symbol, (name, element) in scope.graph.run_sizes.elements.items()
+        if symbol in scope.sizes and name in identifiers
+    ]
+
+
+def element_text(identifier: str, dims: Dims, element: int) -> str:
+    """An element of an integer tensor in boundary form as a DML integer."""
+    if not dims:
+        return f"as.integer({identifier})"
+    cols = dim.product(dims[1:])
+    assert isinstance(cols, int)
+    return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
 
 
 def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
@@ -313,7 +409,7 @@ def _as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
-    return any(symbol in defined for defined in graph.sizes.values())
+    return symbol in graph.run_sizes or any(symbol in defined for defined in graph.sizes.values())
 
 
 def _with_never(statements: list[str]) -> list[str]:

@@ -93,6 +93,7 @@ class Scope:
         self.constants: dict[str, Array] = {}
         self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs
         self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
+        self._late: dict[tuple[str, Form], tuple[str, str, int]] = {}  # identifier, its source, fragment of first use
         self.captured: dict[str, None] = {}
         self.used_inputs: set[str] = set()
         self.sizes: dict[str, None] = {}
@@ -163,6 +164,8 @@ class Scope:
         value = self.value(name)
         if value.items is not None:
             return self._list_of(value.items)
+        if self.is_late(name, form):
+            return self._late_identifier(name, form)
         if value.constant is not None:
             content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
             return constant_literal(content) if form is SCALAR else self.constant(name, content, form)
@@ -188,6 +191,35 @@ class Scope:
         self.constants[name] = array
         self._users[name] = self.rendered
         return self._identifier(name, view)
+
+    def is_late(self, name: str, form: Form) -> bool:
+        """Whether a form of a value holds sizes that the run decides, but not when it computes the value."""
+        if form is SCALAR:
+            return False
+        mentioned = [symbol for symbol in dim.symbols(form) if symbol.startswith("?")]
+        return bool(mentioned) and not set(mentioned) <= set(dim.symbols(self.dims(name)))
+
+    def known_form(self, name: str) -> View:
+        """A form of a value that its producer can write: that of function boundaries, as a matrix."""
+        return split_view(self.dims(name), min(1, len(self.dims(name))))
+
+    def _late_identifier(self, name: str, form: Form) -> str:
+        """The identifier of a late form, which is a reshape in front of the first fragment that uses it."""
+        source = self.demand(name, SCALAR if self.dims(name) == () else self.known_form(name))
+        source = f"as.matrix({source})" if self.dims(name) == () else source
+        identifier, _, _ = self._late.get((name, form), ("", "", 0))
+        for symbol in dim.symbols(form or ()):
+            self.size_name(symbol)
+        self._late[name, form] = (identifier or self.names.fresh(_view_hint(name, form)), source, self.rendered)
+        return self._late[name, form][0]
+
+    def late_statements(self) -> dict[int, list[str]]:
+        """Definitions of the late forms, by the number of the fragment that uses them first."""
+        statements: dict[int, list[str]] = {}
+        for (_, form), (identifier, source, user) in self._late.items():
+            assert form is not SCALAR
+            statements.setdefault(user, []).append(f"{identifier} = {reshaped(source, form, self.dim_text)}")
+        return statements
 
     def preferred(self, name: str) -> Form:
         """The form of a value that its consumers asked for first, else that of function boundaries."""
@@ -217,7 +249,7 @@ class Scope:
         """Let the producer of ``name`` write straight into ``identifier``; False when the name is already taken."""
         value = self.value(name)
         is_plain = name in self.own and name not in self.graph.inputs and value.constant is None
-        if not is_plain or value.elements is not None or form in self.forms.get(name, {}):
+        if not is_plain or value.elements is not None or form in self.forms.get(name, {}) or self.is_late(name, form):
             return False
         self.forms.setdefault(name, {})[form] = identifier
         return True

@@ -33,13 +33,15 @@ class Script:
     """A generated script.
 
     function: name of the main function; its parameters are ``inputs``, then one integer for each of ``sizes``
-    (symbols that the inputs do not determine), then the list of weights if there are any.
+    (symbols that the inputs do not determine), then the list of weights if there are any. Its results are ``outputs``,
+    then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     """
 
     function: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     sizes: tuple[str, ...]
+    returned: tuple[str, ...]
     weights: tuple[Weight, ...]
     header: tuple[str, ...]
     library: tuple[str, ...]

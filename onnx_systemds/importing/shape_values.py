@@ -16,6 +16,7 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.values import INTEGER_DTYPES, Elements
 
 LARGEST = 4096  # elements of the tensors that are followed
+MOVEMENTS = frozenset(["Cast", "Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"])
 
 Rule = Callable[[NodeFacts, Sequence[Elements]], "Elements | None"]
 

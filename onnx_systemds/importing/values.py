@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from onnx_systemds.dims import Dims, all_known, product
 from onnx_systemds.importing.ir import Array, Graph, Node, OptionalType, SequenceType, Type
+
+if TYPE_CHECKING:
+    from onnx_systemds.importing.run_sizes import RunSizes
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -30,6 +33,7 @@ class Value:
     type: the type of a value that is no dense tensor.
     element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
     items: the names of the items, where they are known at conversion.
+    is_count: whether an integer is certainly not negative.
     """
 
     dtype: str
@@ -39,6 +43,7 @@ class Value:
     type: Type | None = None
     element: Value | None = None
     items: tuple[str, ...] | None = None
+    is_count: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -64,6 +69,7 @@ class TypedGraph:
     own: values of this graph. values: these and, behind them, those of the graphs around it.
     bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
     sizes: the symbols that a node's run decides, by position: data-dependent dims.
+    run_sizes: elements of integer tensors as symbols, and what is computed from them.
     """
 
     name: str
@@ -75,4 +81,5 @@ class TypedGraph:
     values: Mapping[str, Value]
     bodies: Mapping[tuple[int, str], TypedGraph]
     sizes: Mapping[int, tuple[str, ...]]
+    run_sizes: RunSizes
     source: Graph

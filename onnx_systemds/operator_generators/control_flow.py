@@ -175,7 +175,7 @@ def carried_value(facts: InferenceFacts, position: int, given: Value, typed: Typ
 
 def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[int], typed: TypedGraph) -> Dims:
     """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
-    local = free_sizes(facts) | {name for names in typed.sizes.values() for name in names}
+    local = free_sizes(facts) | {name for names in typed.sizes.values() for name in names} | typed.run_sizes.names
     return tuple(
         unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
         for size, axis in zip(dims, axes)
@@ -221,7 +221,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
     graph = facts.graph_attribute("body")
     carried = [facts.value(position) for position in range(2, facts.input_count)]
     declared = [getattr(given.type, "dims", ()) or () for given in graph.inputs[:2]]
-    first = [Value("int64", (1,) * len(declared[0])), Value("bool", (1,) * len(declared[1]))]
+    first = [Value("int64", (1,) * len(declared[0]), is_count=True), Value("bool", (1,) * len(declared[1]))]
     typed = type_body(facts, first, carried, [], 1)
     results = output_values(typed)
     outputs = [

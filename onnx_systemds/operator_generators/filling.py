@@ -69,7 +69,7 @@ def constant_of_shape_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input; without ``value`` the elements are floats."""
     given = node.node.attributes.get("value")
     dtype = "float" if given is None else dtype_of(np.asarray(given))
-    return (node.tensor(node.require_integers(0, "the shape"), dtype),)
+    return (node.tensor(node.sizes(0, "the shape"), dtype),)
 
 
 @generator("ConstantOfShape", since=9)

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds import dims as sizes
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -24,24 +24,43 @@ FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 # --- Slice -----------------------------------------------------------------------------------------------------
 
 
-def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, int]]:
+def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
     """(axis, start, count, step) for each sliced axis; opset 1 has attributes, from 10 on inputs."""
     dims = node.dims(0)
     if node.version < 10:
         starts, ends = tuple(node.attribute("starts")), tuple(node.attribute("ends"))
         axes, steps = node.attribute("axes"), None
     else:
-        starts, ends = node.require_integers(1, "the starts"), node.require_integers(2, "the ends")
+        starts, ends = node.sizes(1, "the starts", signed=True), node.sizes(2, "the ends", signed=True)
         axes = node.require_integers(3, "the axes") if node.has(3) else None
-        steps = node.require_integers(4, "the steps") if node.has(4) else None
-    found = []
+        steps = node.sizes(4, "the steps", signed=True) if node.has(4) else None
+    found: list[tuple[int, Dim, Dim, Dim]] = []
     for i, (start, end) in enumerate(zip(starts, ends)):
         axis = node.normalize_axis(_known(i if axes is None else axes[i], "an axis"), len(dims))
-        step = 1 if steps is None else _known(steps[i], "a step")
+        step = 1 if steps is None else steps[i]
         if step == 0:
             raise UnsupportedCase("a slice of step 0")
-        found.append((axis, *slice_range(start, end, step, dims[axis]), step))
+        if isinstance(step, int) and _is_signed(start) and _is_signed(end):
+            found.append((axis, *slice_range(start, end, step, dims[axis]), step))
+        else:
+            found.append((axis, *_run_time_range(node, axis, start, end, step), step))
     return found
+
+
+def _is_signed(position: Dim) -> bool:
+    """Whether it is known from which end a position counts."""
+    return not_negative(position) or not_negative(-1 * position)
+
+
+def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim) -> tuple[Dim, Dim]:
+    """First position and number of the elements of a slice that only the run decides."""
+    size = node.dims(0)[axis]
+    first: Dim = 0
+    if isinstance(start, int) and isinstance(size, int) and step == 1:
+        first = slice_range(start, size, 1, size)[0]
+    elif start != 0 or step != 1:
+        first = node.computed("slice_start", start, step, size, hint=f"start{axis}")
+    return first, node.computed("slice_count", first, end, step, size, hint=f"size{axis}")
 
 
 def _known(size: Dim, what: str) -> int:
@@ -91,7 +110,10 @@ def _smaller(left: Dim, right: Dim) -> Dim:
 
 def not_negative(size: Dim) -> bool:
     """Whether a size is certainly >= 0, symbols being at least 1: the engine has no empty matrices to compute with."""
-    return sizes.is_non_negative(sizes.substitute(size, {name: sizes.symbol(name) + 1 for name in sizes.symbols(size)}))
+    at_least_one = {
+        name: sizes.symbol(name) + 1 for name in sizes.symbols(size) if not may_be_zero(sizes.symbol(name))
+    }
+    return sizes.is_non_negative(sizes.substitute(size, at_least_one))
 
 
 @shape_rule("Slice")
@@ -113,11 +135,14 @@ def slice_(node: NodeView) -> Fragment:
     for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
         if step == 1:
             steps.slice(axis, start, count)
-        elif isinstance(start, int) and isinstance(count, int):
+        elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int):
             steps.pick(axis, [start + i * step for i in range(count)])
+        elif may_be_zero((start, count, step)):
+            counted = node.call("count_up", node.dim(count))
+            steps.take(axis, f"{counted} * {node.factor(step)} + {node.factor(start + 1)}", count)
         else:
             last = node.dim(start + (count - 1) * step + 1)
-            increment = str(step) if step > 0 else f"({step})"
+            increment = node.factor(step)
             steps.take(axis, f"seq({node.dim(start + 1)}, {last}, {increment})", count)
     return steps.fragment()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
-from onnx_systemds.dims import Dim, Dims, is_non_negative, product
+from onnx_systemds.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -25,6 +25,7 @@ from onnx_systemds.movement import (
 )
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.selecting import Steps
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 
@@ -116,8 +117,14 @@ def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffi
         return node.same_elements(0, output)
     if prefix == 1:
         text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
+        if may_be_zero(size):
+            text = node.call("row_range", text, node.dim(start), node.dim(size))
+            return node.result(text, View(size, suffix), output)
         return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
     text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
+    if may_be_zero(size):
+        text = node.call("col_range", text, node.dim(start * suffix), node.dim(size * suffix))
+        return node.result(text, View(prefix, size * suffix), output)
     return node.result(
         f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output
     )
@@ -142,7 +149,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
     whole = node.dims(0)[_split_axis(node)]
     given: Sequence[Dim] | None = node.attribute("split")
     if given is None and node.has(1):
-        given = node.require_integers(1, "the sizes of the parts")
+        given = node.sizes(1, "the sizes of the parts")
     count = len(node.node.outputs)
     if given is not None:
         if len(given) != count:
@@ -167,7 +174,21 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Expand")
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.require_integers(1, "the shape")])),)
+    own, wanted = node.dims(0), node.sizes(1, "the shape")
+    dims = list(broadcast_dims([own, wanted]))
+    for axis in _open_axes(own, wanted):
+        pair = own[axis - len(dims)], wanted[axis - len(dims)]
+        dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+    return (node.tensor(dims),)
+
+
+def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
+    """Axes of an Expand's result of which only the run knows whether the input is repeated along them."""
+    rank = max(len(dims), len(wanted))
+    pairs = [(rank - back, dims[-back], wanted[-back]) for back in range(1, min(len(dims), len(wanted)) + 1)]
+    return [
+        axis for axis, dim, size in reversed(pairs) if may_be_zero(size) and not isinstance(dim, int) and dim != size
+    ]
 
 
 @generator("Expand", since=8)
@@ -175,8 +196,24 @@ def expand(node: NodeView) -> Fragment:
     """The input repeated along the axes where it has size 1."""
     dims = node.output_dims()
     own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
+    open_axes = _open_axes(node.dims(0), node.sizes(1, "the shape"))
+    if open_axes:
+        return _expanded_at_run_time(node, own, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
     return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+def _expanded_at_run_time(node: NodeView, own: Dims, open_axes: Sequence[int]) -> Fragment:
+    """Axis by axis, the last first: selections that repeat the only element, or take each once."""
+    steps = Steps(node)
+    steps.dims = own
+    for axis, count in reversed(list(enumerate(node.output_dims()))):
+        if axis in open_axes:
+            counted = node.call("count_up", node.dim(count))
+            steps.take(axis, f"{counted} * as.integer({node.factor(own[axis])} != 1) + 1", count)
+        elif own[axis] == 1 and count != 1:
+            steps.take(axis, f"matrix(1, rows={node.dim(count)}, cols=1)", count)
+    return steps.fragment()
 
 
 def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
@@ -227,7 +264,7 @@ def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
 
 
 def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
-    repeats = node.require_integers(1, "the numbers of copies")
+    repeats = node.sizes(1, "the numbers of copies")
     if len(repeats) != node.rank(0):
         raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank(0)}")
     return repeats
@@ -253,11 +290,11 @@ def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
 @shape_rule("Pad")
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and behind it."""
-    return (
-        node.tensor(
-            [before + dim + behind for dim, (before, behind) in zip(node.dims(0), pad_amounts(node))]
-        ),
-    )
+    dims: list[Dim] = []
+    for axis, (dim, amounts) in enumerate(zip(node.dims(0), pad_amounts(node))):
+        size = amounts[0] + dim + amounts[1]
+        dims.append(node.named(size, f"size{axis}") if may_be_zero(amounts) else size)
+    return (node.tensor(dims),)
 
 
 def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
@@ -270,7 +307,7 @@ def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
     if node.version < 11:
         pads = tuple(node.attribute("paddings" if node.version < 2 else "pads"))
     else:
-        pads = node.require_integers(1, "the pads")
+        pads = node.sizes(1, "the pads", signed=True)
     axes = list(range(rank))
     if node.has(3):
         axes = [node.normalize_axis(int(axis), rank) for axis in node.require_constant(3, "the axes").ravel()]
@@ -296,6 +333,8 @@ def padded(node: NodeView, amounts: Amounts) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
+    if any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair):
+        return _run_time_padded(node, amounts)
     source = input_source(node, 0)
     moved, dims = cropped(node, source, node.dims(0), amounts)
     statements: tuple[str, ...] = ()
@@ -321,6 +360,27 @@ def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved
     return padded_from_inside(node, source, dims, added, mode, finite=is_finite(node, 0))
 
 
+def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
+    """As `padded`, where only the run knows what crops and what pads: axis by axis, the last first."""
+    steps = Steps(node)
+    mode = node.attribute("mode") or "constant"
+    for axis, (before, behind) in reversed(list(enumerate(amounts))):
+        if (before, behind) == (0, 0):
+            continue
+        prefix, size, suffix = steps.around(axis)
+        count = node.output_dims()[axis]
+        if mode == "constant":
+            x = steps.matrix(View(prefix, size * suffix))
+            text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(behind * suffix), _fill(node))
+            steps.set(text, View(prefix, count * suffix), axis, count)
+        else:
+            kept = size + minimum(before, 0) + minimum(behind, 0)
+            added = [node.dim(maximum(amount, 0)) for amount in (before, behind)]
+            positions = node.call(f"{mode}_positions", added[0], node.dim(kept), added[1])
+            steps.take(axis, f"{positions} + {node.factor(1 - minimum(before, 0))}", count)
+    return steps.fragment()
+
+
 def _fill(node: NodeView) -> str:
     """The number to add: by attribute, since opset 11 by input."""
     if node.version < 11:
@@ -344,7 +404,7 @@ def center_crop_pad(node: NodeView) -> Fragment:
 
 def _centred(node: NodeFacts) -> Amounts:
     dims = node.dims(0)
-    wanted = node.require_integers(1, "the shape")
+    wanted = node.sizes(1, "the shape")
     given = node.attribute("axes")
     axes = (
         range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
@@ -358,7 +418,6 @@ def _centred(node: NodeFacts) -> Amounts:
             gone = -1 * added
             amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
         else:
-            raise UnsupportedCase(
-                f"whether {size} crops or pads {dims[axis]} is only known when the model runs"
-            )
+            before = node.computed("half_towards_zero", added, hint=f"before{axis}", signed=True)
+            amounts[axis] = (before, added - before)
     return amounts

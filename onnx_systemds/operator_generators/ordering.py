@@ -102,7 +102,7 @@ def top_k_count(node: NodeFacts) -> Dim:
     """k: an attribute at opset 1, an input from 10 on."""
     if node.version < 10:
         return int(node.attribute("k"))
-    return node.require_integers(1, "k")[0]
+    return node.sizes(1, "k")[0]
 
 
 @shape_rule("TopK")

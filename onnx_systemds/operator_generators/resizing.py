@@ -23,12 +23,15 @@ from onnx_systemds.operator_generators.selecting import Steps
 
 @dataclass(frozen=True)
 class Axis:
-    """One resized axis: its size before and after, the factor, and the part of it that is sampled."""
+    """One resized axis: its size before and after, the factor, and the part of it that is sampled.
+
+    Without a factor the run calculates it from the sizes.
+    """
 
     axis: int
     size: Dim
     count: Dim
-    scale: float
+    scale: float | None
     roi: tuple[float, float] = (0.0, 1.0)
 
 
@@ -66,14 +69,18 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     if node.has(2) and node.value(2).dims != (0,):
         scales = node.require_constant(2, "the scales").ravel().tolist()
         return [_scaled(axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
-    counts = node.require_integers(3, "the sizes")
     policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    how = resampling(node)
+    if policy == "stretch" and how.is_simple:
+        counts = node.sizes(3, "the sizes")
+    else:
+        counts = node.require_integers(3, "the sizes")
     if policy == "stretch":
         return [
-            Axis(axis, dims[axis], count, _ratio(axis, dims[axis], count), roi)
+            Axis(axis, dims[axis], count, _ratio(dims[axis], count), roi)
             for axis, count, roi in zip(axes, counts, rois)
         ]
-    factors = [_ratio(axis, dims[axis], count) for axis, count in zip(axes, counts)]
+    factors = [_known_ratio(axis, dims[axis], count) for axis, count in zip(axes, counts)]
     factor = min(factors) if policy == "not_larger" else max(factors)
     return [
         Axis(axis, dims[axis], int(np.floor(factor * int(dims[axis]) + 0.5)), factor, roi)  # type: ignore[arg-type]
@@ -81,13 +88,18 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     ]
 
 
-def _ratio(axis: int, size: Dim, count: Dim) -> float:
+def _ratio(size: Dim, count: Dim) -> float | None:
     if isinstance(size, int) and isinstance(count, int):
         return count / size if size else 1.0
     exact = 1 if size == count else sizes.divide_exactly(count, size)
-    if not isinstance(exact, int):
+    return float(exact) if isinstance(exact, int) else None
+
+
+def _known_ratio(axis: int, size: Dim, count: Dim) -> float:
+    ratio = _ratio(size, count)
+    if ratio is None:
         raise UnsupportedCase(f"axis {axis} goes from {size} to {count}: that needs numbers", hint="fix them by --dim")
-    return float(exact)
+    return ratio
 
 
 def _rois(node: NodeFacts, count: int) -> list[tuple[float, float]]:
@@ -146,8 +158,8 @@ def resize(node: NodeView) -> Fragment:
     for given in sorted(_axes(node), key=lambda found: -found.axis):
         if given.size == given.count and given.scale == 1 and not (cropped and given.roi != (0.0, 1.0)):
             continue
-        if not (isinstance(given.size, int) and isinstance(given.count, int)):
-            _repeat(node, steps, how, given)
+        if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
+            _resize_at_run_time(node, steps, how, given)
             continue
         at = positions(how, given.size, given.count, given.scale, given.roi)
         if cropped:
@@ -165,27 +177,51 @@ def resize(node: NodeView) -> Fragment:
     return steps.fragment()
 
 
-def _repeat(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> None:
-    """An axis of unknown size, a whole number of times as long: each element several times."""
+def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> None:
+    """An axis whose size before or after is not known at conversion."""
+    if _repeated(node, steps, how, given):
+        return
+    if not how.is_simple:
+        change = f"axis {given.axis} goes from {given.size} to {given.count}"
+        raise UnsupportedCase(f"{change}: this interpolation needs numbers", hint="fix them by --dim")
+    size, count = node.dim(given.size), node.dim(given.count)
+    scale = f"{node.factor(given.count)} / {node.factor(given.size)}" if given.scale is None else literal(given.scale)
+    at = node.call("resize_positions", size, count, scale, f'"{how.coordinates}"')
+    if how.mode == "nearest":
+        index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
+        steps.take(given.axis, f"{index} + 1", given.count)
+        return
+    right = node.temporary(f"weights{given.axis}")
+    steps.statements.append(f"{right} = {node.call('linear_weights', at, size)}")
+    _multiply_by(steps, given.axis, given.count, right, f"t({right})")
+
+
+def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> bool:
+    """Repeat each element where an axis gets a whole number of times as long; False where that is not so."""
     centred = how.coordinates in ("half_pixel", "pytorch_half_pixel") and how.nearest_mode.startswith("round")
     plain = how.coordinates == "asymmetric" and how.nearest_mode in ("floor", "simple")
-    if how.mode != "nearest" or not given.scale.is_integer() or not (centred or plain):
-        raise UnsupportedCase(f"axis {given.axis} has the size {given.size}: its interpolation needs a number",
-                              hint="fix it by --dim")
+    if how.mode != "nearest" or given.scale is None or not given.scale.is_integer() or not (centred or plain):
+        return False
     index = f"(seq(0, {node.dim(given.count - 1)}) %/% {int(given.scale)}) + 1"
     steps.take(given.axis, index, given.count)
+    return True
 
 
 def _multiply(steps: Steps, axis: int, matrix: Array) -> None:
-    """Replace an axis by weighted sums of its elements."""
+    """Replace an axis by weighted sums of its elements, the weights being known."""
+    before, _, behind = steps.around(axis)
+    turned = before == 1 and behind != 1
+    text = steps.node.constant_matrix(matrix.T if turned else matrix, f"weights{axis}")
+    _multiply_by(steps, axis, matrix.shape[1], text, text)
+
+
+def _multiply_by(steps: Steps, axis: int, count: Dim, right: str, left: str) -> None:
+    """Replace an axis by weighted sums: ``right`` has a column for each new element, ``left`` a row."""
     node = steps.node
     before, size, behind = steps.around(axis)
-    count = matrix.shape[1]
     if before == 1 and behind != 1:
-        left = node.constant_matrix(matrix.T, f"weights{axis}")
         steps.set(f"{left} %*% {steps.matrix(View(size, behind))}", View(count, behind), axis, count)
         return
-    right = node.constant_matrix(matrix, f"weights{axis}")
     if behind == 1:
         steps.set(f"{steps.matrix(View(before, size))} %*% {right}", View(before, count), axis, count)
         return

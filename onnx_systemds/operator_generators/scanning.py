@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, product, symbols
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -104,7 +104,7 @@ def scan_9(node: NodeView) -> Fragment:
     starts = [line for position, target in enumerate(states) for line in assigned(target, start_text(node, position))]
     body = [*blocks.bounds, call(function.name, [*states, *given, *function.arguments], [*states, *slices]), *writes]
     loop = [f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
-    fragment = node.fragment([*starts, *blocks.before, "\n".join(loop)])
+    fragment = node.fragment([*starts, *blocks.before, "\n".join(loop), *blocks.after])
     for position, target in enumerate(states):
         if node.wants(position):
             fragment += node.result(target, node.boundary(position), position)
@@ -116,7 +116,7 @@ def scan_9(node: NodeView) -> Fragment:
 class _Blocks:
     """Where the slice of a step lies: a row for axis 0, else a block of columns.
 
-    before: statements before the loop. bounds: statements at the start of each step.
+    before, after: statements before and behind the loop. bounds: statements at the start of each step.
     """
 
     def __init__(self, node: NodeView, count: Dim, step: str) -> None:
@@ -124,6 +124,7 @@ class _Blocks:
         self.count = count
         self.step = step
         self.before: list[str] = []
+        self.after: list[str] = []
         self.bounds: list[str] = []
         self._backward = ""
 
@@ -140,10 +141,22 @@ class _Blocks:
         view, piece = self._views(node.output_dims(position), axis)
         whole = node.temporary(f"all{position}")
         one = node.temporary(f"slice{position}")
+        if set(symbols(piece)).intersection(node.scope.graph.sizes.get(node.position, ())):
+            return whole, view, one, self._append(whole, one, value, first=axis == 0 and not backward)
         self.before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
         form = boundary_form(value.dims or ())
         text = one if form is SCALAR else converted(one, form, piece, node.dim)
         return whole, view, one, f"{whole}[{self._index(piece, axis, backward)}] = {text}"
+
+    def _append(self, whole: str, one: str, value: Value, *, first: bool) -> str:
+        """The statement that puts in a slice whose size only the run decides; all slices have the same."""
+        node = self.node
+        if not first:
+            raise UnsupportedCase("slices of a size that only the run decides are collected forwards along axis 0 only")
+        self.before.append(f"{whole} = matrix(0, rows=0, cols=1)")
+        self.after.append(f"{whole} = {node.call('first_rows', whole, node.dim(self.count))}")
+        row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
+        return f"{whole} = {node.call('append_row', whole, self.step, row)}"
 
     def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
         before, behind = product(dims[:axis]), product(dims[axis + 1 :])

@@ -8,10 +8,10 @@ from itertools import pairwise
 import numpy as np
 
 from onnx_systemds.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.layout import View
+from onnx_systemds.layout import SCALAR, View
 
 MOST_RUNS = 8  # pieces of a selection that are written out as slices
 
@@ -32,7 +32,7 @@ class Steps:
         """The current elements as an identifier of the given view."""
         if self._text is None:
             return self.node.view(self.position, view)
-        text = self._text if view == self._view else self.node.reshape(self._text, view)
+        text = self._text if view == self._view else self._reshaped(view)
         if not text.isidentifier():
             name = self.node.temporary("part")
             self.statements.append(f"{name} = {text}")
@@ -54,12 +54,33 @@ class Steps:
         before, size, behind = self.around(axis)
         if count == size and start == 0:
             return
-        if before == 1:
+        if may_be_zero(count):
+            self._slice_or_none(axis, start, count)
+        elif before == 1:
             x = self.matrix(View(size, behind))
             self.set(f"{x}[{self._range(start, count)}, ]", View(count, behind), axis, count)
         else:
             x = self.matrix(View(before, size * behind))
             self.set(f"{x}[, {self._range(start * behind, count * behind)}]", View(before, count * behind), axis, count)
+
+    def _slice_or_none(self, axis: int, start: Dim, count: Dim) -> None:
+        """As `slice`, where the run may decide that nothing is left: the engine refuses empty ranges."""
+        node = self.node
+        before, size, behind = self.around(axis)
+        if before == 1:
+            text = node.call("row_range", self.matrix(View(size, behind)), node.dim(start), node.dim(count))
+            self.set(text, View(count, behind), axis, count)
+        else:
+            x = self.matrix(View(before, size * behind))
+            text = node.call("col_range", x, node.dim(start * behind), node.dim(count * behind))
+            self.set(text, View(before, count * behind), axis, count)
+
+    def _reshaped(self, view: View) -> str:
+        """The current elements in another view."""
+        assert self._text is not None
+        if may_be_zero(view):
+            return self.node.call("shaped", self._text, self.node.dim(view.rows), self.node.dim(view.cols))
+        return self.node.reshape(self._text, view)
 
     def _range(self, start: Dim, count: Dim) -> str:
         first, last = self.node.dim(start + 1), self.node.dim(start + count)
@@ -93,7 +114,11 @@ class Steps:
         """Keep the elements that a DML column of ``count`` indices (from 1) names."""
         node = self.node
         before, size, behind = self.around(axis)
-        if before == 1:
+        if may_be_zero((count, *self.dims)):
+            x = self.matrix(View(before * size, behind))
+            text = node.call("picked_rows", x, index, node.dim(before))
+            self.set(text, View(before * count, behind), axis, count)
+        elif before == 1:
             x = self.matrix(View(size, behind))
             text = gather_rows_text(node, x, index, size, count, behind, finite=self.finite)
             self.set(_bare(text), View(count, behind), axis, count)
@@ -123,6 +148,9 @@ class Steps:
         """The current elements as an output of the node."""
         if self._text is None:
             return self.node.same_elements(self.position, output)
+        wanted = self.node.wanted_form(output)
+        if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
+            self._text, self._view = self._reshaped(wanted), wanted
         return self.node.result(self._text, self._view, output, before=self.statements)
 
 

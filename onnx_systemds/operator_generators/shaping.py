@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, product
+from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -32,8 +32,36 @@ def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("Reshape", since=5)
 def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input."""
-    shape = node.require_integers(1, "the shape")
-    return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=bool(node.attribute("allowzero")))),)
+    shape = node.sizes(1, "the shape", signed=True)
+    keep_zero = bool(node.attribute("allowzero"))
+    if may_be_zero(shape):
+        return (node.tensor(_run_time_dims(node, shape, keep_zero=keep_zero)),)
+    return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=keep_zero)),)
+
+
+def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
+    """Dims after a reshape to a shape of which only the run knows which entries are 0, -1 or sizes."""
+    dims = node.dims(0)
+    entries: list[Dim] = []
+    for axis, entry in enumerate(shape):
+        copied = dims[axis] if axis < len(dims) and not keep_zero else 0
+        if may_be_zero(entry) and copied not in (0, entry):
+            entry = node.computed("shape_entry", entry, copied, hint=f"entry{axis}", signed=True)
+        entries.append(copied if entry == 0 else entry)
+    left = [axis for axis, entry in enumerate(shape) if may_be_zero(entry)]
+    total = product(dims)
+    if len(left) == 1 and -1 not in entries:
+        exact = divide_exactly(total, product(entry for axis, entry in enumerate(entries) if axis != left[0]))
+        if exact is not None and exact != 0:  # whatever the entry says, it can mean nothing else
+            return (*entries[: left[0]], exact, *entries[left[0] + 1 :])
+    if -1 in entries:
+        others = product(entry for entry in entries if entry != -1)
+        return tuple(floor_divide(total, others) if entry == -1 else entry for entry in entries)
+    every = product(entries)
+    return tuple(
+        node.computed("open_size", entry, total, every, hint=f"size{axis}") if axis in left else entry
+        for axis, entry in enumerate(entries)
+    )
 
 
 def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dims:

@@ -132,3 +132,27 @@ def test_last_update_wins() -> None:
     case = Case("ScatterElements", 11, {"x": random(4), "i": ints(1, 1, 1), "u": random(3, seed=1)},
                 expected=lambda x, i, u: np.array([x[0], u[2], x[2], x[3]]))  # fmt: skip
     check_case(case)
+
+
+def bounds(starts: Array, ends: Array, steps: Array | None = None) -> dict[str, Array | None]:
+    return {"x": X, "s": starts, "e": ends, "a": ints(0, 1, 2)[: len(starts)], "t": steps}
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        [bounds(ints(0), ints(2)), bounds(ints(-2), ints(2**63 - 1)), bounds(ints(-9), ints(-1)), bounds(ints(2), ints(1))],
+        [bounds(ints(0, 1, 1), ints(2, 3, 4)), bounds(ints(1, 0, -3), ints(3, 2, -1)), bounds(ints(1, 2, 0), ints(3, 2, 2))],
+        [
+            bounds(ints(0, 1, 1), ints(2, 3, 4), ints(1, 1, 2)),
+            bounds(ints(-1, -1, -1), ints(-9, -(2**63), -9), ints(-1, -2, -3)),
+            bounds(ints(-9, 3, 1), ints(-9, 9, 0), ints(-1, 1, 2)),
+        ],
+    ],
+    ids=["one axis", "three axes", "steps"],
+)
+def test_slices_that_only_the_run_bounds(contents: list[dict[str, Array | None]]) -> None:
+    """One script serves all bounds, those that leave nothing among them."""
+    check_case(Case("Slice", 13, contents[0], constants=["a"]), sizes=contents[1:])
+    symbols = {"x": ["n", "m", "k"]}
+    check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols), sizes=contents[1:])

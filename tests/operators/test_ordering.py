@@ -92,3 +92,10 @@ def test_symbolic_sizes() -> None:
         top = Case("TopK", 11, {"x": small, "k": k(2)}, {"axis": axis}, ["k"], symbols, outputs=2)
         check_case(top, sizes=[{"x": large, "k": k(2)}])
     check_case(Case("NonZero", 13, {"x": small}, symbols=symbols), sizes=[{"x": large}])
+
+
+def test_counts_that_only_the_run_knows() -> None:
+    """One script serves every k."""
+    x = random(2, 3, 4)
+    for axis in AXES:
+        check_case(Case("TopK", 11, {"x": x, "k": k(2)}, {"axis": axis}, outputs=2), sizes=[{"x": x, "k": k(1)}])

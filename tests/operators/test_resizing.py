@@ -67,6 +67,33 @@ def test_symbolic_sizes() -> None:
         check_case(case, sizes=[{**inputs, "x": larger}])
 
 
+@pytest.mark.parametrize("symbols", [{}, {"x": [1, 2, "h", "w"]}], ids=["known", "symbolic"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mode": mode, "coordinate_transformation_mode": coordinates}
+        for mode in ("nearest", "linear")
+        for coordinates in ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+    ],
+    ids=lambda attributes: "-".join(attributes.values()),
+)
+def test_sizes_that_only_the_run_knows(attributes: dict[str, str], symbols: dict[str, list[object]]) -> None:
+    """One script serves every size."""
+    contents = [
+        {"x": X, "roi": None, "scales": None, "sizes": np.array([1, 2, *sizes])}
+        for sizes in [(7, 9), (3, 4), (6, 5), (12, 1)]
+    ]
+    check_case(Case("Resize", 19, contents[0], attributes, symbols=symbols), sizes=contents[1:])
+
+
+def test_factors_of_symbolic_sizes() -> None:
+    """Interpolation along an axis whose size is a symbol."""
+    for factors in (UP, scales(1, 1, 2, 0.5)):
+        inputs = {"x": random(1, 2, 6, 4), "roi": None, "scales": factors}
+        case = Case("Resize", 13, inputs, {"mode": "linear"}, ["scales"], {"x": [1, 2, "h", "w"]})
+        check_case(case, sizes=[{**inputs, "x": random(1, 2, 5, 8)}])
+
+
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
 BOXES = np.abs(random(1, 6, 4, seed=5))
 SAMPLED = [

@@ -85,6 +85,25 @@ def _initializers(case: Case):  # type: ignore[no-untyped-def]
     return [numpy_helper.from_array(case.inputs[name], name) for name in case.constants]
 
 
-def test_a_shape_that_only_the_run_knows_is_named() -> None:
+@pytest.mark.parametrize(
+    ("shapes", "symbols"),
+    [
+        ([(6, 4), (-1, 8), (0, -1), (0, 12)], [2, 3, 4]),
+        ([(4, 3, 2), (-1, 0, 2), (0, 0, -1), (1, -1, 24)], ["n", "m", 4]),
+        ([(24,), (-1,)], ["n", 3, 4]),
+    ],
+    ids=str,
+)
+def test_shapes_that_only_the_run_knows(shapes: list[tuple[int, ...]], symbols: list[object]) -> None:
+    """One script serves sizes, copied dims (0) and open ones (-1)."""
+    contents = [{"x": X, "shape": ints(*shape)} for shape in shapes]
+    for opset in (5, 13, 14):
+        check_case(Case("Reshape", opset, contents[0], symbols={"x": symbols}), sizes=contents[1:])
+
+
+def test_a_rank_that_only_the_run_knows_is_refused() -> None:
+    case = Case("Reshape", 14, {"x": X, "shape": ints(6, 4)}, symbols={"shape": ["rank"]})
     with pytest.raises(ConstantNeeded, match="the shape"):
-        import_model(case_model(Case("Reshape", 14, {"x": X, "shape": ints(6, 4)})))
+        import_model(case_model(case))
+    with pytest.raises(ConstantNeeded, match="the axes"):
+        import_model(case_model(Case("Unsqueeze", 13, {"x": X, "axes": ints(1)})))

@@ -1,0 +1,184 @@
+"""Sizes that only the run decides: one script for every content, in the main graph and in sub-graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+
+from onnx_systemds import import_model
+from onnx_systemds.cli import main
+from onnx_systemds.importing.script import Script
+from onnx_systemds.scoring import ScoringFunction
+
+X = np.arange(20, dtype=np.float32).reshape(4, 5) / 10
+
+FOLLOWED = """g (float[a,b] x, int64 n) => (float[?,?] y) {
+  zero = Constant <value_ints=[0]> ()
+  five = Constant <value_ints=[5]> ()
+  open = Constant <value_ints=[-1]> ()
+  count = Unsqueeze (n, zero)
+  shape = Concat <axis=0> (count, five)
+  twos = ConstantOfShape <value=float[1]{2.0}> (shape)
+  turned = Concat <axis=0> (five, count)
+  threes = ConstantOfShape <value=float[1]{3.0}> (turned)
+  square = MatMul (twos, threes)
+  total = ReduceSum <keepdims=0> (square)
+  wanted = Concat <axis=0> (count, open)
+  e = Exp (x)
+  r = Reshape (e, wanted)
+  y = Add (r, total)
+}"""
+
+TWO_SLICES = """g (float[a,5] x, int64[1] n) => (float[?,?] y) {
+  zero = Constant <value_ints=[0]> ()
+  one = Constant <value_ints=[1]> ()
+  first = Slice (x, zero, n, one)
+  e = Exp (x)
+  second = Slice (e, zero, n, one)
+  y = Add (first, second)
+}"""
+
+WEIGHT = """g (int64[2] s) => (float[?,?] y) <float[2,3] w = {1,2,3,4,5,6}> {
+  y = Reshape (w, s)
+}"""
+
+BRANCHES = """g (float[1,5] x, int64[2] s, bool c) => (float[?,?] y) {
+  y = If (c) <
+    then_branch = t () => (float[?,?] a) { a = Expand (x, s) },
+    else_branch = e () => (float[?,?] b) { b = ConstantOfShape <value=float[1]{2.0}> (s) }
+  >
+}"""
+
+LOOP = """g (float[6] x, int64 m, int64[1] w) => (float v, float[?,?] rows) {
+  yes = Constant <value=bool{1}> ()
+  none = Constant <value=float{0.0}> ()
+  v, rows = Loop (m, yes, none) <body = b (int64 i, bool c, float s) => (bool co, float so, float[?] o) {
+    co = Identity (c)
+    zero = Constant <value_ints=[0]> ()
+    start = Unsqueeze (i, zero)
+    end = Add (start, w)
+    part = Slice (x, start, end, zero)
+    sum = ReduceSum <keepdims=0> (part)
+    so = Add (s, sum)
+    ones = ConstantOfShape <value=float[1]{1.0}> (w)
+    o = Mul (ones, so)
+  }>
+}"""
+
+NESTED = """g (int64 m, int64[2] w, bool flag) => (float[?,?] v) {
+  yes = Constant <value=bool{1}> ()
+  start = Constant <value=float[1,1]{1.0}> ()
+  v = Loop (m, yes, start) <body = b (int64 i, bool c, float[?,?] s) => (bool co, float[?,?] so) {
+    co = Identity (c)
+    so = If (flag) <
+      then_branch = t () => (float[?,?] a) {
+        zero = Constant <value_ints=[0]> ()
+        one = Constant <value_ints=[1]> ()
+        two = Constant <value_ints=[2]> ()
+        counter = Unsqueeze (i, zero)
+        next = Add (counter, one)
+        width = Slice (w, one, two)
+        shape = Concat <axis=0> (next, width)
+        a = ConstantOfShape <value=float[1]{2.0}> (shape)
+      },
+      else_branch = e () => (float[?,?] d) { d = Expand (s, w) }
+    >
+  }>
+}"""
+
+SCAN = """g (float[4,5] x, int64[1] n) => (float[?,?] y, float[?,?] z) {
+  y = Scan <num_scan_inputs=1, body = b (float[5] row) => (float[?] part) {
+    one = Constant <value_ints=[1]> ()
+    part = Slice (row, one, n)
+  }> (x)
+  limit = Constant <value=float{1.0}> ()
+  large = Greater (x, limit)
+  places = NonZero (large)
+  dims = Shape (places)
+  last = Constant <value_ints=[1]> ()
+  count = Gather (dims, last)
+  shape = Concat <axis=0> (count, n)
+  z = ConstantOfShape (shape)
+}"""
+
+THREE_AXES = """g (int64[3] s) => (float[?,?,?] y) {
+  z = ConstantOfShape <value=float[1]{2.0}> (s)
+  y = Sqrt (z)
+}"""
+
+
+def ints(*values: int) -> np.ndarray[Any, Any]:
+    return np.array(values, np.int64)
+
+
+def parsed(text: str) -> onnx.ModelProto:
+    return onnx.parser.parse_model('<ir_version: 8, opset_import: ["" : 17]>\n' + text)
+
+
+def check(text: str, *contents: dict[str, Any]) -> Script:
+    """One script gives what onnxruntime gives, for all contents."""
+    model = parsed(text)
+    script = import_model(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with ScoringFunction(script) as function:
+        for feeds in contents:
+            for got, expected in zip(function(feeds).values(), session.run(None, feeds)):
+                assert got.shape == expected.shape
+                np.testing.assert_allclose(got, expected, rtol=1e-5)
+    return script
+
+
+def test_elements_are_followed_to_their_source() -> None:
+    """Tensors made of the same element have the same size, and a size is defined in front of its first use."""
+    script = check(FOLLOWED, {"x": X, "n": np.array(2)}, {"x": X, "n": np.array(10)}, {"x": X[:2], "n": np.array(1)})
+    assert script.text.count("as.integer(n)") == 1
+    assert "rows=n_value, cols=5" in script.text
+
+
+def test_equal_computations_are_one_size() -> None:
+    script = check(TWO_SLICES, {"x": X, "n": ints(3)}, {"x": X[:1], "n": ints(-1)}, {"x": X, "n": ints(99)})
+    assert script.text.count("= slice_count(") == 1
+
+
+def test_a_constant_in_a_shape_of_the_run() -> None:
+    check(WEIGHT, {"s": ints(3, 2)}, {"s": ints(1, -1)}, {"s": ints(0, 3)})
+
+
+def test_branches_with_sizes_of_the_run() -> None:
+    check(BRANCHES, {"x": X[:1], "s": ints(3, 5), "c": np.array(True)}, {"x": X[:1], "s": ints(2, 4), "c": np.array(False)})
+
+
+def test_a_loop_that_slices_by_its_counter() -> None:
+    x = X.ravel()[:6]
+    check(LOOP, {"x": x, "m": np.array(3), "w": ints(2)}, {"x": x, "m": np.array(4), "w": ints(3)})
+
+
+def test_nested_graphs() -> None:
+    """An If in a Loop takes its sizes from the counter and from the graph around both."""
+    w = ints(2, 3)
+    check(NESTED, {"m": np.array(3), "w": w, "flag": np.array(True)}, {"m": np.array(2), "w": w, "flag": np.array(False)})
+
+
+def test_a_scan_that_collects_slices() -> None:
+    check(SCAN, {"x": X, "n": ints(3)}, {"x": X, "n": ints(4)})
+
+
+def test_sizes_that_no_matrix_tells_are_results() -> None:
+    """Rows and columns tell two sizes, the script returns the third and second as integers behind its outputs."""
+    script = check(THREE_AXES, {"s": ints(2, 3, 4)}, {"s": ints(1, 6, 2)})
+    assert len(script.returned) == 2
+    assert "return (matrix[double] y, integer" in script.text
+
+
+@pytest.mark.parametrize("text", [FOLLOWED, TWO_SLICES, WEIGHT, BRANCHES, LOOP, NESTED, SCAN, THREE_AXES])
+def test_the_command_line_converts_them(text: str, tmp_path: Path) -> None:
+    onnx.save(parsed(text), tmp_path / "model.onnx")
+    result = CliRunner().invoke(main, [str(tmp_path / "model.onnx"), "-o", str(tmp_path / "model.dml")])
+    assert result.exit_code == 0, result.output
+    assert "gen_g = function(" in (tmp_path / "model.dml").read_text()
