@@ -66,7 +66,8 @@ def roi_align(node: NodeView) -> Fragment:
     regions = node.dims(1)[0]
     rows, cols = _aligned_size(node)
     call = node.call(
-        "roi_align", node.view(0, View(batch * channels, height * width)), node.view(1, View(regions, 4)), node.view(2, View(regions, 1)),
+        "roi_align", node.view(0, View(batch * channels, height * width)), node.view(1, View(regions, 4)),
+        node.view(2, View(regions, 1)),
         *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))),
         "0.5" if centred else "0.0", rows, cols, int(node.attribute("sampling_ratio")), _rounds_to_single(node),
         f'"{mode}"',
