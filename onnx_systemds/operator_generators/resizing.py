@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds import dims as sizes
+from onnx_systemds.broadcasting import is_finite
 from onnx_systemds.dims import Dim, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -181,17 +182,26 @@ def _multiply(steps: Steps, axis: int, matrix: Array) -> None:
     node = steps.node
     before, size, behind = steps.around(axis)
     count = matrix.shape[1]
+    parts = node.constant_matrix(matrix, f"weights{axis}")
     if before == 1 and behind != 1:
-        left = node.constant_matrix(matrix.T, f"weights{axis}")
-        steps.set(f"{left} %*% {steps.matrix(View(size, behind))}", View(count, behind), axis, count)
+        view = View(count, behind)
+        steps.set(_interpolated(node, steps.matrix(View(size, behind)), parts, view, by_rows=True), view, axis, count)
         return
-    right = node.constant_matrix(matrix, f"weights{axis}")
     if behind == 1:
-        steps.set(f"{steps.matrix(View(before, size))} %*% {right}", View(before, count), axis, count)
+        view = View(before, count)
+        steps.set(_interpolated(node, steps.matrix(View(before, size)), parts, view), view, axis, count)
         return
     turned = node.reshape(f"t({steps.matrix(View(before * size, behind))})", View(behind * before, size))
-    product_ = node.reshape(f"{turned} %*% {right}", View(behind, before * count))
+    product_ = _interpolated(node, turned, parts, View(behind, before * count))
     steps.set(f"t({product_})", View(before * count, behind), axis, count)
+
+
+def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bool = False) -> str:
+    """The product with the weights in a view; NaN and infinities stay with the elements that read them."""
+    if is_finite(node, 0):
+        return node.reshape(f"t({parts}) %*% {x}" if by_rows else f"{x} %*% {parts}", view)
+    # the reshape tells the compiler the sizes, which it cannot see through the function
+    return node.reshape(node.call("interpolated_rows" if by_rows else "interpolated_columns", x, parts), view)
 
 
 def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
