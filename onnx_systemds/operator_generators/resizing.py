@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds import dims as sizes
+from onnx_systemds.broadcasting import is_finite
 from onnx_systemds.dims import Dim, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -193,7 +194,7 @@ def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Ax
         return
     right = node.temporary(f"weights{given.axis}")
     steps.statements.append(f"{right} = {node.call('linear_weights', at, size)}")
-    _multiply_by(steps, given.axis, given.count, right, f"t({right})")
+    _multiply_by(steps, given.axis, given.count, right)
 
 
 def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> bool:
@@ -209,25 +210,32 @@ def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> boo
 
 def _multiply(steps: Steps, axis: int, matrix: Array) -> None:
     """Replace an axis by weighted sums of its elements, the weights being known."""
-    before, _, behind = steps.around(axis)
-    turned = before == 1 and behind != 1
-    text = steps.node.constant_matrix(matrix.T if turned else matrix, f"weights{axis}")
-    _multiply_by(steps, axis, matrix.shape[1], text, text)
+    _multiply_by(steps, axis, matrix.shape[1], steps.node.constant_matrix(matrix, f"weights{axis}"))
 
 
-def _multiply_by(steps: Steps, axis: int, count: Dim, right: str, left: str) -> None:
-    """Replace an axis by weighted sums: ``right`` has a column for each new element, ``left`` a row."""
+def _multiply_by(steps: Steps, axis: int, count: Dim, parts: str) -> None:
+    """Replace an axis by weighted sums: ``parts`` has a column for each new element."""
     node = steps.node
     before, size, behind = steps.around(axis)
     if before == 1 and behind != 1:
-        steps.set(f"{left} %*% {steps.matrix(View(size, behind))}", View(count, behind), axis, count)
+        view = View(count, behind)
+        steps.set(_interpolated(node, steps.matrix(View(size, behind)), parts, view, by_rows=True), view, axis, count)
         return
     if behind == 1:
-        steps.set(f"{steps.matrix(View(before, size))} %*% {right}", View(before, count), axis, count)
+        view = View(before, count)
+        steps.set(_interpolated(node, steps.matrix(View(before, size)), parts, view), view, axis, count)
         return
     turned = node.reshape(f"t({steps.matrix(View(before * size, behind))})", View(behind * before, size))
-    product_ = node.reshape(f"{turned} %*% {right}", View(behind, before * count))
+    product_ = _interpolated(node, turned, parts, View(behind, before * count))
     steps.set(f"t({product_})", View(before * count, behind), axis, count)
+
+
+def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bool = False) -> str:
+    """The product with the weights in a view; NaN and infinities stay with the elements that read them."""
+    if is_finite(node, 0):
+        return node.reshape(f"t({parts}) %*% {x}" if by_rows else f"{x} %*% {parts}", view)
+    # the reshape tells the compiler the sizes, which it cannot see through the function
+    return node.reshape(node.call("interpolated_rows" if by_rows else "interpolated_columns", x, parts), view)
 
 
 def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:

@@ -11,6 +11,7 @@ X1, X2, X3 = random(2, 3, 9), random(2, 3, 7, 8), random(2, 3, 5, 6, 7)
 K2 = {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1]}
 K3 = {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 0]}
 LARGE = np.array([[[[np.inf, 1, 2], [-np.inf, -np.inf, 4], [5, -1, 7]]]], np.float32)
+HOLES = np.where(random(2, 3, 7, 8, seed=1) > 0.8, np.float32(np.nan), X2)
 
 CASES = [
     *[Case("MaxPool", opset, {"x": X2}, K2) for opset in (1, 8, 10, 11, 12, 22)],
@@ -24,7 +25,8 @@ CASES = [
     Case("MaxPool", 12, {"x": LARGE}, {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1]}),
     *[Case("MaxPool", 12, {"x": x}, attributes, outputs=2) for x, attributes in [
         (X1, {"kernel_shape": [3], "strides": [2], "pads": [1, 1]}), (X2, K2), (X2, {**K2, "dilations": [2, 1]}),
-        (X2, {**K2, "storage_order": 1}), (X3, K3), (np.ones((1, 2, 4, 4), np.float32), K2)]],
+        (X2, {**K2, "storage_order": 1}), (X3, K3), (np.ones((1, 2, 4, 4), np.float32), K2), (HOLES, K2),
+        (HOLES, {"kernel_shape": [2, 2]})]],
     *[Case("MaxPool", 12, {"x": random(1, 2, 5, 5, dtype=dtype)}, {"kernel_shape": [3, 2], "pads": [1, 1, 1, 1]})
       for dtype in ("int8", "uint8")],
     *[Case("AveragePool", opset, {"x": X2}, K2) for opset in (7, 10, 11, 19, 22)],

@@ -24,6 +24,15 @@ def resize(opset: int, x: Array, factors: Array | None, sizes: Array | None = No
                 note=f"{factors} {sizes} {attributes}")
 
 
+def with_specials(x: Array, *specials: float) -> Array:
+    """A copy with special numbers in the middle of its planes."""
+    result = x.copy()
+    for column, special in enumerate(specials):
+        result[0, column % x.shape[1], 2 + column % 2, 2 + column % 3] = special
+    return result
+
+
+NAN, INF = float("nan"), float("inf")
 UP, DOWN = scales(1, 1, 2, 3), scales(1, 1, 0.5, 0.6)
 CASES = [
     *[Case("Upsample", 7, {"x": X}, {"mode": mode, "scales": [1.0, 1.0, 2.0, 3.0]}) for mode in ("nearest", "linear")],
@@ -51,6 +60,9 @@ CASES = [
     resize(19, X, scales(0.7, 0.7), mode="linear", axes=[2, 3], coordinate_transformation_mode="half_pixel_symmetric"),
     resize(19, random(3, 4, 5), scales(1, 2, 1), mode="nearest"),
     resize(13, random(2, 3, 4, 5, 6), scales(1, 1, 2, 2, 2), mode="linear"),
+    resize(13, with_specials(X, NAN, INF, -INF), None, np.array([1, 2, 13, 8]), mode="linear"),
+    resize(13, with_specials(X, NAN), None, np.array([1, 2, 13, 8]), mode="cubic"),
+    resize(13, with_specials(X, NAN, INF)[0, 0], None, np.array([13, 8]), mode="linear"),
 ]  # fmt: skip
 
 
@@ -101,6 +113,8 @@ SAMPLED = [
            {"mode": mode, "padding_mode": padding, "align_corners": align}, note=f"{mode} {padding} {align}")
       for opset, modes in [(16, ("bilinear", "nearest", "bicubic")), (20, ("linear", "cubic"))] for mode in modes
       for padding in ("zeros", "border", "reflection") for align in (0, 1)],
+    *[Case("GridSample", 16, {"x": with_specials(random(2, 3, 5, 6), *specials), "g": GRID}, {"mode": mode},
+           note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
     *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
