@@ -1,0 +1,571 @@
+"""The chain rule, one short rule for each operator.
+
+A rule gets its node and the derivative of y by the node's outputs, and returns those by its inputs as names of values
+that further nodes compute; "" for an input without a derivative. Where an operator has a kink a rule takes the
+derivative from one side, or 0.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from onnx_systemds.dims import Dims
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing import protos
+from onnx_systemds.importing.facts import NodeFacts
+from onnx_systemds.importing.ir import Attribute, Node
+from onnx_systemds.importing.values import Value
+
+OPSET = 18  # of the nodes that are made here
+
+
+class Tape:
+    """The nodes made so far."""
+
+    def __init__(self, caller: Node, prefix: str) -> None:
+        self.caller = caller
+        self.prefix = prefix
+        self.nodes: list[Node] = []
+
+    def emit(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
+        """Name of the first output of a new node."""
+        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
+
+    def emit_several(self, op_type: str, count: int, *inputs: str, **attributes: Attribute) -> tuple[str, ...]:
+        """Names of the outputs of a new node."""
+        base = f"{self.prefix}/{op_type}{len(self.nodes)}"
+        outputs = tuple(base if position == 0 else f"{base}_{position}" for position in range(count))
+        self._add(op_type, inputs, outputs, attributes)
+        return outputs
+
+    def copy(self, name: str, output: str) -> None:
+        """Give a value a second name."""
+        self._add("Identity", (name,), (output,), {})
+
+    def _add(
+        self, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
+    ) -> None:
+        name = f"{self.caller.name or self.caller.op_type}/{op_type}"
+        self.nodes.append(Node(op_type, "", inputs, outputs, attributes, name, "", self.caller.index, OPSET))
+
+    def number(self, value: float, dtype: str) -> str:
+        """A constant of rank 0."""
+        return self.emit("Constant", value=np.array(value, protos.numpy_dtype(dtype)))
+
+    def integers(self, numbers: Sequence[int]) -> str:
+        """A constant of rank 1."""
+        return self.emit("Constant", value=np.array(numbers, np.int64))
+
+    def filled_like(self, name: str, dtype: str, value: float) -> str:
+        """A tensor of the dims of another one, the same number everywhere."""
+        fill = np.array([value], protos.numpy_dtype(dtype))
+        return self.emit("ConstantOfShape", self.emit("Shape", name), value=fill)
+
+
+class Backward(NodeFacts):
+    """A node, and the derivatives of y by its outputs: ``grad`` by the first one."""
+
+    def __init__(
+        self, node: Node, values: Mapping[str, Value], graph_name: str, tape: Tape, given: Sequence[str],
+        active: set[str],
+    ) -> None:  # fmt: skip
+        super().__init__(node, values, graph_name)
+        self.tape = tape
+        self.given = given
+        self.active = active
+        self.emit = tape.emit
+
+    @property
+    def grad(self) -> str:
+        """The derivative by the first output."""
+        if not self.given[0]:
+            raise UnsupportedCase(f"the derivative of an output of {self.node.op_type} other than the first")
+        return self.given[0]
+
+    @property
+    def x(self) -> str:
+        """The first input."""
+        return self.node.inputs[0]
+
+    @property
+    def out(self) -> str:
+        """The first output."""
+        return self.node.outputs[0]
+
+    def needs(self, position: int) -> bool:
+        """Whether the derivative by an input is asked for."""
+        return self.has(position) and self.node.inputs[position] in self.active
+
+    def number(self, value: float) -> str:
+        """A constant in the type of the first output."""
+        return self.tape.number(value, self.values[self.out].dtype)
+
+    def times(self, left: str, right: str | float) -> str:
+        """A product with a value or a number."""
+        return self.emit("Mul", left, right if isinstance(right, str) else self.number(right))
+
+    def chain(self, factor: str) -> list[str]:
+        """The derivative of an elementwise function from its own."""
+        return [self.emit("Mul", self.grad, factor)]
+
+    def where(self, condition: str, derivative: str) -> str:
+        """The derivative where a condition holds, else 0."""
+        return self.emit("Where", condition, derivative, self.number(0.0))
+
+    def fit(self, derivative: str, position: int) -> str:
+        """A derivative of the output's dims, summed over the axes along which an input was broadcast."""
+        own = self.dims(position)
+        whole = self.values[self.out].dims
+        assert whole is not None
+        lead = len(whole) - len(own)
+        if lead:
+            derivative = self.emit("ReduceSum", derivative, self.tape.integers(range(lead)), keepdims=0)
+        axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
+        if any(size not in (1, goal) for size, goal in zip(own, whole[lead:])):
+            raise UnsupportedCase(f"the derivative of {self.node.op_type} whose broadcast dims are not known")
+        return self.emit("ReduceSum", derivative, self.tape.integers(axes)) if axes else derivative
+
+    def shaped(self, derivative: str, position: int = 0) -> str:
+        """A derivative in the dims of an input of as many elements."""
+        return self.emit("Reshape", derivative, self.emit("Shape", self.node.inputs[position]))
+
+
+Rule = Callable[[Backward], Sequence[str]]
+RULES: dict[tuple[str, str], Rule] = {}
+# operators that are flat wherever they have a derivative, and those that only tell dims
+FLAT = {("", name) for name in ("Floor", "Ceil", "Round", "Sign", "Shape", "Size", "ConstantOfShape", "EyeLike",
+                                "RandomNormalLike", "RandomUniformLike")}  # fmt: skip
+
+
+def rule(*op_types: str) -> Callable[[Rule], Rule]:
+    """Register a rule."""
+
+    def decorate(function: Rule) -> Rule:
+        for op_type in op_types:
+            RULES["", op_type] = function
+        return function
+
+    return decorate
+
+
+# --- one input: the factor of each -----------------------------------------------------------------------------
+
+
+def _one_plus(n: Backward, text: str, sign: str = "Add") -> str:
+    return n.emit(sign, n.number(1.0), text)
+
+
+def _square(n: Backward, name: str) -> str:
+    return n.emit("Mul", name, name)
+
+
+def _inverse_root(n: Backward, inner: str) -> str:
+    return n.emit("Reciprocal", n.emit("Sqrt", inner))
+
+
+_FACTORS: dict[str, Callable[[Backward], str]] = {
+    "Exp": lambda n: n.out,
+    "Log": lambda n: n.emit("Reciprocal", n.x),
+    "Sqrt": lambda n: n.emit("Div", n.number(0.5), n.out),
+    "Reciprocal": lambda n: n.emit("Neg", _square(n, n.out)),
+    "Tanh": lambda n: _one_plus(n, _square(n, n.out), "Sub"),
+    "Sigmoid": lambda n: n.times(n.out, _one_plus(n, n.out, "Sub")),
+    "Softplus": lambda n: n.emit("Sigmoid", n.x),
+    "Softsign": lambda n: n.emit("Reciprocal", _square(n, _one_plus(n, n.emit("Abs", n.x)))),
+    "Abs": lambda n: n.emit("Sign", n.x),
+    "Sin": lambda n: n.emit("Cos", n.x),
+    "Cos": lambda n: n.emit("Neg", n.emit("Sin", n.x)),
+    "Tan": lambda n: _one_plus(n, _square(n, n.out)),
+    "Sinh": lambda n: n.emit("Cosh", n.x),
+    "Cosh": lambda n: n.emit("Sinh", n.x),
+    "Asin": lambda n: _inverse_root(n, _one_plus(n, _square(n, n.x), "Sub")),
+    "Acos": lambda n: n.emit("Neg", _inverse_root(n, _one_plus(n, _square(n, n.x), "Sub"))),
+    "Atan": lambda n: n.emit("Reciprocal", _one_plus(n, _square(n, n.x))),
+    "Asinh": lambda n: _inverse_root(n, _one_plus(n, _square(n, n.x))),
+    "Acosh": lambda n: _inverse_root(n, n.emit("Sub", _square(n, n.x), n.number(1.0))),
+    "Atanh": lambda n: n.emit("Reciprocal", _one_plus(n, _square(n, n.x), "Sub")),
+    "Erf": lambda n: n.times(n.emit("Exp", n.emit("Neg", _square(n, n.x))), 2 / math.sqrt(math.pi)),
+}
+
+
+def _by_factor(factor: Callable[[Backward], str]) -> Rule:
+    return lambda n: n.chain(factor(n))
+
+
+for _name, _factor in _FACTORS.items():
+    rule(_name)(_by_factor(_factor))
+
+
+@rule("Identity")
+def _identity(n: Backward) -> Sequence[str]:
+    return [n.grad]
+
+
+@rule("Neg")
+def _neg(n: Backward) -> Sequence[str]:
+    return [n.emit("Neg", n.grad)]
+
+
+@rule("Cast", "CastLike")
+def _cast(n: Backward) -> Sequence[str]:
+    return [n.emit("CastLike", n.grad, n.x)]
+
+
+@rule("Relu")
+def _relu(n: Backward) -> Sequence[str]:
+    return [n.where(n.emit("Greater", n.x, n.number(0.0)), n.grad)]
+
+
+@rule("LeakyRelu")
+def _leaky_relu(n: Backward) -> Sequence[str]:
+    falling = n.times(n.grad, float(n.attribute("alpha")))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, falling)]
+
+
+@rule("Elu")
+def _elu(n: Backward) -> Sequence[str]:
+    falling = n.times(n.grad, n.emit("Add", n.out, n.number(float(n.attribute("alpha")))))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, falling)]
+
+
+@rule("Clip")
+def _clip(n: Backward) -> Sequence[str]:
+    return [n.where(n.emit("Equal", n.x, n.out), n.grad)]
+
+
+@rule("Dropout")
+def _dropout(n: Backward) -> Sequence[str]:
+    training = n.constant(2)
+    if n.version >= 12 and n.has(2) and (training is None or bool(training.ravel()[0])):
+        raise UnsupportedCase("the derivative of a Dropout that trains")
+    if n.version < 7 and not n.attribute("is_test"):
+        raise UnsupportedCase("the derivative of a Dropout that trains")
+    return [n.grad]
+
+
+# --- two and more inputs ---------------------------------------------------------------------------------------
+
+
+def _fitted(n: Backward, derivatives: Sequence[Callable[[], str]]) -> list[str]:
+    """The derivatives of a broadcasting operator; only those that are asked for are made."""
+    if n.version < 7 and n.attribute("broadcast"):
+        raise UnsupportedCase(f"the derivative of {n.node.op_type} that broadcasts as before opset 7")
+    return [n.fit(make(), position) if n.needs(position) else "" for position, make in enumerate(derivatives)]
+
+
+@rule("Add")
+def _add(n: Backward) -> Sequence[str]:
+    return _fitted(n, [lambda: n.grad, lambda: n.grad])
+
+
+@rule("Sub")
+def _sub(n: Backward) -> Sequence[str]:
+    return _fitted(n, [lambda: n.grad, lambda: n.emit("Neg", n.grad)])
+
+
+@rule("Mul")
+def _mul(n: Backward) -> Sequence[str]:
+    return _fitted(n, [lambda: n.times(n.grad, n.node.inputs[1]), lambda: n.times(n.grad, n.x)])
+
+
+@rule("Div")
+def _div(n: Backward) -> Sequence[str]:
+    divisor = n.node.inputs[1]
+    return _fitted(n, [
+        lambda: n.emit("Div", n.grad, divisor),
+        lambda: n.emit("Neg", n.emit("Div", n.times(n.grad, n.out), divisor)),
+    ])  # fmt: skip
+
+
+@rule("Pow")
+def _pow(n: Backward) -> Sequence[str]:
+    def by_base() -> str:
+        exponent = n.node.inputs[1]
+        if n.dtype(1) != n.dtype(0):
+            exponent = n.emit("CastLike", exponent, n.x)
+        power = n.emit("Pow", n.x, n.emit("Sub", exponent, n.number(1.0)))
+        # x^0 is 1 everywhere, though 0 * 0^-1 is none
+        factor = n.emit("Where", n.emit("Equal", exponent, n.number(0.0)), n.number(0.0), n.times(exponent, power))
+        return n.times(n.grad, factor)
+
+    def by_exponent() -> str:
+        # 0^y is 0 for all y around a positive one
+        log = n.emit("Where", n.emit("Equal", n.x, n.number(0.0)), n.number(0.0), n.emit("Log", n.x))
+        return n.times(n.grad, n.times(n.out, log))
+
+    return _fitted(n, [by_base, by_exponent])
+
+
+@rule("Sum")
+def _sum(n: Backward) -> Sequence[str]:
+    return _fitted(n, [lambda: n.grad] * n.input_count)
+
+
+@rule("Mean")
+def _mean(n: Backward) -> Sequence[str]:
+    return _fitted(n, [lambda: n.times(n.grad, 1 / n.input_count)] * n.input_count)
+
+
+@rule("Max", "Min")
+def _extreme(n: Backward) -> Sequence[str]:
+    """Equal inputs share the derivative."""
+    hits = [n.emit("CastLike", n.emit("Equal", name, n.out), n.out) for name in n.node.inputs]
+    share = n.emit("Div", n.grad, n.emit("Sum", *hits))
+    return _fitted(n, [lambda hit=hit: n.times(share, hit) for hit in hits])  # type: ignore[misc]
+
+
+@rule("Where")
+def _where(n: Backward) -> Sequence[str]:
+    condition = n.node.inputs[0]
+    zero = n.number(0.0)
+    return _fitted(n, [
+        lambda: "",
+        lambda: n.emit("Where", condition, n.grad, zero),
+        lambda: n.emit("Where", condition, zero, n.grad),
+    ])  # fmt: skip
+
+
+# --- matrix products -------------------------------------------------------------------------------------------
+
+
+def _turned(n: Backward, name: str, rank: int) -> str:
+    return n.emit("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+@rule("MatMul")
+def _matmul(n: Backward) -> Sequence[str]:
+    left, right, grad = n.x, n.node.inputs[1], n.grad
+    ranks = [n.rank(0), n.rank(1)]
+    if ranks[1] == 1:
+        right, grad = (n.emit("Unsqueeze", name, n.tape.integers([-1])) for name in (right, grad))
+    if ranks[0] == 1:
+        left = n.emit("Unsqueeze", left, n.tape.integers([0]))
+        grad = n.emit("Unsqueeze", grad, n.tape.integers([-2]))
+    batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
+    whole = len(batch) + 2
+    results = ["", ""]
+    if n.needs(0):
+        found = n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2)))
+        results[0] = _batch_sum(n, found, n.dims(0), batch, whole, 0)
+    if n.needs(1):
+        found = n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad)
+        results[1] = _batch_sum(n, found, n.dims(1), batch, whole, 1)
+    return results
+
+
+def _batch_sum(n: Backward, name: str, own: Dims, batch: Dims, whole: int, position: int) -> str:
+    """A product summed over the batch axes that the operand lacks, in the operand's dims."""
+    padded = (*[1] * (len(batch) - len(own[:-2])), *own[:-2])
+    axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size != goal]
+    if any(padded[axis] != 1 for axis in axes):
+        raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
+    if axes:
+        name = n.emit("ReduceSum", name, n.tape.integers(axes))
+    return name if len(own) == whole else n.shaped(name, position)
+
+
+@rule("Gemm")
+def _gemm(n: Backward) -> Sequence[str]:
+    left, right = n.x, n.node.inputs[1]
+    trans_a, trans_b = int(n.attribute("transA") or 0), int(n.attribute("transB") or 0)
+    alpha, beta = float(n.attribute("alpha")), float(n.attribute("beta"))
+    results = ["", "", ""][: n.input_count]
+    if n.needs(0):
+        pair, flags = ((right, n.grad), (trans_b, 1)) if trans_a else ((n.grad, right), (0, 1 - trans_b))
+        results[0] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
+    if n.needs(1):
+        pair, flags = ((n.grad, left), (1, trans_a)) if trans_b else ((left, n.grad), (1 - trans_a, 0))
+        results[1] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
+    if n.needs(2):
+        results[2] = n.fit(n.grad if beta == 1 else n.times(n.grad, beta), 2)
+    return results
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+@rule("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def _reshape(n: Backward) -> Sequence[str]:
+    return [n.shaped(n.grad)]
+
+
+@rule("Transpose")
+def _transpose(n: Backward) -> Sequence[str]:
+    perm = n.attribute("perm") or tuple(reversed(range(n.rank(0))))
+    return [n.emit("Transpose", n.grad, perm=tuple(int(axis) for axis in np.argsort(perm)))]
+
+
+@rule("Expand")
+def _expand(n: Backward) -> Sequence[str]:
+    return [n.fit(n.grad, 0)]
+
+
+def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:
+    """The sizes of several values along an axis."""
+    parts = [n.emit("Shape", name, start=axis, end=axis + 1) for name in names]
+    return n.emit("Concat", *parts, axis=0)
+
+
+@rule("Concat")
+def _concat(n: Backward) -> Sequence[str]:
+    axis = n.normalize_axis(int(1 if n.attribute("axis") is None else n.attribute("axis")), n.rank(0))
+    if n.input_count == 1:
+        return [n.grad]
+    sizes = _sizes(n, n.node.inputs, axis)
+    return n.tape.emit_several("Split", n.input_count, n.grad, sizes, axis=axis)
+
+
+@rule("Split")
+def _split(n: Backward) -> Sequence[str]:
+    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    parts = [
+        given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)
+    ]
+    return [n.emit("Concat", *parts, axis=axis)]
+
+
+@rule("Slice")
+def _slice(n: Backward) -> Sequence[str]:
+    """The derivative scattered to the positions that were taken: those of a slice of the axis' numbers."""
+    if n.version < 10:
+        starts, ends, axes, steps = n.attribute("starts"), n.attribute("ends"), n.attribute("axes"), None
+    else:
+        given = [n.constant(position) for position in (1, 2, 3, 4)]
+        if any(n.has(position) and content is None for position, content in zip((1, 2, 3, 4), given)):
+            raise UnsupportedCase("the derivative of a Slice whose positions are not constants")
+        starts, ends, axes, steps = (None if item is None else item.ravel().tolist() for item in given)
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    found, shape = n.grad, n.known_dims(0, "the derivative of a Slice")
+    sizes = list(n.values[n.out].dims or ())
+    for axis, start, end, step in reversed(list(zip(axes, starts, ends, steps))):
+        at = n.normalize_axis(int(axis), n.rank(0))
+        taken = np.arange(shape[at])[int(start) : int(end) : int(step)]
+        if step < 0 and end < -shape[at]:
+            taken = np.arange(shape[at])[int(start) :: int(step)]
+        sizes[at] = shape[at]
+        chosen = np.zeros((len(taken), shape[at]), protos.numpy_dtype(n.dtype(0)))
+        chosen[np.arange(len(taken)), taken] = 1
+        found = _along(n, found, at, n.emit("Constant", value=chosen))
+    return [found]
+
+
+def _along(n: Backward, name: str, axis: int, matrix: str) -> str:
+    """The product of an axis, moved to the end, with a matrix."""
+    last = n.rank(0) - 1
+    if axis == last:
+        return n.emit("MatMul", name, matrix)
+    perm = list(range(last + 1))
+    perm[axis], perm[last] = last, axis
+    turned = n.emit("MatMul", n.emit("Transpose", name, perm=tuple(perm)), matrix)
+    return n.emit("Transpose", turned, perm=tuple(perm))
+
+
+@rule("Gather")
+def _gather(n: Backward) -> Sequence[str]:
+    """Slices added to where they came from, by way of the first axis."""
+    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    taken, rank = n.rank(1), n.rank(0)
+    index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.integers([-1]))
+    if n.dtype(1) != "int64":
+        index = n.emit("Cast", index, to=7)
+    whole = range(axis, axis + taken)
+    first = (*whole, *range(axis), *range(axis + taken, rank + taken - 1))
+    source = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    perm = (axis, *range(axis), *range(axis + 1, rank))
+    if axis:
+        source = n.emit("Transpose", source, perm=perm)
+    grad = n.emit("Transpose", n.grad, perm=first) if axis else n.grad
+    found = n.emit("ScatterND", source, index, grad, reduction="add")
+    back = tuple(int(position) for position in np.argsort(perm))
+    return [n.emit("Transpose", found, perm=back) if axis else found]
+
+
+@rule("GatherElements")
+def _gather_elements(n: Backward) -> Sequence[str]:
+    zeros = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    axis = int(n.attribute("axis") or 0)
+    return [n.emit("ScatterElements", zeros, n.node.inputs[1], n.grad, axis=axis, reduction="add")]
+
+
+# --- reductions ------------------------------------------------------------------------------------------------
+
+
+def _axes(n: Backward) -> list[int]:
+    from onnx_systemds.operator_generators.reduction import REDUCTIONS, reduced_axes
+
+    return sorted(reduced_axes(n, REDUCTIONS[n.node.op_type]))
+
+
+def _kept(n: Backward, name: str, axes: Sequence[int]) -> str:
+    """A result of a reduction with its reduced axes."""
+    return name if n.attribute("keepdims") or not axes else n.emit("Unsqueeze", name, n.tape.integers(axes))
+
+
+def _reduction(factor: Callable[[Backward, list[int]], str] | None) -> Rule:
+    """A reduction's derivative: that of the result times a factor for each element."""
+
+    def derivative(n: Backward) -> Sequence[str]:
+        axes = _axes(n)
+        grad = _kept(n, n.grad, axes)
+        if factor is None:
+            return [n.emit("Expand", grad, n.emit("Shape", n.x))]
+        return [n.emit("Mul", factor(n, axes), grad)]
+
+    return derivative
+
+
+def _share(n: Backward, axes: list[int]) -> str:
+    """1 divided by the number of elements in one result, for each element."""
+    hits = n.tape.filled_like(n.x, n.dtype(0), 1.0)
+    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.tape.integers(axes))) if axes else hits
+
+
+def _extremes(n: Backward, axes: list[int]) -> str:
+    """Equal maxima share the derivative."""
+    hits = n.emit("CastLike", n.emit("Equal", n.x, _kept(n, n.out, axes)), n.x)
+    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.tape.integers(axes))) if axes else hits
+
+
+_REDUCTIONS: dict[str, Callable[[Backward, list[int]], str] | None] = {
+    "ReduceSum": None,
+    "ReduceMean": _share,
+    "ReduceMax": _extremes,
+    "ReduceMin": _extremes,
+    "ReduceSumSquare": lambda n, axes: n.times(n.x, 2.0),
+    "ReduceL1": lambda n, axes: n.emit("Sign", n.x),
+    "ReduceL2": lambda n, axes: n.emit("Div", n.x, _kept(n, n.out, axes)),
+    "ReduceLogSum": lambda n, axes: n.emit(
+        "Expand", n.emit("Exp", n.emit("Neg", _kept(n, n.out, axes))), n.emit("Shape", n.x)
+    ),
+    "ReduceLogSumExp": lambda n, axes: n.emit("Exp", n.emit("Sub", n.x, _kept(n, n.out, axes))),
+}
+for _name, _weight in _REDUCTIONS.items():
+    rule(_name)(_reduction(_weight))
+
+
+def _softmax_axes(n: Backward) -> str:
+    """The axes of one distribution: before opset 13 all from the axis on."""
+    axis = n.normalize_axis(int(n.attribute("axis")), n.rank(0))
+    return n.tape.integers([axis] if n.version >= 13 else range(axis, n.rank(0)))
+
+
+@rule("Softmax")
+def _softmax(n: Backward) -> Sequence[str]:
+    weighted = n.emit("ReduceSum", n.times(n.grad, n.out), _softmax_axes(n))
+    return [n.times(n.emit("Sub", n.grad, weighted), n.out)]
+
+
+@rule("LogSoftmax")
+def _log_softmax(n: Backward) -> Sequence[str]:
+    total = n.emit("ReduceSum", n.grad, _softmax_axes(n))
+    return [n.emit("Sub", n.grad, n.times(n.emit("Exp", n.out), total))]
+
+
+@rule("GlobalAveragePool")
+def _global_average_pool(n: Backward) -> Sequence[str]:
+    share = _share(n, list(range(2, n.rank(0))))
+    return [n.times(share, n.grad)]
