@@ -1,7 +1,7 @@
 """Gradient of ai.onnx.preview.training as further nodes: reverse-mode differentiation of the nodes before it.
 
 The graph between ``xs`` and ``y`` is what the nodes before the Gradient node say. Where these have no rule in
-`gradient_rules` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
+`gradient_tape.RULES` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
 replaced by a copy of that graph (with definitions put in) and by a Gradient node of the copy. Else it is replaced
 by the nodes that compute the derivatives; these have rules again, so that derivatives can be derived.
 """
@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.importing import gradient_rules, gradient_windows  # noqa: F401  fill the table
 from onnx_systemds.importing.definitions import inline, onnx_definition
 from onnx_systemds.importing.facts import NodeFacts
-from onnx_systemds.importing.gradient_rules import FLAT, RULES, Backward, Tape
+from onnx_systemds.importing.gradient_tape import FLAT, RULES, Backward, Tape
 from onnx_systemds.importing.ir import Function, Node
 from onnx_systemds.importing.values import Value
 

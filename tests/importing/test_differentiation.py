@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.gradient_rules import RULES
+from onnx_systemds.importing.gradient_tape import RULES
 from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Array
 
@@ -171,6 +171,32 @@ RULES_TESTED = [
     *[Rule(op, {"x": near(2, 3, 4)}, {"axis": axis}, opset) for op in ("Softmax", "LogSoftmax") for opset, axis in
       [(13, 1), (13, -1), (11, 2)]],
     Rule("GlobalAveragePool", {"x": near(2, 3, 2, 2)}),
+    *[Rule("CumSum", {"x": near(2, 3), "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, fixed=["a"])
+      for reverse, exclusive in ((0, 0), (1, 0), (0, 1), (1, 1))],
+    Rule("Trilu", {"x": near(3, 4), "k": np.array(1)}, {"upper": 0}, fixed=["k"]),
+    Rule("GatherND", {"x": near(3, 4, 2), "i": index([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
+    Rule("Pad", {"x": near(2, 3), "p": index(1, 0, 0, 2)}, fixed=["p"]),
+    Rule("Pad", {"x": near(2, 3), "p": index(1, 2), "v": np.array(1.5), "a": AXES}, fixed=["p", "v", "a"]),
+    *[Rule("Einsum", {"a": near(2, 3, 4), "b": near(*right, seed=1)}, {"equation": equation})
+      for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a")]],
+    *[Rule("Conv", {"x": near(*x), "w": near(*w, seed=1), "b": near(w[0], seed=2)}, attributes)
+      for x, w, attributes in [
+          ((2, 2, 5, 4), (3, 2, 3, 2), {}), ((2, 2, 6, 5), (3, 2, 3, 3), {"strides": [2, 3], "pads": [1, 0, 1, 2]}),
+          ((1, 2, 7, 6), (2, 2, 2, 3), {"dilations": [2, 1], "strides": [3, 2]}),
+          ((2, 4, 5, 5), (4, 2, 2, 2), {"group": 2, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+          ((2, 3, 5, 5), (3, 1, 3, 3), {"group": 3, "pads": [1, 1, 1, 1]}), ((2, 2, 7), (3, 2, 3), {"strides": [2]})]],
+    *[Rule("ConvTranspose", {"x": near(*x), "w": near(*w, seed=1), "b": near(2, seed=2)}, attributes)
+      for x, w, attributes in [((2, 3, 3, 4), (3, 2, 2, 3), {}),
+                               ((1, 3, 3, 2), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]})]],
+    Rule("ConvTranspose", {"x": near(1, 4, 3, 2), "w": near(4, 2, 2, 2, seed=1)}, {"group": 2, "strides": [2, 1]}),
+    *[Rule(op, {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 3], "strides": strides, **more})
+      for op in ("MaxPool", "AveragePool") for strides in ([1, 1], [2, 3])
+      for more in ({}, {"pads": [1, 1, 1, 1]})],
+    Rule("AveragePool", {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    Rule("GlobalMaxPool", {"x": near(2, 3, 2, 2)}),
+    Rule("BatchNormalization", {"x": near(2, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1}),
+    Rule("BatchNormalization", {"x": near(4, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1},
+         {"training_mode": 1}, fixed=["m", "v"]),
     # by definition
     Rule("HardSwish", {"x": near(2, 3, low=-4, high=4)}),
     Rule("LayerNormalization", {"x": near(2, 5), "s": near(5), "b": near(5, seed=1)}),
