@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.importing import gradient_rules, gradient_windows  # noqa: F401  fill the table
+from onnx_systemds.importing import gradient_movement, gradient_rules, gradient_windows  # noqa: F401  fill the table
 from onnx_systemds.importing.definitions import inline, onnx_definition
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.gradient_tape import FLAT, RULES, Backward, Tape
