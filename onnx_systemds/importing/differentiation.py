@@ -16,8 +16,9 @@ from onnx_systemds.importing import gradient_movement, gradient_rules, gradient_
 from onnx_systemds.importing.definitions import inline, onnx_definition
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.gradient_tape import FLAT, RULES, Backward, Tape
-from onnx_systemds.importing.ir import Function, Node
+from onnx_systemds.importing.ir import Function, Graph, Node
 from onnx_systemds.importing.values import Value
+from onnx_systemds.importing.walk import names_read
 
 GRADIENT = ("ai.onnx.preview.training", "Gradient")
 _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
@@ -54,14 +55,14 @@ def _between(nodes: Sequence[Node], sources: Sequence[str], y: str) -> list[Node
     reached = set(own)
     forward = []
     for node in nodes:
-        if own.isdisjoint(node.outputs) and not reached.isdisjoint(node.inputs):
+        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)):
             reached.update(name for name in node.outputs if name)
             forward.append(node)
     needed = set() if y in own else {y}
     path = []
     for node in reversed(forward):
         if not needed.isdisjoint(node.outputs):
-            needed.update(name for name in node.inputs if name)
+            needed.update(names_read(node))
             path.append(node)
     return path[::-1]
 
@@ -70,6 +71,8 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     """ONNX's definitions of the nodes that have no rule, by position. Raises UnsupportedCase where there is none."""
     found: dict[int, Function] = {}
     for node in path:
+        if any(isinstance(content, Graph) for content in node.attributes.values()):
+            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')})")
         if node.identity in RULES or node.identity in FLAT or not _is_smooth(node, facts.values):
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
@@ -120,6 +123,8 @@ def _differentiated(
         given = [_sum(tape, known, name) if name in known else "" for name in node.outputs]
         if not any(given):
             continue
+        if any(given[1:]) and node.op_type != "Split":
+            raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         step = Backward(node, facts.values, facts.graph_name, tape, given, active)
         for name, derivative in zip(node.inputs, RULES[node.identity](step)):
             if derivative and name in active and facts.values[name].dtype in _FLOATS:
