@@ -27,6 +27,7 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.importing import protos, shape_values
 from onnx_systemds.importing.definitions import expand, inline_graph
+from onnx_systemds.importing.differentiation import GRADIENT, gradient_nodes
 from onnx_systemds.importing.facts import NodeFacts, find_schema
 from onnx_systemds.importing.folding import fold
 from onnx_systemds.importing.ir import (
@@ -169,7 +170,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             if any(values.get(name) is FAILED for name in node.inputs):
                 outputs = _after_failure(facts)
             else:
-                definition = _definition(facts, context)
+                definition = _definition(facts, context, nodes)
                 if definition is not None:
                     waiting.extendleft(reversed(definition))
                     continue
@@ -222,10 +223,10 @@ def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Valu
     return tuple(found)
 
 
-def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:
+def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """The nodes that stand for a node: a model function, or ONNX's own definition when we have no generator.
 
-    An If whose condition is known stands for one of its branches.
+    An If whose condition is known stands for one of its branches, a Gradient for derivatives of the nodes before it.
     """
     node = facts.node
     if node.identity == ("", "If"):
@@ -234,6 +235,8 @@ def _definition(facts: NodeFacts, context: Context) -> tuple[Node, ...] | None:
             return None
         branch = facts.graph_attribute("then_branch" if condition.ravel()[0] else "else_branch")
         return inline_graph(node, branch, f"If{context.next_expansion()}")
+    if node.identity == GRADIENT:
+        return gradient_nodes(facts, before, f"Gradient{context.next_expansion()}")
     function = context.functions.get((node.domain, node.op_type, node.overload))
     if function is None:
         resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
@@ -413,6 +416,7 @@ def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     key = (node.domain, node.op_type, node.overload)
     schema = find_schema(node.domain, node.op_type, node.version)
     defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    known = known or node.identity == GRADIENT
     if not (known or defined or key in facts.context.functions or node.identity == ("", "Constant")):
         raise unsupported(facts)
     return (FAILED,) * len(node.outputs)

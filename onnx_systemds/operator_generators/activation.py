@@ -13,13 +13,8 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
-from onnx_systemds.operator_generators.elementwise import binary_of, infix, truncated, unary
+from onnx_systemds.operator_generators.elementwise import binary_of, infix, is_single, truncated, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
-
-
-def is_single(node: NodeView) -> bool:
-    """Whether `unary` computes with a scalar."""
-    return node.wanted_form() is SCALAR or node.size(0) == 1
 
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:

@@ -163,6 +163,10 @@ def bit_cast(node: NodeView) -> Fragment:
         return _patterns(node, "float_to_bits", target)
     if source in _WORDS and target == "float":
         return _patterns(node, "bits_to_float", target)
+    if "double" in (source, target):
+        raise UnsupportedCase(
+            f"the bits of {source} as {target}: as integers they have 64 bits, of which the engine's numbers hold 53"
+        )
     if not {source, target} <= INTEGER_DTYPES or bit_width(source) != bit_width(target) or source.endswith("64"):
         raise UnsupportedCase(
             f"the bits of {source} as {target}: only integers of up to 32 bits and floats are reinterpreted"

@@ -1,7 +1,7 @@
 """Cast and CastLike: rounding, saturation, NaN rules of every element type.
 
 DML computes in FP64. A cast to a type that holds every number of the source is nothing at all; one to a narrower
-type rounds. Casts from integers to float and double are not rounded: a float carries FP64's precision anyway.
+type rounds. Of 64-bit integers the engine's matrices hold 53 bits, so casts from those to double are none.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.numbers import literal
-from onnx_systemds.operator_generators.activation import by_function, is_single
-from onnx_systemds.operator_generators.elementwise import stripped, truncated, unary, wrapped
+from onnx_systemds.operator_generators.activation import by_function
+from onnx_systemds.operator_generators.elementwise import is_single, stripped, truncated, unary, wrapped
+from onnx_systemds.operator_generators.precision import as_float, is_computed
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 
@@ -91,7 +92,7 @@ def needs_rounding(source: str, target: str) -> bool:
         return False
     if source in INTEGER_DTYPES:
         low, high = integer_range(source)
-        return target not in ("float", "double") and max(-low, high) > min(2**goal.bits, goal.largest)
+        return target != "double" and max(-low, high) > min(2**goal.bits, goal.largest)
     if source == _POWERS:
         return target not in ("float", "double", "bfloat16")
     own = FLOAT_FORMATS[source]
@@ -106,6 +107,8 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     """The first input rounded to a floating-point type."""
     goal = FLOAT_FORMATS[target]
     beyond = goal.largest if saturate and goal.always else goal.beyond
+    if target == "float" and node.dtype(0) in INTEGER_DTYPES:
+        return by_function(node, "single_precision")
     rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)]
     if target not in _NO_NAN:
         return by_function(node, "round_to_float", *rounding)
@@ -117,6 +120,16 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
         return f"as.scalar({text})" if single else text
 
     return unary(node, without_nan)
+
+
+def round_text(node: NodeView, dtype: str, text: str) -> str:
+    """A matrix computed in a type of 16 bits, rounded to it; of other types as it is."""
+    if dtype not in ("float16", "bfloat16"):
+        return text
+    goal = FLOAT_FORMATS[dtype]
+    return node.call(
+        "round_to_float", text, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
+    )
 
 
 def _power(node: NodeView) -> Fragment:
@@ -144,10 +157,19 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
         if target == "int64":
             return node.same_elements()
         return unary(node, lambda x: stripped(wrapped(target, x)))
-    # out of range is undefined for floats: the narrow types wrap as numpy does
-    if target in ("int32", "uint32", "int64", "uint64"):
-        return unary(node, lambda x: stripped(truncated(x)))
-    return unary(node, lambda x: stripped(wrapped(target, truncated(x))))
+    before: list[str] = []
+
+    def whole(x: str) -> str:
+        if is_computed(node):
+            name = node.temporary("float")
+            before.append(f"{name} = {as_float(node, x, single=is_single(node))}")
+            x = name
+        # out of range is undefined for floats: the narrow types wrap as numpy does
+        is_wide = target in ("int32", "uint32", "int64", "uint64")
+        return stripped(truncated(x) if is_wide else wrapped(target, truncated(x)))
+
+    fragment = unary(node, whole)
+    return node.fragment(before) + fragment
 
 
 @generator("Cast", since=1)

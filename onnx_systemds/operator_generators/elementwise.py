@@ -24,7 +24,9 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
+from onnx_systemds.operator_generators.precision import as_float
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_products
 
 # --- how operands are combined ---------------------------------------------------------------------------------
 
@@ -133,10 +135,15 @@ for _name in ["IsNaN", "IsInf"]:
 # --- one input -------------------------------------------------------------------------------------------------
 
 
+def is_single(node: NodeView) -> bool:
+    """Whether `unary` computes with a scalar."""
+    return node.wanted_form() is SCALAR or node.size(0) == 1
+
+
 def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = False) -> Fragment:
     """Apply an expression to the input in the form in which the output is wanted."""
     form = node.wanted_form()
-    if form is SCALAR or node.size(0) == 1:
+    if form is SCALAR or is_single(node):
         text = expression(node.scalar(0))
         return node.result(f"as.double({text})" if logical else text, SCALAR)
     return node.result(expression(node.view(0, form)), form)
@@ -155,7 +162,8 @@ def _register_unary(op_type: str, builtin: str, versions: Sequence[int]) -> None
 _FIRST = {"Acos": 7, "Asin": 7, "Atan": 7, "Cos": 7, "Sin": 7, "Tan": 7, "Cosh": 9, "Sinh": 9, "Sign": 9}
 for _name, _builtin in UNARY_BUILTINS.items():
     # opset 6 removed the attribute consumed_inputs
-    _register_unary(_name, _builtin, [_FIRST[_name]] if _name in _FIRST else [1, 6])
+    if _name not in ("Floor", "Ceil"):  # below, as they jump
+        _register_unary(_name, _builtin, [_FIRST[_name]] if _name in _FIRST else [1, 6])
 
 
 @generator("Neg", since=1)
@@ -219,6 +227,8 @@ def _legacy_operands(node: NodeView) -> Operands:
 def binary(node: NodeView, operator: str, *, logical: bool = False) -> Fragment:
     """An infix operator of the engine."""
     given = two_operands(node)
+    if operator == "*" and may_exceed(node):
+        return finish(node, wrapped_products(node, given), given)
     combined = infix(node, operator, given.items[0], given.items[1], given.form)
     if logical:
         return finish(node, combined, given, logical=True)
@@ -294,7 +304,7 @@ def binary_of(
 @generator("Pow", since=1)
 @generator("Pow", since=7)
 def pow_(node: NodeView) -> Fragment:
-    """x ^ y, in the type of x: integers are truncated and wrap."""
+    """x ^ y, in the type of x: integers are truncated and wrap; powers beyond 2^53 are as FP64 rounds them."""
     given = two_operands(node)
     power = infix(node, "^", given.items[0], given.items[1], given.form)
     if node.dtype(0) in INTEGER_DTYPES:
@@ -422,5 +432,24 @@ def _clipped(x: str, low: str | None, high: str | None) -> str:
 @generator("Round", since=11)
 def round_11(node: NodeView) -> Fragment:
     """Half to even; the engine's round is half up and loses infinities."""
-    return unary(node, lambda x: node.call("round_half_even", x) if node.wanted_form() is not SCALAR
-                 and node.size(0) != 1 else f"as.scalar({node.call('round_half_even', f'as.matrix({x})')})")
+    if is_single(node):
+        return unary(node, lambda x: f"as.scalar({node.call('round_half_even', f'as.matrix({_as_float(node, x)})')})")
+    return unary(node, lambda x: node.call("round_half_even", _as_float(node, x)))
+
+
+def _as_float(node: NodeView, x: str) -> str:
+    return as_float(node, x, single=is_single(node))
+
+
+@generator("Floor", since=1)
+@generator("Floor", since=6)
+def floor(node: NodeView) -> Fragment:
+    """Floor is DML's floor."""
+    return unary(node, lambda x: f"floor({_as_float(node, x)})")
+
+
+@generator("Ceil", since=1)
+@generator("Ceil", since=6)
+def ceil(node: NodeView) -> Fragment:
+    """Ceil is DML's ceil."""
+    return unary(node, lambda x: f"ceil({_as_float(node, x)})")

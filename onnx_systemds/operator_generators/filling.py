@@ -16,6 +16,7 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.movement import Moved, empty_result, permuted
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.casting import round_text
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
@@ -115,7 +116,10 @@ def _range_length(node: NodeFacts) -> Dim | None:
 @generator("Range", since=11)
 @generator("Range", since=27)
 def range_(node: NodeView) -> Fragment:
-    """start + i * delta; always in double precision, which `stash_type` (opset 27) never exceeds."""
+    """start + i * delta in double precision, which `stash_type` never exceeds.
+
+    Opset 27 brought the types of 16 bits, to which each element is rounded.
+    """
     empty = empty_result(node)
     if empty is not None:
         return empty
@@ -129,7 +133,8 @@ def range_(node: NodeView) -> Fragment:
         before.append(f"{node.dim(length)} = {text}")
     counted = f"seq(0, {length - 1})" if isinstance(length, int) else node.call("count_up", text)
     scaled = counted if delta == "1" else f"{counted} * {delta}"
-    return node.result(scaled if start == "0" else f"{start} + {scaled}", View(length, 1), before=before)
+    text = scaled if start == "0" else f"{start} + {scaled}"
+    return node.result(round_text(node, node.dtype(0), text), View(length, 1), before=before)
 
 
 # --- EyeLike and Trilu -------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_matmul
 
 
 @shape_rule("MatMul")
@@ -39,17 +40,48 @@ def matmul(node: NodeView) -> Fragment:
     dtype = node.output_dtype()
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
-        text = f"{node.view(0, View(rows, inner))} %*% {node.view(1, View(inner, cols))}"
+        before: list[str] = []
+        text = _product(node, node.view(0, View(rows, inner)), node.view(1, View(inner, cols)), inner, before)
         if dtype in INTEGER_DTYPES:
-            text = stripped(wrapped(dtype, f"({text})"))
+            text = wrapped_result(node, text, before)
         if rows == 1 and cols == 1:
-            return node.result(f"as.scalar({text})", None)
-        return node.result(text, View(rows, cols))
+            return node.result(f"as.scalar({text})", None, before=before)
+        return node.result(text, View(rows, cols), before=before)
     rows = left[-2] if len(left) > 1 else 1
     count = product(batch)
     x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
     y = _batched(node, 1, right, batch, View(count * inner, cols))
-    return node.result(node.call("batch_matmul", x, y, node.dim(count)), View(count * rows, cols))
+    return _batch_product(node, x, y, inner, View(count * rows, cols), node.dim(count))
+
+
+def _batch_product(node: NodeView, x: str, y: str, inner: Dim, view: View, count: str) -> Fragment:
+    def multiply(left: str, right: str) -> str:
+        return node.call("batch_matmul", left, right, count)
+
+    before: list[str] = []
+    if may_exceed(node, inner):
+        text = wrapped_matmul(node, x, y, multiply, before)
+    else:
+        text = multiply(x, y)
+    if node.output_dtype() in INTEGER_DTYPES:
+        text = wrapped_result(node, text, before)
+    return node.result(text, view, before=before)
+
+
+def _product(node: NodeView, left: str, right: str, inner: Dim, before: list[str]) -> str:
+    """The product of two matrices; that of 32-bit integers has still to be wrapped."""
+    if may_exceed(node, inner):
+        return wrapped_matmul(node, left, right, lambda x, y: f"{x} %*% {y}", before)
+    return f"{left} %*% {right}"
+
+
+def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
+    """A product of integers that is computed once and wrapped."""
+    if wrapped(node.output_dtype(), "x") == "x":
+        return text
+    name = node.temporary("sums")
+    before.append(f"{name} = {stripped(text)}")
+    return stripped(wrapped(node.output_dtype(), name))
 
 
 def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View) -> str:
@@ -88,7 +120,8 @@ def gemm(node: NodeView) -> Fragment:
         b = f"t({node.matrix(1, 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
     else:
         b = node.matrix(1, 1)
-    text = f"{a} %*% {b}"
+    before: list[str] = []
+    text = _product(node, a, b, node.dims(0)[0 if node.attribute("transA") else 1], before)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
@@ -98,8 +131,8 @@ def gemm(node: NodeView) -> Fragment:
         bias = _bias(node, rows, cols)
         text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
-        text = stripped(wrapped(dtype, f"({text})"))
-    return node.result(text, View(rows, cols))
+        text = wrapped_result(node, text, before)
+    return node.result(text, View(rows, cols), before=before)
 
 
 def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:

@@ -11,9 +11,11 @@ from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.selecting import axis_first, axis_last, from_axis_first, from_axis_last
+from onnx_systemds.operator_generators.wrapping import WORDS, sign_offset
 
 MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
 
@@ -72,9 +74,16 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
         x = axis_first(node, 0, axis)
         backwards = bool(node.attribute("reverse"))
         x = f"rev({x})" if backwards else x
-        name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
-        text = f"{name}({x})" if name == function else node.call(name, x)
         statements: list[str] = []
+        if function == "cumprod" and node.dtype(0) in WORDS:
+            text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
+        else:
+            name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
+            text = f"{name}({x})" if name == function else node.call(name, x)
+            if wrapped(node.dtype(0), "x") != "x":
+                sums = node.temporary("sums")
+                statements.append(f"{sums} = {text}")
+                text = stripped(wrapped(node.dtype(0), sums))
         if node.attribute("exclusive"):
             columns = behind * before
             neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(columns)})"
@@ -88,7 +97,7 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
         return node.result(*from_axis_first(node, text, before, size, behind), before=statements)
 
     generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} down the rows, with the axis in the rows."
+    generate.__doc__ = f"{op_type} down the rows, with the axis in the rows; 32-bit integers wrap around."
     generator(op_type, since)(generate)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.broadcasting import (
@@ -31,7 +32,10 @@ from onnx_systemds.operator_generators.convolution import conv_windows, convolve
 from onnx_systemds.operator_generators.convolution import shifted_filters as shifted_filters
 from onnx_systemds.operator_generators.convolution import shifted_input as shifted_input
 from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
+from onnx_systemds.operator_generators.linear import wrapped_result
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+
+MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 
 
 def _dtype_attribute(node: NodeFacts, name: str) -> str | None:
@@ -104,7 +108,7 @@ def _applied(node: NodeView, function: str, operand: Operand, *arguments: object
 def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
     """A moderate quotient as a division in ``precision`` gives it: ties depend on it."""
     if precision == "float":
-        return _applied(node, "round_quotient", quotient)
+        return _applied(node, "single_precision", quotient)
     if precision in ("float16", "bfloat16"):
         goal = FLOAT_FORMATS[precision]
         return _applied(
@@ -232,7 +236,11 @@ def _per_line(node: NodeView, position: int, view: View, lines: Dim) -> str:
 def matmul_integer(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers."""
     text, view = shifted_product(node, 0, 2, 1, 3)
-    return node.result(text if not text.startswith("(") else stripped(text), view)
+    before: list[str] = []
+    inner = node.dims(0)[-1]
+    if not isinstance(inner, int) or inner > MOST_TERMS:
+        text = wrapped_result(node, text, before)
+    return node.result(stripped(text), view, before=before)
 
 
 @generator("QLinearMatMul", since=10)
@@ -246,15 +254,34 @@ def qlinear_matmul(node: NodeView) -> Fragment:
         raise UnsupportedCase("QLinearMatMul with more than one scale for the result")
     text, view = shifted_product(node, 0, 2, 3, 5)
     low, high = integer_range(node.dtype(7))
-    if node.size(1) == 1 and node.size(4) == 1:
-        scaled = f"{text} * ({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
+    if node.size(1) == 1:
+        scaled = f"{text} * {_steps(node, View(1, view.cols))}"
     else:
         # the rows of a product of batches are those of all batches, its columns those of each
         rows = _scale_per_line(node, 1, view.rows, is_left=True)
         cols = _scale_per_line(node, 4, view.cols, is_left=False)
         scaled = f"{text} * {rows} * {cols} / {node.scalar(6)}"
-    whole = node.call("round_half_even", scaled)
+    whole = node.call("round_half_even", node.call("single_precision", scaled))
     return node.result(f"min(max({whole} + {node.scalar(7)}, {literal(low)}), {literal(high)})", view)
+
+
+def _steps(node: NodeView, view: View) -> str:
+    """(scale of A) * (scales of B) / (scale of the result) as FP32 gives them: a scalar, or a vector in a view."""
+    scales = [node.constant(position) for position in (1, 4, 6)]
+    known = [scale for scale in scales if scale is not None]
+    if len(known) == len(scales):
+        left, right, whole = (scale.ravel() for scale in known)
+        steps = np.asarray(left * right / whole)
+        if steps.size == 1:
+            return literal(steps[0])
+        return node.constant_matrix(steps.reshape(-1, 1) if view.cols == 1 else steps.reshape(1, -1), "steps")
+    if node.size(4) == 1:
+        product_ = node.call("single_precision", f"as.matrix({node.scalar(1)} * {node.scalar(4)})")
+        return f"as.scalar({node.call('single_precision', f'{product_} / {node.scalar(6)}')})"
+    if node.size(4) != view.rows * view.cols:
+        raise UnsupportedCase("input 4 has other dims than one number for each row or column")
+    product_ = node.call("single_precision", f"{node.view(4, view)} * {node.scalar(1)}")
+    return node.call("single_precision", f"{product_} / {node.scalar(6)}")
 
 
 def _scale_per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
@@ -298,12 +325,10 @@ def qlinear_conv(node: NodeView) -> Fragment:
         text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
     total = node.temporary("sums")
     statements += [*before, f"{total} = {text}"]
-    if node.size(4) == 1:
-        scaled = f"{total} * ({node.scalar(1)} * {node.scalar(4)} / {node.scalar(6)})"
-    else:
-        factors = f"{node.view(4, View(count, 1))} * ({node.scalar(1)} / {node.scalar(6)})"
-        scaled = f"{total} * ({factors})" if has_filter_rows else f"bias_multiply({total}, {factors})"
-    whole = node.call("round_half_even", scaled)
+    steps = _steps(node, View(count, 1))
+    is_vector = node.size(4) != 1 and not has_filter_rows
+    scaled = f"bias_multiply({total}, {steps})" if is_vector else f"{total} * {steps}"
+    whole = node.call("round_half_even", node.call("single_precision", scaled))
     low, high = integer_range(node.dtype(7))
     text = f"min(max({whole} + {node.scalar(7)}, {literal(low)}), {literal(high)})"
     return node.result(text, view, before=statements)
@@ -324,7 +349,7 @@ def dynamic_quantize_linear(node: NodeView) -> Fragment:
     low, scale, zero = (node.temporary(hint) for hint in ("low", "step", "zero"))
 
     def narrowed(text: str) -> str:
-        return node.call("round_quotient", text)
+        return node.call("single_precision", text)
 
     spread = narrowed(f"as.matrix(max(max({x}), 0) - {low})")
     before = [

@@ -8,7 +8,7 @@ several runs one after the other, which every aggregate here permits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.elementwise import stripped, truncated, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.wrapping import WORDS, sign_offset
 
 MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
 SPARSE_SUMS = 32  # from so many sums on the 0/1 matrix of a product is always stored sparse
@@ -108,8 +109,18 @@ def reduce(node: NodeView, reduction: Reduction) -> Fragment:
     runs = runs_of(dims, axes)
     if not any(reduced for reduced, _ in runs):
         return _unreduced(node, reduction)
-    steps = _Steps(node, reduction, runs)
-    return steps.fragment()
+    return _Steps(node, _exact(node, reduction), runs).fragment()
+
+
+def _exact(node: NodeView, reduction: Reduction) -> Reduction:
+    """Products of 32-bit integers by functions that hold all their bits."""
+    if node.dtype(0) not in WORDS:
+        return reduction
+    if reduction.aggregate == "Prods":
+        return replace(reduction, aggregate="WrappedProds", whole="")
+    if reduction is REDUCTIONS["ReduceSumSquare"]:
+        return replace(reduction, ahead=lambda x: node.call("wrapped_product", x, x, sign_offset(node.dtype(0))))
+    return reduction
 
 
 def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
@@ -145,7 +156,7 @@ def _finished(node: NodeView, reduction: Reduction, text: str) -> str:
     if dtype in INTEGER_DTYPES:
         if reduction.behind is not None or reduction.aggregate in ("Means", "LogSumExp"):
             text = truncated(text)
-        elif reduction.aggregate not in ("Maxs", "Mins"):
+        elif reduction.aggregate not in ("Maxs", "Mins", "WrappedProds"):
             text = wrapped(dtype, f"({stripped(text)})")
     return stripped(text)
 
@@ -235,6 +246,8 @@ class _Steps:
     def _aggregate(self, side: str, x: str) -> str:
         if self.reduction.aggregate == "LogSumExp":
             return self.node.call(f"{side}_log_sum_exp", stripped(x))
+        if self.reduction.aggregate == "WrappedProds":
+            return self.node.call(f"{side}_wrapped_prods", stripped(x), sign_offset(self.node.dtype(0)))
         return f"{side}{self.reduction.aggregate}({stripped(x)})"
 
     def _set(self, text: str, view: View) -> None:

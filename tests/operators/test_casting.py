@@ -64,6 +64,8 @@ def cast(x: Array, to: int, **_: Any) -> Array:
 
 
 WHOLE = np.array([[0, 1, -1, 127], [128, 200, -200, 70000], [-70000, 2**31 - 1, -(2**31), 255]], np.int64)
+LONG = np.array([2**24 + 1, 2**24 + 3, 2**31 - 1, 2**25 + 1, 2**25 + 2, 2**25 + 3, 2**30 + 32, 123456789, 0, 70000, 257,
+                 65519, 65520, 16777215, 2**31 - 64])  # fmt: skip
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "bool", "float", "int64"]
 TRUNCATED = np.array([[1.9, -1.9, 0.5], [-0.5, 100.7, -100.7]], np.float32)
 
@@ -73,6 +75,12 @@ CASES = [
       for opset in (6, 9, 13, 19, 25) for target in ("int32", "int64", "bool", "int8")],
     *[Case("Cast", 13, {"x": np.array(value)}, {"to": to(target)}, expected=cast, note=target)
       for value in (np.float32(-2.5), np.int64(300)) for target in ("int32", "bool", "float16", "uint8")],
+    *[Case("Cast", 13, {"x": LONG.astype(source)}, {"to": to(target)}, expected=cast, note=f"{source} {target}", tolerance=0)
+      for source in ("int32", "int64", "uint32", "uint64") for target in ("float", "float16", "bfloat16", "double")],
+    *[Case("Cast", 13, {"x": np.array(2**24 + value)}, {"to": to("float")}, expected=cast, tolerance=0, note=str(value))
+      for value in (1, 3)],
+    Case("CastLike", 19, {"x": LONG, "like": np.zeros(1, np.float32)}, expected=lambda x, like: x.astype(like.dtype),
+         tolerance=0),
     Case("Cast", 1, {"x": TRUNCATED}, {"to": "INT32"}, expected=lambda x, to: x.astype(np.int32)),
     Case("Cast", 13, {"x": random(2, 3, dtype="bool")}, {"to": to("float")}),
     Case("Cast", 13, {"x": np.array([16777217.0, 1e300, 0.1])}, {"to": to("float")}, expected=cast),

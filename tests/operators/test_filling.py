@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -44,6 +45,18 @@ def ranges(
         for row in rows
     ]  # fmt: skip
 
+
+def rounded_range(start: Array, limit: Array, delta: Array, **_: int) -> Array:
+    """Each element is start + i * delta, rounded once."""
+    first, last, step = (item.astype(np.float64) for item in (start, limit, delta))
+    return (first + np.arange(np.ceil((last - first) / step)) * step).astype(start.dtype)
+
+
+SIXTEEN_BITS = [
+    Case("Range", 27, {"start": number(0.1, dtype), "limit": number(limit, dtype), "delta": number(0.3, dtype)},
+         constants=constants, expected=rounded_range, tolerance=0, note=str(np.dtype(dtype)))
+    for dtype, limit in (("float16", 3), (ml_dtypes.bfloat16, 5)) for constants in ((), ("start", "limit", "delta"))
+]  # fmt: skip
 
 SHAPES = [
     *[Case("Shape", version, {"x": X}) for version in (1, 13, 15, 25)],
@@ -92,7 +105,7 @@ ONE_HOT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", SHAPES + RANGES + MATRICES + ONE_HOT, ids=str)
+@pytest.mark.parametrize("case", SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
 

@@ -5,9 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Array, Case, check_case, random
 
 A, B = random(3, 4), random(4, 5, seed=1)
+
+
+def words(dtype: str, *dims: int, seed: int = 0) -> Array:
+    """Integers of 32 bits, large ones."""
+    limits = np.iinfo(dtype)
+    return np.random.default_rng(seed).integers(limits.min, limits.max, dims, dtype)
+
 
 CASES = [
     *[
@@ -23,6 +30,12 @@ CASES = [
     Case("MatMul", 13, {"a": random(2, 3, dtype="int32"), "b": random(3, 2, dtype="int32", seed=1)}),
     Case("MatMul", 13, {"a": np.full((1, 2), 2**20, np.int32), "b": np.full((2, 1), 2**11, np.int32)}, note="wraps",
          expected=lambda a, b: (a.astype(np.int64) @ b).astype(np.int32)),
+    *[Case("MatMul", 13, {"a": words(dtype, *left), "b": words(dtype, *right, seed=1)}, note=dtype, expected=np.matmul)
+      for dtype in ("int32", "uint32") for left, right in [((6, 9), (9, 4)), ((2, 3, 5), (2, 5, 4)), ((9,), (9,))]],
+    *[Case("MatMul", 13, {"a": words("int32", 6, 9), "b": words("int32", 9, 4) // divisor}, constants=["b"],
+           note=f"constant {divisor}", expected=np.matmul) for divisor in (1, 2**20)],
+    Case("Gemm", 13, {"a": words("int32", 9, 6), "b": words("int32", 9, 4), "c": words("int32", 4)}, {"transA": 1},
+         expected=lambda a, b, c, **_: a.T @ b + c),
     Case("MatMul", 13, {"a": random(2, 3, 4), "b": B}, constants=["b"]),
     *[
         Case("Gemm", opset, {"a": random(*((4, 3) if ta else (3, 4))), "b": random(*((5, 4) if tb else (4, 5)), seed=1),

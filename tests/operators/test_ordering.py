@@ -10,6 +10,7 @@ from tests.operators.harness import Array, Case, check_case, random
 X = random(3, 4, 5, seed=1)
 TIES = random(3, 4, 5, dtype="int64").astype(np.float32) % 3
 BAD = np.array([[1, np.nan, np.inf, np.nan], [-np.inf, -np.inf, 2, -np.inf], [3, 3, 1, 3]], np.float32)
+WORDS = np.random.default_rng(0).integers(0, 2**32, (3, 4, 5)) | 1
 AXES = (0, 1, -1)
 
 
@@ -51,6 +52,12 @@ CASES = [
     Case("CumSum", 14, {"x": np.array([[np.nan, np.inf, 1], [np.inf, -np.inf, 1], [-np.inf, 2, 1]], np.float32),
                         "a": np.array(1)}, constants=["a"], note="infinite"),
     Case("CumSum", 14, {"x": random(3, 4, dtype="int32"), "a": np.array(0)}, constants=["a"]),
+    *[Case(op, opset, {"x": WORDS.astype(dtype), "a": np.array(axis)}, attributes, constants=["a"],
+           note=f"{dtype} wraps {axis}", expected=lambda x, a, f=f, **kw: cumulated(f, int(f is np.cumprod), x, a, **kw))
+      for op, opset, f in (("CumSum", 14, np.cumsum), ("CumProd", 26, np.cumprod)) for dtype in ("int32", "uint32")
+      for axis, attributes in [(0, {}), (1, {"reverse": 1, "exclusive": 1}), (-1, {"exclusive": 1})]],
+    Case("CumSum", 14, {"x": WORDS, "a": np.array(1)}, constants=["a"], note="int64",
+         expected=lambda x, a: np.cumsum(x, 1)),
     *[Case("CumProd", 26, {"x": X, "a": np.array(axis)}, attributes, constants=["a"], note=f"{axis} {attributes}",
            expected=lambda x, a, **kw: cumulated(np.cumprod, 1, x, a, **kw))
       for axis, attributes in [(0, {}), (1, {"exclusive": 1}), (-1, {"reverse": 1, "exclusive": 1})]],

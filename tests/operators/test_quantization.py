@@ -63,12 +63,30 @@ def qlinear_conv(dims: tuple[int, ...], weight: tuple[int, ...], weight_scale: A
     return Case("QLinearConv", 10, inputs, attributes, constants=["w", "ws", "wz"], note=f"{dtype} {attributes}")
 
 
+def ties(step: float) -> Array:
+    """Numbers on and next to the middle between two steps."""
+    middles = np.arange(-300, 300, dtype=np.float32) / np.float32(2) * np.float32(step)
+    near = [np.nextafter(middles, np.float32(side)) for side in (-np.inf, np.inf)]
+    return np.concatenate([middles, *near]).astype(np.float32)
+
+
+WHOLE = np.random.default_rng(0).integers(-128, 128, (90, 64)).astype(np.int8)
+
 CASES = [
     *[Case("QuantizeLinear", opset, {"x": X, "scale": scale(0.05), "zero": np.array(zero, dtype)}, note=str(dtype))
       for opset in (10, 13, 19, 21) for zero, dtype in ((128, np.uint8), (-5, np.int8))],
     *[Case("QuantizeLinear", 21, {"x": X, "scale": scale(0.001), "zero": np.array(5, dtype)}, note=str(dtype))
       for dtype in (np.uint16, np.int16)],
     Case("QuantizeLinear", 13, {"x": TIES, "scale": scale(0.1), "zero": np.array(3, np.uint8)}, note="ties"),
+    *[Case("QuantizeLinear", 21, {"x": ties(step), "scale": scale(step), "zero": np.array(7, dtype)}, note=f"ties {step}")
+      for step in (0.1, 0.02, 1 / 3, 0.0517) for dtype in ("uint8", "int8", "uint16")],
+    Case("DynamicQuantizeLinear", 11, {"x": np.arange(4096, dtype=np.float32).reshape(64, 64) / 7}, outputs=3),
+    *[Case("QLinearMatMul", 10, {"a": WHOLE, "as": scale(0.5), "az": np.array(5, np.int8), "b": WHOLE.T, "bs": b_scale,
+                                 "bz": np.array(3, np.int8) if b_scale.ndim == 0 else np.full(90, 3, np.int8),
+                                 "ys": scale(15), "yz": np.array(1, np.int8)}, constants=constants, note="ties")
+      for b_scale in (scale(0.5), np.repeat(SCALES, 30)) for constants in ((), ("as", "bs", "ys"))],
+    Case("MatMulInteger", 10, {"a": np.full((2, 70000), 255, np.uint8), "b": np.full((70000, 1), 255, np.uint8)},
+         note="wraps", expected=lambda a, b: a.astype(np.int32) @ b.astype(np.int32)),
     Case("QuantizeLinear", 13, {"x": X, "scale": scale(0.1), "zero": None}),
     *[Case("QuantizeLinear", opset, {"x": X, "scale": SCALES, "zero": np.array([0, 10, 255], np.uint8)}, {"axis": axis})
       for opset in (13, 19, 21) for axis in (1, -3)],

@@ -12,6 +12,7 @@ from tests.operators.harness import Case, check_case, random
 OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
              "ReduceLogSumExp", "ReduceSumSquare"]  # fmt: skip
 X = np.abs(random(2, 3, 4, 5)) + np.float32(0.1)
+WORDS = np.random.default_rng(0).integers(0, 2**32, (3, 5, 4)) | 1
 ALL_AXES = [axes for count in (1, 2, 3, 4) for axes in itertools.combinations(range(4), count)]
 
 
@@ -39,6 +40,11 @@ CASES = [
       for op, f in (("ReduceMax", np.max), ("ReduceMin", np.min))],
     Case("ReduceSum", 13, {"x": np.full((2, 3), 2**31 - 1, np.int32), "axes": np.array([1], np.int64)},
          constants=["axes"], expected=lambda x, _: x.sum(axis=1, keepdims=True, dtype=np.int32), note="wraps"),
+    *[Case(op, 18, {"x": WORDS.astype(dtype), "axes": np.array(axes)}, constants=["axes"], note=f"{dtype} wraps {axes}",
+           expected=lambda x, axes, f=f: f(x, tuple(axes)))
+      for op, f in (("ReduceProd", lambda x, axes: x.prod(axes, x.dtype, keepdims=True)),
+                    ("ReduceSumSquare", lambda x, axes: (x * x).sum(axes, x.dtype, keepdims=True)))
+      for dtype in ("int32", "uint32") for axes in ([0], [1], [2], [0, 2], [0, 1, 2])],
     Case("ReduceMean", 18, {"x": np.array([[-3, -4], [3, 4]], np.int32), "axes": np.array([1], np.int64)},
          constants=["axes"], expected=lambda x, _: np.array([[-3], [3]], np.int32)),
     Case("ReduceLogSumExp", 18, {"x": np.array([[1e4, 1e4], [-np.inf, -np.inf], [-np.inf, 1], [np.inf, 1]], np.float32),
