@@ -57,7 +57,7 @@ class Ensemble:
 
 @dataclass(frozen=True)
 class Tables:
-    """Columns with a row per node (feature from 1, left child from 1), the trees' roots and depth.
+    """Columns with a row per node (feature from 1, left child from 1); the roots come first.
 
     node: the ensemble's node of each row, -1 where there is none. infinite: whether infinities in the data must be
     cut to the largest finite number, because a threshold is infinite.
@@ -67,7 +67,7 @@ class Tables:
     cut: Array
     left: Array
     node: Array
-    roots: Array
+    trees: int
     depth: int
     low: bool
     high: bool
@@ -306,7 +306,7 @@ def node_tables(ensemble: Ensemble, features: int | None, missing: bool) -> Tabl
     known = np.where(node < len(ensemble.mode), node, -1)
     return Tables(
         np.pad(column, (0, padding)) + 1.0, np.pad(cut, (0, padding)), np.pad(left, (0, padding)) + 1.0,
-        np.pad(known, (0, padding), constant_values=-1), np.arange(len(roots)) + 1.0, _depth(branches, roots),
+        np.pad(known, (0, padding), constant_values=-1), len(roots), _depth(branches, roots),
         low, high, any(bool(np.isinf(part).any()) for part in thresholds),
     )
 

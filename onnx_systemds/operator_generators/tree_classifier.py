@@ -19,7 +19,7 @@ from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operator_generators.registry import generator, shape_rule
-from onnx_systemds.operator_generators.trees import FLOAT, ML, attributes_of, data_view, row_literal, walk, walked
+from onnx_systemds.operator_generators.trees import FLOAT, ML, attributes_of, data_view, walk, walked, with_base
 from onnx_systemds.tree_tables import (
     ALWAYS,
     NEVER,
@@ -154,7 +154,7 @@ def _one_class(node: NodeView, sums: _Sums, transform: str) -> _Scored:
     if class_labels(node)[1] == "string":
         raise UnsupportedCase("a single class with a text for a label")
     scores = node.temporary("scores")
-    text = f"{sums.name} + {row_literal(sums.base)}" if sums.base.any() else sums.name
+    text = with_base(node, sums.name, sums.base)
     further, result = transformed_scores(node, scores, 1, transform)
     return _Scored([f"{scores} = {_rounded(node, text)}", *further], result, f"({scores} > 0)", direct=True)
 
@@ -163,7 +163,7 @@ def _many_classes(node: NodeView, sums: _Sums, transform: str) -> _Scored:
     """The first class with the largest score, of those that are there; base values make all of them be there."""
     classes = len(sums.presence)
     scores = node.temporary("scores")
-    text = f"{sums.name} + {row_literal(sums.base)}" if sums.base.any() else sums.name
+    text = with_base(node, sums.name, sums.base)
     statements = [f"{scores} = {_rounded(node, text)}"]
     compared = scores
     if not sums.base.size and any(state != ALWAYS for state in sums.presence):

@@ -100,7 +100,7 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
         text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
     data = node.temporary("data")
     statements.append(f"{data} = {text}")
-    columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "root": tables.roots}
+    columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left}
     matrices = [node.constant_matrix(column.reshape(-1, 1), hint) for hint, column in columns.items()]
     return Walk(statements, (data, *matrices), tables)
 
@@ -108,15 +108,15 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
 def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
     """The text of a walk: the sum, min or max of the weights of the leaves of each row."""
     table = node.constant_matrix(weights, "weights")
-    return node.call("walk_trees", *walk.arguments, table, walk.tables.depth, f'"{how}"')
+    return node.call("walk_trees", *walk.arguments, table, walk.tables.trees, walk.tables.depth, f'"{how}"')
 
 
-def row_literal(values: Array) -> str:
-    """A row as a DML matrix, or its only element as a scalar."""
-    if values.size == 1:
-        return literal(float(values.item()))
-    texts = " ".join(literal(float(value)) for value in values.ravel())
-    return f'matrix("{texts}", rows=1, cols={values.size})'
+def with_base(node: NodeView, text: str, base: Array) -> str:
+    """Sums with the base values added, which are a row with a column for each of them, a single one, or none."""
+    if not base.any():
+        return text
+    added = literal(float(base.item())) if base.size == 1 else node.constant_matrix(base.reshape(1, -1), "base")
+    return f"{text} + {added}"
 
 
 # --- regression ------------------------------------------------------------------------------------------------
@@ -166,9 +166,8 @@ def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, 
         # a target to which no leaf of a row gives a weight has the score 0
         statements.append(f"{scores} = {text}")
         text = f"ifelse(abs({scores}) == Inf, 0, {scores})"
-    if base.any():
-        text += f" + {row_literal(base)}"
-    statements.append(f"{scores} = {text}")
+    # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
+    statements.append(f"{scores} = {with_base(node, text, base)}")
     further, result = transformed_scores(node, scores, targets, transform)
     rows: Dim = data_view(node).rows
     return node.result(result, View(rows, targets), before=[*statements, *further])
