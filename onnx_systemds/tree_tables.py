@@ -127,7 +127,7 @@ def listed_ensemble(attributes: Mapping[str, Any], prefix: str, targets: int) ->
     if not len(nodes) == len(values) == len(ids_of_targets) == len(tree_ids):
         raise UnsupportedCase("the lists of weights differ in length")
     return _checked(Ensemble(
-        mode, feature, threshold, *children, _missing(attributes, count), {},
+        mode, feature, threshold, children[0], children[1], _missing(attributes, count), {},
         np.flatnonzero(np.diff(trees, prepend=trees[0] - 1)),  # the first node listed of each tree
         numbered(tree_ids, nodes), ids_of_targets, values, targets,
     ))
@@ -156,7 +156,7 @@ def split_ensemble(attributes: Mapping[str, Any]) -> Ensemble:
     blank = np.zeros(leaves)
     return _checked(Ensemble(
         np.concatenate([mode, np.full(leaves, LEAF)]), np.concatenate([feature, blank.astype(np.int64)]),
-        np.concatenate([threshold, blank]), *children,
+        np.concatenate([threshold, blank]), children[0], children[1],
         np.concatenate([_missing(attributes, count), blank.astype(bool)]), sets, roots,
         np.arange(count, count + leaves), leaf_targets, weights, int(attributes["n_targets"]),
     ))

@@ -95,7 +95,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Statements and the texts of the final scores and of the class of each row (from 0). direct: see `_label_output`."""
+    """Statements and the texts of the final scores and of the number of each row's class; direct: see `_label_output`."""
 
     statements: list[str]
     scores: str
