@@ -1,0 +1,363 @@
+"""Tree ensembles as tables: the attributes of ai.onnx.ml's tree operators, and the node tables that are walked.
+
+An `Ensemble` is what the attributes say, in one form for all operators and versions. `node_tables` turns it into tables
+in which every branch is one comparison ``x > cut``:
+
+* a comparison with a threshold is a cut, at the threshold or at the largest number below it;
+* ==, != and membership are several cuts, which become branches of their own (by bisection);
+* the two children of a branch stand one behind the other, that of ``x <= cut`` first, so that the next node is
+  ``left + (x > cut)``; children that several branches share are written for each of them;
+* a leaf has the cut infinity and is its own left child: who is there stays there.
+
+A missing value takes a side of its own at each branch. It is walked as an infinity: `Tables.low` and `Tables.high`
+say whether there are branches at which NaN goes to the lower and to the higher side; the features of the latter
+are numbered behind all others (as column ``feature + features``) when there are both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
+LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
+LARGEST = float(np.finfo(np.float64).max)
+SPARSE_ROWS = 32
+"""Tables of fewer rows would be gathered by dense products, in which 0 * infinity is NaN."""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Trees whose nodes are numbered over all trees, and what their leaves give.
+
+    mode: numbers as in `MODES`. yes, no: the node next when the condition holds or not. missing: whether NaN takes
+    the branch ``yes`` in any case. members: sets by node. weights: triples of leaf node, target, value in three arrays.
+    """
+
+    mode: Array
+    feature: Array
+    threshold: Array
+    yes: Array
+    no: Array
+    missing: Array
+    members: Mapping[int, Array]
+    roots: Array
+    weight_nodes: Array
+    weight_targets: Array
+    weight_values: Array
+    targets: int
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Columns with a row per node (feature from 1, left child from 1); the roots come first.
+
+    node: the ensemble's node of each row, -1 where there is none. infinite: whether infinities in the data must be
+    cut to the largest finite number, because a threshold is infinite.
+    """
+
+    feature: Array
+    cut: Array
+    left: Array
+    node: Array
+    trees: int
+    depth: int
+    low: bool
+    high: bool
+    infinite: bool
+
+
+# --- attributes ------------------------------------------------------------------------------------------------
+
+
+def _integers(attributes: Mapping[str, Any], name: str) -> Array:
+    return np.asarray(attributes.get(name) or (), dtype=np.int64)
+
+
+def _numbers(attributes: Mapping[str, Any], name: str) -> Array:
+    """Floats of a list attribute or of the tensor attribute of the same name with the suffix ``_as_tensor``."""
+    found = attributes.get(name)
+    if found is None or len(found) == 0:
+        found = attributes.get(f"{name}_as_tensor")
+    else:
+        found = np.asarray(found, dtype=np.float32)
+    return np.asarray(() if found is None else found, dtype=np.float64).ravel()
+
+
+def base_values(attributes: Mapping[str, Any]) -> Array:
+    """The base values in either form."""
+    return _numbers(attributes, "base_values")
+
+
+def listed_ensemble(attributes: Mapping[str, Any], prefix: str, targets: int) -> Ensemble:
+    """Trees given node by node (versions 1 and 3); prefix: "target" or "class". Raises UnsupportedCase."""
+    modes = [_mode(text) for text in attributes.get("nodes_modes") or ()]
+    count = len(modes)
+    trees, ids = _integers(attributes, "nodes_treeids"), _integers(attributes, "nodes_nodeids")
+    yes, no = _integers(attributes, "nodes_truenodeids"), _integers(attributes, "nodes_falsenodeids")
+    feature, threshold = _integers(attributes, "nodes_featureids"), _numbers(attributes, "nodes_values")
+    if not count or any(len(column) != count for column in (trees, ids, yes, no, feature, threshold)):
+        raise UnsupportedCase("the lists of nodes are empty or differ in length")
+    number = {place: position for position, place in enumerate(zip(trees.tolist(), ids.tolist()))}
+    if len(number) != count:
+        raise UnsupportedCase("a node is listed twice")
+    mode = np.array(modes)
+    inner = mode != LEAF
+
+    def numbered(tree_ids: Array, node_ids: Array) -> Array:
+        try:
+            places = [number[place] for place in zip(tree_ids.tolist(), node_ids.tolist())]
+        except KeyError as missing:
+            raise UnsupportedCase(f"tree {missing.args[0][0]} has no node {missing.args[0][1]}") from None
+        return np.array(places, dtype=np.int64)
+
+    children = np.zeros((2, count), dtype=np.int64)
+    children[0, inner] = numbered(trees[inner], yes[inner])
+    children[1, inner] = numbered(trees[inner], no[inner])
+    nodes, values = _integers(attributes, f"{prefix}_nodeids"), _numbers(attributes, f"{prefix}_weights")
+    ids_of_targets = _integers(attributes, f"{prefix}_ids")
+    tree_ids = _integers(attributes, f"{prefix}_treeids")
+    if not len(nodes) == len(values) == len(ids_of_targets) == len(tree_ids):
+        raise UnsupportedCase("the lists of weights differ in length")
+    return _checked(Ensemble(
+        mode, feature, threshold, children[0], children[1], _missing(attributes, count), {},
+        np.flatnonzero(np.diff(trees, prepend=trees[0] - 1)),  # the first node listed of each tree
+        numbered(tree_ids, nodes), ids_of_targets, values, targets,
+    ))
+
+
+def split_ensemble(attributes: Mapping[str, Any]) -> Ensemble:
+    """Trees with leaves listed apart from the branches (version 5). Raises UnsupportedCase."""
+    mode = np.asarray(attributes["nodes_modes"]).astype(np.int64).ravel()
+    count = len(mode)
+    leaf_targets = _integers(attributes, "leaf_targetids")
+    leaves = len(leaf_targets)
+    weights = np.asarray(attributes["leaf_weights"], dtype=np.float64).ravel()
+    threshold = np.asarray(attributes["nodes_splits"], dtype=np.float64).ravel()
+    feature, roots = _integers(attributes, "nodes_featureids"), _integers(attributes, "tree_roots")
+    children = []
+    for side in ("true", "false"):
+        child, leaf = _integers(attributes, f"nodes_{side}nodeids"), _integers(attributes, f"nodes_{side}leafs")
+        if not len(child) == len(leaf) == count == len(feature) == len(threshold) or len(weights) != leaves:
+            raise UnsupportedCase("the lists of nodes or of leaves differ in length")
+        if np.any(child < 0) or np.any(child >= np.where(leaf != 0, leaves, count)):
+            raise UnsupportedCase("a branch leads to a node that does not exist")
+        children.append(np.concatenate([np.where(leaf != 0, child + count, child), np.zeros(leaves, np.int64)]))
+    if np.any(roots < 0) or np.any(roots >= count) or np.any(mode > MEMBER):
+        raise UnsupportedCase("a root or the mode of a node does not exist")
+    sets = _member_sets(attributes, np.flatnonzero(mode == MEMBER))
+    blank = np.zeros(leaves)
+    return _checked(Ensemble(
+        np.concatenate([mode, np.full(leaves, LEAF)]), np.concatenate([feature, blank.astype(np.int64)]),
+        np.concatenate([threshold, blank]), children[0], children[1],
+        np.concatenate([_missing(attributes, count), blank.astype(bool)]), sets, roots,
+        np.arange(count, count + leaves), leaf_targets, weights, int(attributes["n_targets"]),
+    ))
+
+
+def _mode(text: str) -> int:
+    if text not in MODES or text == "BRANCH_MEMBER":
+        raise UnsupportedCase(f"the mode {text!r} of a node is unknown")
+    return MODES.index(text)
+
+
+def _missing(attributes: Mapping[str, Any], count: int) -> Array:
+    """Whether NaN takes the true branch; the list may be shorter than the nodes."""
+    listed = _integers(attributes, "nodes_missing_value_tracks_true")[:count] == 1
+    return np.concatenate([listed, np.zeros(count - len(listed), dtype=bool)])
+
+
+def _member_sets(attributes: Mapping[str, Any], nodes: Array) -> dict[int, Array]:
+    """The sets of the nodes that test membership, which are listed one after the other with NaN behind each."""
+    values = attributes.get("membership_values")
+    listed = np.asarray(() if values is None else values, dtype=np.float64).ravel()
+    parts = np.split(listed, np.flatnonzero(np.isnan(listed)))
+    sets = [part[~np.isnan(part)] for part in parts]
+    if len(sets) < len(nodes):
+        raise UnsupportedCase("there are fewer sets of members than nodes that test membership")
+    return dict(zip(nodes.tolist(), sets))
+
+
+def _checked(ensemble: Ensemble) -> Ensemble:
+    """The ensemble itself. Raises UnsupportedCase for what no walk gives a meaning."""
+    inner = ensemble.mode != LEAF
+    compared = inner & (ensemble.mode != MEMBER)
+    if np.isnan(ensemble.threshold[compared]).any():
+        raise UnsupportedCase("a threshold is NaN")
+    if not np.isfinite(ensemble.weight_values).all():
+        raise UnsupportedCase("a weight is infinite or NaN")
+    if (ensemble.feature[inner] < 0).any():
+        raise UnsupportedCase("the number of a feature is negative")
+    targets = ensemble.weight_targets
+    if len(targets) and not (targets.min() >= 0 and targets.max() < ensemble.targets):
+        raise UnsupportedCase("a weight is for a target that does not exist")
+    return ensemble
+
+
+# --- cuts ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Branches:
+    """Branches of one cut each. low, high: children; nan_high: the side of NaN; all by node."""
+
+    feature: Array
+    cut: Array
+    low: Array
+    high: Array
+    nan_high: Array
+    inner: Array
+
+
+def _below(numbers: Array) -> Array:
+    """The largest number below each."""
+    with np.errstate(over="ignore"):
+        return np.nextafter(numbers, -np.inf)
+
+
+def _branches(ensemble: Ensemble) -> _Branches:
+    """The ensemble with one cut per branch; branches with several cuts get further nodes behind the others."""
+    mode, yes, no = ensemble.mode, ensemble.yes, ensemble.no
+    limit = np.clip(ensemble.threshold, -LARGEST, LARGEST)
+    lower = (mode == LEQ) | (mode == LT)  # the condition holds on the lower side
+    cut = np.where((mode == LT) | (mode == GTE), _below(limit), limit)
+    nan_yes = ensemble.missing | (mode == NEQ)  # NaN differs from every number
+    plain = _Branches(
+        ensemble.feature.copy(), cut, np.where(lower, yes, no), np.where(lower, no, yes), nan_yes != lower,
+        mode != LEAF,
+    )
+    several = np.flatnonzero((mode >= EQ) & (mode <= MEMBER))
+    if not len(several):
+        return plain
+    rows = list(zip(*(column.tolist() for column in vars(plain).values())))
+    for node in several.tolist():
+        values = ensemble.members[node] if mode[node] == MEMBER else ensemble.threshold[node : node + 1]
+        values = np.unique(np.clip(values, -LARGEST, LARGEST))
+        inside, outside = int(yes[node]), int(no[node])
+        if mode[node] == NEQ:
+            inside, outside = outside, inside
+        cuts = np.stack([_below(values), values], axis=1).ravel().tolist()
+        nan_goal = int(yes[node]) if nan_yes[node] else int(no[node])
+        _bisect(rows, node, cuts, [outside, *[inside, outside] * len(values)], nan_goal)
+    columns = [np.array(column) for column in zip(*rows)]
+    return _Branches(*columns)
+
+
+def _bisect(rows: list[tuple[Any, ...]], node: int, cuts: list[float], goals: list[int], nan_goal: int) -> None:
+    """Write the node ``node`` and further ones so that a number with i cuts below it comes to ``goals[i]``."""
+    feature = rows[node][0]
+    waiting = [(node, 0, len(goals))]
+    while waiting:
+        place, first, last = waiting.pop()
+        if last - first == 1:  # a set without members: all go the same way
+            rows[place] = (feature, 0.0, goals[first], goals[first], False, True)
+            continue
+        middle = (first + last) // 2
+        sides = []
+        for start, end in ((first, middle), (middle, last)):
+            if end - start == 1:
+                sides.append(goals[start])
+            else:
+                sides.append(len(rows))
+                rows.append(rows[node])
+                waiting.append((sides[-1], start, end))
+        nan_high = nan_goal not in goals[first:middle]
+        rows[place] = (feature, cuts[middle - 1], *sides, nan_high, True)
+
+
+# --- layout ----------------------------------------------------------------------------------------------------
+
+
+def node_tables(ensemble: Ensemble, features: int | None, missing: bool) -> Tables:
+    """The tables of an ensemble over data with so many features (None: unknown), which may hold NaN (``missing``).
+
+    Raises UnsupportedCase.
+    """
+    branches = _branches(ensemble)
+    inner = np.flatnonzero(branches.inner)
+    numbers = branches.feature[inner]
+    if features is not None and len(numbers) and numbers.max() >= features:
+        raise UnsupportedCase(f"a node tests feature {numbers.max()} of {features}")
+    roots, total = ensemble.roots, len(branches.inner)
+    pair = np.zeros(total, dtype=np.int64)  # row of the lower child
+    pair[inner] = len(roots) + 2 * np.arange(len(inner))
+    children = np.stack([branches.low[inner], branches.high[inner]], axis=1).ravel()
+    node = np.concatenate([roots, children])
+    is_inner = branches.inner[node]
+    left = np.where(is_inner, pair[node], np.arange(len(node)))
+    nan_high = branches.nan_high[node]
+    low, high = (missing and bool((side & is_inner).any()) for side in (~nan_high, nan_high))
+    column = np.where(is_inner, branches.feature[node], 0)
+    if low and high:
+        if features is None:
+            raise UnsupportedCase("missing values that take either side need a known number of features")
+        column = column + features * (nan_high & is_inner)
+    cut = np.where(is_inner, branches.cut[node], np.inf)
+    compared = (ensemble.mode != LEAF) & (ensemble.mode != MEMBER)
+    thresholds = [ensemble.threshold[compared], *ensemble.members.values()]
+    padding = max(0, SPARSE_ROWS - len(node))
+    known = np.where(node < len(ensemble.mode), node, -1)
+    return Tables(
+        np.pad(column, (0, padding)) + 1.0, np.pad(cut, (0, padding)), np.pad(left, (0, padding)) + 1.0,
+        np.pad(known, (0, padding), constant_values=-1), len(roots), _depth(branches, roots),
+        low, high, any(bool(np.isinf(part).any()) for part in thresholds),
+    )
+
+
+def _depth(branches: _Branches, roots: Array) -> int:
+    """Length of the longest way. Raises UnsupportedCase for a circle."""
+    depth, front = 0, np.unique(roots)
+    while len(front := front[branches.inner[front]]):
+        depth += 1
+        if depth > len(branches.inner):
+            raise UnsupportedCase("a tree leads back to one of its own nodes")
+        front = np.unique(np.concatenate([branches.low[front], branches.high[front]]))
+    return depth
+
+
+def leaf_weights(ensemble: Ensemble, tables: Tables, blank: float = 0.0, combine: Any = np.add) -> Array:
+    """A row per row of the tables and a column per target; ``blank`` where a node has no weight."""
+    sums = np.full((len(ensemble.mode) + 1, ensemble.targets), blank)
+    combine.at(sums, (ensemble.weight_nodes, ensemble.weight_targets), ensemble.weight_values)
+    sums[:-1][ensemble.mode != LEAF] = blank
+    sums[-1] = blank
+    return sums[tables.node]
+
+
+def leaf_presence(ensemble: Ensemble, tables: Tables) -> Array:
+    """As `leaf_weights`, with 1 for each weight and 0 elsewhere."""
+    found = np.zeros((len(ensemble.mode) + 1, ensemble.targets))
+    found[ensemble.weight_nodes, ensemble.weight_targets] = 1
+    found[:-1][ensemble.mode != LEAF] = 0
+    return found[tables.node]
+
+
+NEVER, SOMETIMES, ALWAYS = range(3)
+
+
+def target_presence(ensemble: Ensemble) -> list[int]:
+    """For each target whether the leaves that a row reaches give it a weight: `NEVER`, `SOMETIMES` or `ALWAYS`."""
+    tree = np.full(len(ensemble.mode), -1)
+    tree[ensemble.roots] = np.arange(len(ensemble.roots))
+    front = ensemble.roots
+    while len(front := front[ensemble.mode[front] != LEAF]):
+        children = np.concatenate([ensemble.yes[front], ensemble.no[front]])
+        tree[children] = np.tile(tree[front], 2)
+        front = np.unique(children)
+    leaf = (ensemble.mode == LEAF) & (tree >= 0)
+    leaves = np.bincount(tree[leaf], minlength=len(ensemble.roots))
+    used = leaf[ensemble.weight_nodes]
+    pairs = np.unique(np.stack([ensemble.weight_targets[used], ensemble.weight_nodes[used]]), axis=1)
+    found = []
+    for target in range(ensemble.targets):
+        nodes = pairs[1, pairs[0] == target]
+        whole = np.bincount(tree[nodes], minlength=len(leaves)) == leaves
+        found.append(ALWAYS if whole.any() and len(nodes) else SOMETIMES if len(nodes) else NEVER)
+    return found

@@ -1,0 +1,185 @@
+"""Tree ensembles of ai.onnx.ml in all forms, against onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import TensorProto
+
+from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError
+from tests.operators.harness import Case, case_model, check_case
+from tests.operators.tree_models import MODES, data, listed, split
+
+ML = "ai.onnx.ml"
+
+
+def regressor(note: str, opset: int = 3, rows: Any = None, **attributes: Any) -> Case:
+    """A TreeEnsembleRegressor on mixed data."""
+    inputs = {"X": data(40) if rows is None else rows}
+    return Case("TreeEnsembleRegressor", opset, inputs, {"n_targets": 1, **attributes}, domain=ML, note=note)
+
+
+def classifier(note: str, labels: tuple[int, ...], opset: int = 3, rows: Any = None, **attributes: Any) -> Case:
+    """A TreeEnsembleClassifier on mixed data."""
+    inputs = {"X": data(40) if rows is None else rows}
+    attributes = {"classlabels_int64s": labels, **attributes}
+    return Case("TreeEnsembleClassifier", opset, inputs, attributes, outputs=2, domain=ML, note=note)
+
+
+def ensemble(note: str, rows: Any = None, **attributes: Any) -> Case:
+    """A TreeEnsemble on mixed data."""
+    return Case("TreeEnsemble", 5, {"X": data(40) if rows is None else rows}, attributes, domain=ML, note=note)
+
+
+REGRESSORS = [
+    *[regressor(mode, **listed("target", 3, 4, 1, modes=[mode])) for mode in MODES],
+    *[regressor(f"{mode} no missing", **listed("target", 3, 4, 1, modes=[mode], missing=False)) for mode in MODES],
+    regressor("version 1", 1, **listed("target", 4, 4, 1, seed=1)),
+    regressor("single leaves", **listed("target", 3, 0, 1)),
+    regressor("doubles", rows=data(40, dtype="float64"), **listed("target", 4, 4, 2, double=True), n_targets=2),
+    regressor("double data", rows=data(40, dtype="float64"), **listed("target", 4, 4, 2, seed=3), n_targets=2),
+    regressor("no NaN", rows=data(40, special=False), **listed("target", 4, 4, 1)),
+    *[
+        regressor(f"{function} {targets}", **listed("target", 5, 3, targets, seed=targets), n_targets=targets,
+                  aggregate_function=function, base_values=[0.5, -2.0, 1.25][:targets])
+        for function in ("SUM", "AVERAGE", "MIN", "MAX") for targets in (1, 3)
+    ],
+    *[
+        regressor(f"some weights {function}", **listed("target", 3, 3, 3, seed=4, complete=False), n_targets=3,
+                  aggregate_function=function)
+        for function in ("SUM", "MIN", "MAX")
+    ],
+    *[
+        regressor(transform, **listed("target", 3, 3, 3, seed=7), n_targets=3, post_transform=transform)
+        for transform in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+    ],
+    regressor("single LOGISTIC", **listed("target", 3, 3, 1), post_transform="LOGISTIC"),
+    regressor("PROBIT", **listed("target", 1, 3, 1, positive=True, seed=3), post_transform="PROBIT"),
+]
+
+CLASSIFIERS = [
+    classifier("three", (5, 7, 9), **listed("class", 4, 4, 3)),
+    classifier("version 1", (0, 1, 2), 1, **listed("class", 4, 4, 3, seed=1)),
+    classifier("base", (0, 1, 2), **listed("class", 4, 4, 3), base_values=[0.5, -1.0, 2.0]),
+    classifier("some weights", (2, 0, 1), **listed("class", 1, 4, 3, complete=False, seed=8)),
+    classifier("one class", (4,), **listed("class", 3, 4, 1)),
+    classifier("one class, base", (4,), **listed("class", 3, 4, 1), base_values=[0.5]),
+    classifier("doubles", (0, 1, 2), rows=data(40, dtype="float64"), **listed("class", 4, 4, 3, double=True)),
+    classifier("int64", (0, 1, 2), rows=data(40, dtype="int64"), **listed("class", 4, 4, 3)),
+    classifier("int32", (0, 1), rows=data(40, dtype="int32"), **listed("class", 4, 4, 2, only=[0])),
+    *[
+        classifier(f"three {transform}", (0, 1, 2), **listed("class", 3, 3, 3, seed=7), post_transform=transform)
+        for transform in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
+    ],
+    *[
+        classifier(
+            f"two {only} {'positive' if positive else 'mixed'} {transform} base {base}", (5, 7),
+            **listed("class", 3, 3, 2, only=only, positive=positive, seed=len(only)), post_transform=transform,
+            **({"base_values": base} if base else {}),
+        )
+        for only in ([0], [1], [0, 1]) for positive in (True, False)
+        for transform, base in (("NONE", []), ("LOGISTIC", [0.25]), ("NONE", [0.25, -0.5]), ("SOFTMAX", [-0.25]))
+    ],
+    classifier("two, some weights", (5, 7), **listed("class", 2, 3, 2, complete=False, seed=2)),
+    classifier("two, some weights, base", (5, 7), **listed("class", 2, 3, 2, complete=False, seed=3),
+               base_values=[0.25, -0.5]),
+    classifier("two, some weights of one", (5, 7), **listed("class", 1, 3, 2, complete=False, only=[0], seed=4),
+               base_values=[0.25], post_transform="LOGISTIC"),
+]
+
+DOUBLE = TensorProto.DOUBLE
+ENSEMBLES = [
+    ensemble("plain", **split(3, 4, 1, members=False)),
+    ensemble("members", **split(4, 4, 1, seed=1)),
+    ensemble("members, targets", **split(5, 3, 3, seed=2), aggregate_function=0),
+    ensemble("no missing", **split(4, 4, 2, seed=3, missing=False)),
+    ensemble("MIN", **split(4, 4, 2, seed=4), aggregate_function=2),
+    ensemble("MAX", **split(4, 4, 2, seed=5), aggregate_function=3),
+    ensemble("doubles", rows=data(40, dtype="float64"), **split(4, 4, 2, seed=6, dtype=DOUBLE)),
+    ensemble("SOFTMAX_ZERO", **split(4, 4, 2, seed=7), post_transform=3),
+]
+
+
+@pytest.mark.parametrize("case", [*REGRESSORS, *CLASSIFIERS, *ENSEMBLES], ids=str)
+def test_tree_ensemble(case: Case) -> None:
+    check_case(case)
+
+
+def _softmax(x: Any, **_: Any) -> Any:
+    return np.array([[np.exp(0.5), np.exp(2.0)]]).repeat(len(x), 0).astype(np.float32) / np.float32(
+        np.exp(0.5) + np.exp(2.0))
+
+
+def test_numbers_of_transforms_are_those_of_onnx() -> None:
+    """1 is SOFTMAX in ONNX; onnxruntime 1.31 takes it for LOGISTIC."""
+    attributes = split(1, 1, 2, seed=0, members=False)
+    tensor = attributes["leaf_weights"]
+    attributes |= {"leaf_targetids": [0, 1], "nodes_trueleafs": [1], "nodes_falseleafs": [1], "tree_roots": [0, 1]}
+    attributes |= {name: [0, 0] for name in ("nodes_featureids", "nodes_missing_value_tracks_true")}
+    attributes |= {name: [1, 1] for name in ("nodes_trueleafs", "nodes_falseleafs")}
+    attributes |= {name: [0, 1] for name in ("nodes_truenodeids", "nodes_falsenodeids")}
+    for name, numbers in (("nodes_splits", [0.0, 0.0]), ("leaf_weights", [0.5, 2.0])):
+        del attributes[name]
+        attributes[name] = _tensor(numbers, tensor.data_type)
+    attributes["nodes_modes"] = _tensor([0, 0], TensorProto.UINT8)
+    case = Case("TreeEnsemble", 5, {"X": data(5)}, {**attributes, "post_transform": 1}, domain=ML, expected=_softmax)
+    check_case(case)
+
+
+def _tensor(numbers: list[Any], dtype: int) -> Any:
+    from onnx import helper
+
+    return helper.make_tensor("t", dtype, [len(numbers)], numbers)
+
+
+@pytest.mark.parametrize("op_type", ["TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"])
+def test_rows_are_symbolic(op_type: str) -> None:
+    attributes: dict[str, Any] = {
+        "TreeEnsembleRegressor": lambda: {**listed("target", 3, 4, 2), "n_targets": 2},
+        "TreeEnsembleClassifier": lambda: {**listed("class", 3, 4, 3), "classlabels_int64s": [3, 1, 2]},
+        "TreeEnsemble": lambda: split(3, 4, 2),
+    }[op_type]()
+    case = Case(op_type, 5 if op_type == "TreeEnsemble" else 3, {"X": data(7)}, attributes, domain=ML,
+                outputs=2 if op_type.endswith("Classifier") else 1, symbols={"X": ["rows", 5]})
+    check_case(case, sizes=[{"X": data(1)}, {"X": data(33, seed=1)}])
+
+
+def test_rows_are_walked_in_blocks() -> None:
+    """More rows than one block takes."""
+    check_case(regressor("blocks", rows=data(4100), **listed("target", 100, 1, 1, seed=1)))
+
+
+def test_infinite_thresholds() -> None:
+    attributes = listed("target", 3, 4, 1, seed=2)
+    values = np.array(attributes["nodes_values"])
+    values[::3], values[1::3] = np.inf, -np.inf
+    check_case(regressor("infinite", **{**attributes, "nodes_values": values.tolist()}))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"nodes_featureids": [9, 0, 0]}, "feature 9"),
+        ({"nodes_truenodeids": [7, 0, 0]}, "no node 7"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "leads back"),
+        ({"nodes_modes": ["BRANCH_ODD", "LEAF", "LEAF"]}, "mode"),
+        ({"nodes_values": [float("nan"), 0.0, 0.0]}, "NaN"),
+        ({"target_weights": [float("inf"), 0.0]}, "infinite"),
+        ({"target_ids": [0, 3]}, "target"),
+        ({"base_values": [1.0, 2.0]}, "base values"),
+        ({"aggregate_function": "MEDIAN"}, "MEDIAN"),
+        ({"post_transform": "CUBE"}, "CUBE"),
+    ],
+)
+def test_refused(change: dict[str, Any], reason: str) -> None:
+    attributes = {
+        "nodes_treeids": [0, 0, 0], "nodes_nodeids": [0, 1, 2], "nodes_featureids": [0, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"], "nodes_values": [1.0, 0.0, 0.0],
+        "nodes_truenodeids": [1, 0, 0], "nodes_falsenodeids": [2, 0, 0],
+        "target_treeids": [0, 0], "target_nodeids": [1, 2], "target_ids": [0, 0], "target_weights": [1.0, 2.0],
+    }
+    with pytest.raises(TranspileError, match=reason):
+        import_model(case_model(regressor("refused", **{**attributes, **change})))
