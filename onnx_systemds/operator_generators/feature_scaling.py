@@ -80,7 +80,7 @@ def scaler(node: NodeView) -> Fragment:
 
 @generator("Normalizer", since=1, domain=ML)
 def normalizer(node: NodeView) -> Fragment:
-    """Each row by its largest element (not its absolute value), sum of absolute values, or length; 0 divides nothing."""
+    """Each row by its largest element (with its sign), sum of absolute values or length; 0 divides nothing."""
     dims = node.dims(0)
     if len(dims) not in (1, 2):
         raise UnsupportedCase(f"a normalizer of rows, the input has rank {len(dims)}")

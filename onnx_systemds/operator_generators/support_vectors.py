@@ -199,7 +199,7 @@ def _pair_weights(node: NodeFacts, machine: _Machine) -> Floats:
 
 
 def _voted(node: NodeView, machine: _Machine, raw: str) -> str:
-    """Each pair votes for its first class where its score is positive, else for the second; the first of equals wins."""
+    """A positive score of a pair is a vote for its first class, else for the second; the first of equals wins."""
     if machine.classes == 2:
         return f"1 - ({raw} > 0)"
     change = np.zeros((len(machine.pairs), machine.classes))
