@@ -15,7 +15,6 @@ from onnx_systemds.operator_generators.feature_scaling import ML, row_operand, s
 from onnx_systemds.operator_generators.post_transforms import (
     COMPLEMENT,
     NO_SECOND_CLASS,
-    transformed_columns,
     transformed_scores,
 )
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -70,11 +69,6 @@ def linear_regressor(node: NodeView) -> Fragment:
 # --- LinearClassifier ------------------------------------------------------------------------------------------
 
 
-def _second_class(columns: int, labels: int) -> str:
-    """One column of scores for two labels gets a second one, which is no mirror image but 1 - score."""
-    return COMPLEMENT if columns == 1 and labels == 2 else NO_SECOND_CLASS
-
-
 def _score_columns(node: NodeFacts) -> int:
     """Rows of coefficients: as many as intercepts, or where there are none as fit the features."""
     intercepts = node.attribute("intercepts") or ()
@@ -91,27 +85,25 @@ def linear_classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per sample, and its scores."""
     labels, columns = class_labels(node), _score_columns(node)
     rows = sample_count(node.dims(0))
-    width = transformed_columns(columns, _second_class(columns, len(labels)))
-    return (node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, width), "float"))
+    return (node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, max(columns, 2)), "float"))
 
 
 @generator("LinearClassifier", since=1, domain=ML)
 def linear_classifier(node: NodeView) -> Fragment:
     """The label of the first largest score; of a single score the second label where it is positive.
 
-    The attribute multi_class means nothing to onnxruntime.
+    A single column gets a second one, which is no mirror image but 1 - score. The attribute multi_class means nothing
+    to onnxruntime.
     """
     labels, columns = class_labels(node), _score_columns(node)
     rows, raw = sample_count(node.dims(0)), node.temporary("raw")
     before = [f"{raw} = {linear_scores(node, columns, tuple(node.attribute('intercepts') or ()))}"]
-    if columns > 1 and len(labels) < columns:
-        raise UnsupportedCase(f"{len(labels)} labels for {columns} classes")
-    if columns == 1 and len(labels) != 2:
-        labels = ("0", "1") if labels_dtype(labels) == "string" else (0, 1)
+    if len(labels) < columns or (columns == 1 and len(labels) != 2):
+        raise UnsupportedCase(f"{len(labels)} labels for {columns} columns of scores")
     index = f"{raw} > 0" if columns == 1 else node.call("top_class", raw)
     result = node.fragment(before) + label_result(node, index, labels[:max(columns, 2)], rows)
     if not node.wants(1):
         return result
-    second_class = _second_class(columns, len(class_labels(node)))
+    second_class = COMPLEMENT if columns == 1 else NO_SECOND_CLASS
     statements, text = transformed_scores(node, raw, columns, node.attribute("post_transform"), second_class)
     return result + node.matrix_result(text, 1, 1, before=statements)

@@ -3,7 +3,7 @@
 ONNX names the transforms only; what they compute, above all for a single column of scores, is onnxruntime's:
 * two columns and more: each transform does what its name says;
 * one column: only PROBIT changes it, the others leave it as it is;
-* one column that stands for two classes becomes two, and only then LOGISTIC has a meaning, for `MIRRORED` scores.
+* one column that stands for two classes becomes two, and only then LOGISTIC has a meaning.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from onnx_systemds.importing.node_view import NodeView
 NO_SECOND_CLASS = "none"
 """One column of scores stays one column (add_second_class -1 in onnxruntime)."""
 COMPLEMENT = "complement"
-"""One column of scores p becomes 1 - p, p: probabilities, weights that are all positive (0 and 1)."""
+"""One column of scores p becomes 1 - p, p (add_second_class 0 and 1); LOGISTIC: the logistic of -p, p."""
 MIRRORED = "mirrored"
-"""One column of scores s becomes -s, s, or their LOGISTIC: weights of both signs (2 and 3)."""
+"""One column of scores s becomes -s, s (add_second_class 2 and 3); LOGISTIC: the logistic of both."""
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
@@ -53,13 +53,12 @@ def _single_column(node: NodeView, scores: str, transform: str, second_class: st
         if second_class != NO_SECOND_CLASS:
             raise UnsupportedCase("PROBIT of one column of scores for two classes: the other column is undefined")
         return node.call("probit", scores)
-    if second_class == COMPLEMENT:
-        return f"cbind(1 - {scores}, {scores})"
-    if second_class == MIRRORED:
-        if transform == "LOGISTIC":
-            return f"cbind(1 / (1 + exp({scores})), {_logistic(scores)})"
-        return f"cbind(-{scores}, {scores})"
-    return scores
+    if second_class == NO_SECOND_CLASS:
+        return scores
+    if transform == "LOGISTIC":
+        return f"cbind(1 / (1 + exp({scores})), {_logistic(scores)})"
+    other = f"1 - {scores}" if second_class == COMPLEMENT else f"-{scores}"
+    return f"cbind({other}, {scores})"
 
 
 def _logistic(scores: str) -> str:
