@@ -97,7 +97,7 @@ def normalizer(node: NodeView) -> Fragment:
 def _largest(node: NodeView, x: str) -> str:
     if node.dtype(0) in FINITE_DTYPES:
         return f"rowMaxs({x})"
-    return f"rowMaxs(ifelse({x} != {x}, -Inf, {x}))"  # NaN is not larger than anything
+    return f"rowMaxs(replace(target={x}, pattern=NaN, replacement=-Inf))"  # NaN is not larger than anything
 
 
 @generator("Binarizer", since=1, domain=ML)
@@ -131,4 +131,5 @@ def imputer(node: NodeView) -> Fragment:
     if len(set(values)) > 1:
         row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
         value = f"matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {row}"
-    return node.result(f"ifelse({condition}, {value}, {x})", view)
+    # the engine takes a choice of a scalar for a matrix of 0 x 0 where it does not know the rows
+    return node.result(node.reshape(f"ifelse({condition}, {value}, {x})", view), view)
