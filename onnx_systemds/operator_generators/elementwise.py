@@ -391,8 +391,8 @@ def where(node: NodeView) -> Fragment:
     text = f"ifelse({condition.text}, {chosen.text}, {other.text})"
     if given.form is SCALAR:
         text = f"ifelse({condition.text} != 0, {chosen.text}, {other.text})"
-    elif SINGLE in (chosen.kind, other.kind):
-        # the engine takes a choice of a scalar for a matrix of 0 x 0 where it does not know the rows
+    elif FULL not in (chosen.kind, other.kind):
+        # the engine takes a choice between two scalars for a matrix of 0 x 0
         text = node.reshape(text, given.form)
     return finish(node, Operand(text, FULL if given.form else SINGLE), given)
 

@@ -126,10 +126,8 @@ def imputer(node: NodeView) -> Fragment:
     if view is SCALAR or len(values) > 1:
         view = sample_view(dims, len(values))
     x = node.view(0, view)
+    if len(set(values)) == 1:
+        return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"
-    value = literal(values[0])
-    if len(set(values)) > 1:
-        row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
-        value = f"matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {row}"
-    # the engine takes a choice of a scalar for a matrix of 0 x 0 where it does not know the rows
-    return node.result(node.reshape(f"ifelse({condition}, {value}, {x})", view), view)
+    row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
+    return node.result(f"ifelse({condition}, matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {row}, {x})", view)

@@ -56,12 +56,15 @@ def exported(estimator: Any, x: Array) -> Any:
         return skl2onnx.to_onnx(estimator, x)
 
 
-def check_estimator(kind: str, estimator: Any, method: str, tolerance: float = 1e-4, exact: float = 1e-3) -> None:
+def check_estimator(
+    kind: str, estimator: Any, method: str, *, dtype: str = "float32", tolerance: float = 1e-4, exact: float = 1e-3
+) -> None:
     """Fit, export, run at several sizes; compare with onnxruntime, and more loosely with scikit-learn's FP64.
 
     method: "predict" or "transform", what the exported model stands for; "" where it is known to differ.
     """
     x, y = samples(kind)
+    x = (np.round(3 * x) if dtype.startswith("int") else x).astype(dtype)
     estimator = sklearn_base.clone(estimator).fit(x[:FITTED], y[:FITTED])
     model = exported(estimator, x[:1])
     script = import_model(model)

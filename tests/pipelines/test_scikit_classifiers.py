@@ -73,3 +73,13 @@ EXPORTED_OTHERWISE = (
 def test_agrees(row: tuple[str, Any]) -> None:
     method = "" if any(part in called(row) for part in EXPORTED_OTHERWISE) else "predict"
     check_estimator(*row, method)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("estimator", [LOGISTIC(), svm.SVC(), naive_bayes.GaussianNB()], ids=repr)
+def test_other_inputs(estimator: Any, dtype: str) -> None:
+    check_estimator("classes", estimator, "predict", dtype=dtype)
+
+
+def test_tuned_threshold() -> None:
+    check_estimator("counts-binary", model_selection.TunedThresholdClassifierCV(LOGISTIC(), cv=2), "predict")

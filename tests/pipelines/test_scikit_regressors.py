@@ -83,3 +83,12 @@ EXPORTED_OTHERWISE = ("weights='distance'",)
 def test_agrees(row: tuple[str, Any]) -> None:
     method = "" if any(part in called(row) for part in EXPORTED_OTHERWISE) else "predict"
     check_estimator(*row, method)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64"])
+@pytest.mark.parametrize("estimator", [
+    linear_model.Ridge(), svm.LinearSVR(), cluster.KMeans(3, random_state=0, n_init=1),
+    pipeline.make_pipeline(preprocessing.StandardScaler(), linear_model.Ridge()),
+], ids=repr)  # fmt: skip
+def test_other_inputs(estimator: Any, dtype: str) -> None:
+    check_estimator("regression", estimator, "predict", dtype=dtype)

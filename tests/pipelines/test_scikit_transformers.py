@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.scikit import called, check_estimator
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import compare, run_reference
+from tests.pipelines.scikit import called, check_estimator, exported, samples
 
 from sklearn import (  # isort: skip
     compose,
@@ -77,3 +80,14 @@ DIFFERING = [("regression", preprocessing.Normalizer("max")), ("missing", impute
 @pytest.mark.parametrize("row", DIFFERING, ids=called)
 def test_agrees_with_onnxruntime_alone(row: tuple[str, Any]) -> None:
     check_estimator(*row, "")
+
+
+@pytest.mark.parametrize("estimator", [preprocessing.LabelBinarizer(), preprocessing.LabelEncoder()], ids=repr)
+def test_encodes_labels(estimator: Any) -> None:
+    labels = samples("classes")[1]
+    model = exported(estimator.fit(labels), labels[:1])
+    with ScoringFunction(import_model(model)) as function:
+        for count in (40, 1):
+            (actual,) = function({"X": labels[:count]}).values()
+            compare(actual, run_reference(model, {"X": labels[:count]})[0], 1e-6, repr(estimator))
+            assert (actual == estimator.transform(labels[:count])).all()
