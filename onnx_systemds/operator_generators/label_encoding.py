@@ -19,6 +19,7 @@ from onnx_systemds.operator_generators.feature_scaling import ML
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 Column = np.ndarray[Any, np.dtype[Any]]
+LONGEST_RUN = 16  # entries of a table without gaps for each of its keys
 
 
 def _column(node: NodeFacts, side: str) -> tuple[Column, str]:
@@ -28,7 +29,7 @@ def _column(node: NodeFacts, side: str) -> tuple[Column, str]:
         if found:
             return np.asarray(found), dtype
     tensor = node.attribute(f"{side}_tensor")
-    if tensor is None:
+    if tensor is None or not tensor.size:
         raise UnsupportedCase(f"LabelEncoder without {side}")
     return tensor.ravel(), protos.dtype_of(tensor)
 
@@ -70,7 +71,10 @@ def label_encoder(node: NodeView) -> Fragment:
     if len(keys) != len(values):
         raise UnsupportedCase(f"LabelEncoder with {len(keys)} keys and {len(values)} values")
     keys, values = _unique(keys.astype(np.float64), values.astype(np.float64), last=node.version >= 4)
-    entries = np.concatenate([[_default(node, values_dtype)], values]).reshape(-1, 1)
+    default = _default(node, values_dtype)
+    if node.dtype(0) in INTEGER_DTYPES and np.ptp(keys) < LONGEST_RUN * len(keys):
+        keys, values = _without_gaps(keys, values, default)
+    entries = np.concatenate([[default], values]).reshape(-1, 1)
     size = node.size(0)
     x = node.view(0, View(size, 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
     place = node.temporary("place")
@@ -90,6 +94,14 @@ def _unique(keys: Column, values: Column, *, last: bool) -> tuple[Column, Column
             table[name] = position
     kept = list(table.values())
     return keys[kept], values[kept]
+
+
+def _without_gaps(keys: Column, values: Column, default: float) -> tuple[Column, Column]:
+    """The table for all integers from the smallest key to the largest: it is read by position instead of searched."""
+    every = np.arange(keys.min(), keys.max() + 1)
+    filled = np.full(every.shape, default)
+    filled[(keys - keys.min()).astype(np.int64)] = values
+    return every, filled
 
 
 def _place_text(node: NodeView, x: str, keys: Column) -> str:

@@ -46,6 +46,7 @@ CASES = [
             keys_floats=[0.5, np.nan, 7.0], values_int64s=[10, 20, 30]),
     encoder(4, FLOATS, "int64", keys_floats=[0.5, np.nan, 7.0], values_int64s=[10, 20, 30]),
     encoder(4, np.arange(-3, 9), "float", keys_int64s=[1, 2, 3], values_floats=[0.5, np.nan, np.inf]),
+    encoder(4, np.arange(-3, 9) * 250000, "int64", keys_int64s=[1000000, 0, 250000], values_int64s=[5, 6, 7]),
     encoder(4, np.arange(-3, 9), "int64", keys_int64s=[-2, -1, 0, 1], values_int64s=[5, 6, 7, 7]),
     encoder(4, random(2, 3, 4, dtype="int64"), "int64", keys_int64s=list(range(-9, 10)), values_int64s=list(range(19))),
     encoder(4, random(2, 3, 4, 2, dtype="int64"), "int64", keys_int64s=[4, 2], values_int64s=[1, 0]),
