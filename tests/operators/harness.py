@@ -24,7 +24,7 @@ class Case:
 
     inputs: arrays by name in the order of the operator's inputs; None leaves an input out. constants: names of the
     inputs that are initializers. symbols: dims declared as symbols, by input name. outputs: number of outputs, or
-    their names ("" leaves one out). expected: computes the outputs with numpy; None asks onnxruntime.
+    their names ("" leaves one out). output_dtypes: of those that ONNX does not infer, else the first input's. expected: computes the outputs with numpy; None asks onnxruntime.
     """
 
     op_type: str
@@ -38,6 +38,7 @@ class Case:
     tolerance: float = 1e-5
     domain: str = ""
     note: str = ""
+    output_dtypes: Sequence[str] = ()
 
     def __str__(self) -> str:
         shapes = ",".join("x".join(map(str, array.shape)) or "scalar" for array in self.inputs.values()
@@ -63,9 +64,10 @@ def case_model(case: Case) -> onnx.ModelProto:
     imports = [helper.make_opsetid(case.domain, case.opset)]
     model = helper.make_model(graph, opset_imports=imports, ir_version=10 if case.opset < 25 else 13)
     model = onnx.shape_inference.infer_shapes(model)  # gives the outputs their types
-    for output in model.graph.output:  # the oldest operators have no inference
+    for position, output in enumerate(model.graph.output):  # the oldest operators have no inference
         if output.type.WhichOneof("value") is None:
             dtype = next(array.dtype for array in case.inputs.values() if array is not None)
+            dtype = dtype_named(case.output_dtypes[position]) if case.output_dtypes else dtype
             output.type.CopyFrom(helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(dtype), None))
     return model
 
@@ -87,6 +89,11 @@ def _expected(case: Case, model: onnx.ModelProto, inputs: Mapping[str, Array | N
     if case.expected is not None:
         computed = case.expected(*inputs.values(), **case.attributes)
         return computed if isinstance(computed, (tuple, list)) else [computed]
+    return run_reference(model, feeds)
+
+
+def run_reference(model: onnx.ModelProto, feeds: Any) -> list[Any]:
+    """The outputs that onnxruntime computes."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
