@@ -6,7 +6,8 @@ are compared with each other and with numpy before anything is measured.
 
 What is timed is the execution inside the engine, of two prepared scripts of one session: inputs and weights are pinned
 beforehand and the results stay in the engine, so neither side transfers anything. The two scripts run alternately, after
-a warm-up that lets the JIT settle, and medians are compared; the inputs are large enough to make the call from Python
+a warm-up that lets the JIT settle; times are medians, and the ratio is the median of the ratios of neighbouring runs,
+which a changing load of the machine moves least. The inputs are large enough to make the call from Python
 (``call`` in the header, the median of a script that does nothing) small, and it is subtracted from both.
 """
 
@@ -35,6 +36,7 @@ from onnx_systemds.scoring import boundary_matrix, driver_text, restored
 REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- operators: begin -->", "<!-- operators: end -->"
 SLOW = 1.5
+WARM_UP, FEWEST = 8, 9  # rounds
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
 HEADER = """## Operator families
 
@@ -54,13 +56,9 @@ class Row:
     bench: Bench
     ours: float
     idiom: float
+    ratio: float
     numpy: float
     reference: bool
-
-    @property
-    def ratio(self) -> float:
-        """Ours in terms of the idiom."""
-        return self.ours / self.idiom
 
     def cells(self) -> list[str]:
         """The row of the table."""
@@ -88,7 +86,11 @@ def bench_model(bench: Bench) -> onnx.ModelProto:
     imports = [helper.make_opsetid(bench.domain, bench.opset)]
     if bench.domain:
         imports.append(helper.make_opsetid("", 20))
-    return onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    model = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=10))
+    for output in model.graph.output:  # where ONNX infers nothing
+        if output.type.WhichOneof("value") is None:
+            output.type.CopyFrom(helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None))
+    return model
 
 
 def resident(session: Session, text: str, matrices: Mapping[str, np.ndarray], outputs: Iterable[str]) -> PreparedScript:
@@ -126,25 +128,25 @@ def idiom(session: Session, bench: Bench) -> tuple[PreparedScript, list[np.ndarr
     return prepared, [computed[name] for name in bench.outputs]
 
 
-def alternate(actions: Iterable[Callable[[], object]], seconds: float) -> list[float]:
-    """Median milliseconds of actions that take turns, after a warm-up of half the time."""
+def alternate(actions: Iterable[Callable[[], object]], seconds: float) -> list[list[float]]:
+    """Milliseconds of actions that take turns, in alternating order, after a warm-up of half the time."""
     actions = list(actions)
     times: list[list[float]] = [[] for _ in actions]
+    order = list(range(len(actions)))
     start = time.perf_counter()
-    warm = 0
-    while time.perf_counter() - start < seconds * 1.5 or len(times[0]) < 5:
-        if warm < 3 or time.perf_counter() - start < seconds / 2:
-            warm += 1
-            for action in actions:
-                action()
-            continue
-        for action, taken in zip(actions, times):
-            begin = time.perf_counter()
+    rounds = 0
+    while rounds < WARM_UP or time.perf_counter() - start < seconds / 2:
+        rounds += 1
+        for action in actions:
             action()
-            taken.append(1e3 * (time.perf_counter() - begin))
-        if time.perf_counter() - start > 10 * seconds:
-            break
-    return [statistics.median(taken) for taken in times]
+    start = time.perf_counter()
+    while len(times[0]) < FEWEST or time.perf_counter() - start < seconds:
+        for index in order:
+            begin = time.perf_counter()
+            actions[index]()
+            times[index].append(1e3 * (time.perf_counter() - begin))
+        order.reverse()
+    return times
 
 
 def agree(bench: Bench, side: str, actual: list[np.ndarray], expected: list[np.ndarray]) -> None:
@@ -197,11 +199,14 @@ def measure(session: Session, bench: Bench, seconds: float, call: float) -> Row:
         written, expected = idiom(session, bench)
         agree(bench, "idiom", expected, results)
         sides.append(written)
-    times = [max(taken - call, 0.01) for taken in alternate(map(run_in_engine, sides), seconds)]
+    runs = [[max(one - call, 0.001) for one in taken] for taken in alternate(map(run_in_engine, sides), seconds)]
     for side in sides:
         side.close()
     taken = once(by_numpy, seconds / 4)
-    return Row(bench, times[0], times[1] if bench.idiom else math.nan, taken, bench.numpy is None)
+    middle = [statistics.median(one) for one in runs] + [math.nan]
+    # neighbouring runs see the same load of the machine, so the median of their ratios is steadier than that of medians
+    ratio = statistics.median(a / b for a, b in zip(*runs)) if bench.idiom else math.nan
+    return Row(bench, middle[0], middle[1], ratio, taken, bench.numpy is None)
 
 
 def table(rows: list[Row], call: float) -> str:
@@ -237,7 +242,7 @@ def main() -> None:
     rows, failures = [], []
     with Session() as session:
         empty = resident(session, EMPTY, {"X": np.ones((1, 1))}, ["X"])
-        (call,) = alternate([run_in_engine(empty)], 2 * arguments.seconds)
+        call = statistics.median(alternate([run_in_engine(empty)], 2 * arguments.seconds)[0])
         print(f"call without work {call:.2f} ms")
         for bench in CASES:
             if arguments.only.lower() not in str(bench).lower():
