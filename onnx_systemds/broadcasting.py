@@ -167,7 +167,11 @@ def expand_text(
             done = done * count
             left = left // count if left != count else 1
             continue
-        if left == 1:
+        if isinstance(count, int) and count <= MOST_COPIES and done != 1 and _is_short(text):
+            matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
+            text = f"cbind({', '.join([matrix] * count)})"
+            form = View(left, count * done)
+        elif left == 1:
             row = node.reshape(text, View(1, done)) if form != View(1, done) else text
             text = f"(matrix(1, rows={node.dim(count)}, cols=1) %*% {row})"
             form = View(count, done)
@@ -201,6 +205,13 @@ def gather_rows_text(
     return f"(table(seq(1, {total}), {index}, {total}, {node.dim(width)}) %*% {matrix})"
 
 
+def _is_short(text: str) -> bool:
+    """Whether a text is an identifier, or the reshape of one: it may be written several times."""
+    inner = text.removeprefix("matrix(").split(",")[0]
+    return inner.isidentifier()
+
+
+MOST_COPIES = 12  # up to here what is repeated is written side by side with itself
 SPARSE_ROWS = 32  # from about 20 rows on a permutation matrix is always stored sparse
 
 

@@ -176,6 +176,9 @@ def trilu(node: NodeView) -> Fragment:
     kept = f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "{comparison}")'
     if count == 1:
         matrix = node.view(0, View(rows, cols))
+        if not shift:
+            side = "upper" if node.attribute("upper") else "lower"
+            return node.result(f"{side}.tri(target={matrix}, diag=TRUE, values=TRUE)", View(rows, cols))
         text = f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, 0)"
         return node.result(text, View(rows, cols))
     view = View(count, rows * cols)

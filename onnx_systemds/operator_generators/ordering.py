@@ -64,6 +64,20 @@ def cumulative_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(node.dims(0)),)
 
 
+def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
+    """Sums along the last axis as it lies."""
+    x = node.view(0, View(before, size))
+    text = f"rowcumsum({x})" if is_finite(node, 0) else node.call("cumulative_row_sum", x)
+    if not node.attribute("exclusive"):
+        return node.result(text, View(before, size))
+    zeros = f"matrix(0, rows={node.dim(before)}, cols=1)"
+    if size == 1:
+        return node.result(zeros, View(before, size))
+    whole = node.temporary("whole")
+    text = f"cbind({zeros}, {whole}[, 1:{node.dim(size - 1)}])"
+    return node.result(text, View(before, size), before=[f"{whole} = {node.call('cumulative_row_sum', x)}"])
+
+
 def _register_cumulative(op_type: str, function: str, since: int) -> None:
     def generate(node: NodeView) -> Fragment:
         dims = node.dims(0)
@@ -71,8 +85,10 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
             return empty(node)
         axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
         before, size, behind = _around(dims, axis)
-        x = axis_first(node, 0, axis)
         backwards = bool(node.attribute("reverse"))
+        if behind == 1 and before != 1 and op_type == "CumSum" and not backwards:
+            return _along_rows(node, before, size)
+        x = axis_first(node, 0, axis)
         x = f"rev({x})" if backwards else x
         statements: list[str] = []
         if function == "cumprod" and node.dtype(0) in WORDS:
@@ -196,6 +212,11 @@ def unique(node: NodeView) -> Fragment:
     axis = 0 if flat else node.axis()
     before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
     x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
+    plain = flat and node.attribute("sorted") and is_finite(node, 0)
+    if plain and not any(node.wants(output) for output in (1, 2, 3)):
+        values, rows = node.temporary("values"), node.output_dims(0)[0]
+        found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
+        return node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
     columns = before * behind
     # slices are compared in row-major order, and the columns hold [behind, before]
     order = f"seq(1, {node.dim(columns)})"

@@ -97,6 +97,8 @@ class Steps:
         before, size, behind = self.around(axis)
         if before == 1 and list(indices) == list(range(count))[::-1] and size == count:
             self.set(f"rev({self.matrix(View(size, behind))})", View(size, behind), axis, count)
+        elif self._pick_every(axis, indices) or self._pick_repeated(axis, indices):
+            return
         elif len(runs) <= MOST_RUNS:
             if before == 1:
                 x = self.matrix(View(size, behind))
@@ -109,6 +111,34 @@ class Steps:
         else:
             column = np.asarray(indices, dtype=np.int64).reshape(-1, 1) + 1
             self.take(axis, _progression(indices) or self.node.constant_matrix(column, "index"), count)
+
+    def _pick_every(self, axis: int, indices: Sequence[int]) -> bool:
+        """Keep every n-th index: the axis in blocks of n, of which one column (or run of them) is kept."""
+        before, size, behind = self.around(axis)
+        count, step = len(indices), int(indices[1]) - int(indices[0])
+        if step < 2 or not isinstance(size, int) or _progression(indices) is None:
+            return False
+        offset = max(0, int(indices[0]) + count * step - size)  # of what is kept within its block
+        start = int(indices[0]) - offset
+        if offset >= step or start < 0:
+            return False
+        self.slice(axis, start, count * step)
+        x = self.matrix(View(before * count, step * behind))
+        kept = self._range(offset * behind, behind)
+        self.set(f"{x}[, {kept}]", View(before * count, behind), axis, count)
+        return True
+
+    def _pick_repeated(self, axis: int, indices: Sequence[int]) -> bool:
+        """Keep each index several times in a row: the elements side by side with themselves."""
+        before, size, behind = self.around(axis)
+        times = len(indices) // size if isinstance(size, int) and size else 0
+        if not 2 <= times <= MOST_RUNS or behind == 1:
+            return False
+        if [int(index) for index in indices] != [place for place in range(int(str(size))) for _ in range(times)]:
+            return False
+        x = self.matrix(View(before * size, behind))
+        self.set(f"cbind({', '.join([x] * times)})", View(before * size, behind * times), axis, len(indices))
+        return True
 
     def take(self, axis: int, index: str, count: Dim) -> None:
         """Keep the elements that a DML column of ``count`` indices (from 1) names."""
