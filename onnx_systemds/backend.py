@@ -74,8 +74,7 @@ class SystemDSBackendRep(BackendRep):
         needed = [
             name
             for reason in reasons
-            if isinstance(reason, ConstantNeeded)
-            for name in (reason.value_name, *reason.sources)
+            for name in ((reason.value_name,) if isinstance(reason, ConstantNeeded) else ()) + reason.sources
         ]
         new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]
         if not new:
