@@ -80,8 +80,7 @@ class SystemDSBackendRep(BackendRep):
         needed = [
             name
             for reason in reasons
-            if isinstance(reason, ConstantNeeded)
-            for name in (reason.value_name, *reason.sources)
+            for name in ((reason.value_name,) if isinstance(reason, ConstantNeeded) else ()) + reason.sources
         ]
         needed += [name for name in self.open if not isinstance(self.types[name], TensorType)]
         new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]

@@ -60,13 +60,17 @@ class NodePlace:
 
 
 class TranspileError(Exception):
-    """A model or script cannot be converted. `place` is anything that prints as a place, or None."""
+    """A model or script cannot be converted. `place` is anything that prints as a place, or None.
+
+    sources: the integer inputs of the graph whose content may decide the matter; the driver fills them in.
+    """
 
     def __init__(self, message: str, place: object | None = None, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.place = place
         self.hint = hint
+        self.sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
@@ -87,15 +91,11 @@ class UnsupportedCase(TranspileError):
 
 
 class ConstantNeeded(UnsupportedCase):
-    """The content of a value decides what the script looks like, and is not known at conversion.
-
-    sources: the integer inputs of the graph from which the value is computed; the driver fills them in.
-    """
+    """The content of a value decides what the script looks like, and is not known at conversion."""
 
     def __init__(self, message: str, value_name: str, hint: str = "") -> None:
         super().__init__(message, hint=hint or "give its content at conversion: import_model(..., constants={...})")
         self.value_name = value_name
-        self.sources: tuple[str, ...] = ()
 
 
 class ShapeUnknown(TranspileError):

@@ -22,6 +22,7 @@ from onnx_systemds.errors import (
     Reasons,
     ShapeUnknown,
     TranspileError,
+    UnsupportedCase,
     UnsupportedOperator,
     quoted_list,
 )
@@ -182,6 +183,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             error.place = error.place or facts.place
             if isinstance(error, ConstantNeeded):
                 error.sources = _integer_sources(error.value_name, nodes, values)
+            elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
+                error.sources = run_sizes.sources
             context.errors.add(error)
             outputs = (FAILED,) * len(node.outputs)
         except Exception as error:

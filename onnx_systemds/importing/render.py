@@ -153,6 +153,7 @@ class _Body:
             fragment += self._compute_sizes(position)
         except TranspileError as error:
             error.place = error.place or view.place
+            error.sources = error.sources or graph.run_sizes.sources
             scope.parts.errors.add(error)
             return None
         except Exception as error:

@@ -57,6 +57,11 @@ class RunSizes:
         """All symbols."""
         return {*self.elements, *self.calls}
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """The values whose elements are symbols."""
+        return tuple(dict.fromkeys(value for value, _ in self.elements.values()))
+
     def elements_of(self, name: str, *, signed: bool) -> Elements | None:
         """The elements of an integer tensor, None where their number is unknown or they are no integers.
 
