@@ -393,7 +393,7 @@ class PreparedScript:
     def _get_scalar(self, results: Any, name: str) -> Matrix:
         scalar = results.getScalarObject(name)
         if scalar.getValueType().toString() == "STRING":
-            return np.array([[scalar.getStringValue()]], dtype=object)
+            return np.array([[scalar.getStringValue() or ""]], dtype=object)
         return np.array([[scalar.getDoubleValue()]], dtype=np.float64)
 
 

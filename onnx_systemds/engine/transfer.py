@@ -136,20 +136,29 @@ class Channel:
     def receive_frame(self, frame: Any) -> NDArray[np.object_]:
         """Return the cells of a Java FrameBlock as a 2-D object array of str.
 
-        A null cell reads 'null', a boolean one 'TRUE' or 'FALSE', a number its text with three decimals.
+        A null cell is an empty string: so the engine's files give those back. A boolean cell reads 'TRUE' or 'FALSE', a
+        number its text with three decimals.
         """
         rows, columns = frame.getNumRows(), frame.getNumColumns()
         cells = np.empty((rows, columns), dtype=object)
         if cells.size == 0:
             return cells
-        # The whole frame as one text, one round trip; random separators, so that no cell can hold them.
-        mark = secrets.token_hex(8)
+        self._fill(cells, frame)
+        if "null" in cells:
+            filled = np.empty_like(cells)
+            self._fill(filled, frame.map('x -> "x"', 0))  # leaves out null cells, and only these
+            cells[filled == "null"] = ""
+        return cells
+
+    def _fill(self, cells: NDArray[np.object_], frame: Any) -> None:
+        """Put the texts of a frame's cells into an array: the whole frame as one text, one round trip."""
+        rows, columns = cells.shape
+        mark = secrets.token_hex(8)  # so that no cell can hold the separators
         between, after = f"\x1f{mark}", f"\x1e{mark}"
         text: str = self._frame_text(frame, False, between, after, rows, columns, -1)
         lines = text.split(after)[3 : 3 + rows]  # three lines of header: size, names, types
         for row, line in enumerate(lines):
             cells[row] = line.split(between)
-        return cells
 
     def _map_memory(self, jvm: Any, path: Path) -> None:
         """Map one file here and in Java: `_shared` and `_java_shared` are the same memory."""

@@ -183,6 +183,17 @@ def test_frames_of_strings(session: Session) -> None:
     assert script({"F": np.array([[b"Bytes"]], dtype=object)})["G"].tolist() == [["Bytes"]]
 
 
+def test_hostile_strings_go_and_come(session: Session) -> None:
+    # Null is what the engine makes of an empty string in a file, and of a row that it leaves empty.
+    cells = ["", "null", "NULL", "a\x00b", "\r\n", "\x1e", "\x1f", "·", "a°b", "¶‡", "\\", '"', "'", "\ufeff", "😀", " ", "NaN"]
+    array = np.array([cells, cells[::-1]], dtype=object)
+    none = 'N = removeEmpty(target=F, margin="rows", select=matrix(0, rows=nrow(F), cols=1))'
+    prepared = session.prepare(f'F = read("./F", data_type="frame")\n{none}\nG = rbind(F, N)\nwrite(G, "./G")', ["F"], ["G"])
+    got = prepared({"F": array})["G"]
+    np.testing.assert_array_equal(got[:2], array)
+    np.testing.assert_array_equal(got[2:], [[""] * len(cells)])
+
+
 def test_empty_frame_goes_and_comes(session: Session) -> None:
     channel = session._channel
     assert channel.receive_frame(channel.send_frame(np.empty((0, 2), dtype=object))).shape == (0, 2)

@@ -1,0 +1,80 @@
+"""Writes columns of strings as SystemDS binary frames without a JVM: the dictionaries of text tensors.
+
+A frame is a Hadoop sequence file of row blocks (1000 rows each). A record is its length, the key length, the number
+of its first row (from 1), then rows, columns, one byte for default names, and for each column its type and its array:
+kind, size in memory, and per string two bytes of length and Java's modified UTF-8. So a string has at most 65,535
+bytes there, and an empty one reads as null, which the text functions of the library take for the empty string.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_systemds.errors import UnsupportedCase, quoted
+
+BLOCK_ROWS = 1000
+LONGEST_BYTES = 65_535
+
+_CLASSES = (b"org.apache.hadoop.io.LongWritable", b"org.apache.sysds.runtime.frame.data.FrameBlock")
+# Any 16 bytes that strings do not hold by chance; fixed, so that equal dictionaries give equal files.
+_SYNC = bytes.fromhex("6f6e6e782d7379737465786474730be2")
+_HEADER = b"SEQ\x06" + b"".join(bytes([len(name)]) + name for name in _CLASSES) + bytes(6) + _SYNC
+_SYNC_MARK = struct.pack(">i", -1) + _SYNC
+# Record length, key length (8), first row.
+_RECORD = struct.Struct(">iiq")
+# Rows, columns (1), default names, type of the column (STRING), kind of the array (strings), its size in memory.
+_BLOCK = struct.Struct(">ii?bbq")
+_STRING_TYPE = 8
+_STRING_ARRAY = 0
+
+
+@dataclass(frozen=True)
+class FrameWeight:
+    """One column of strings of a list."""
+
+    name: str
+    """A legal identifier; `weights.list_key` of it is the key in the list."""
+    strings: Sequence[str]
+
+
+def write_frame(target: Path, strings: Sequence[str]) -> None:
+    """Write `strings` as a frame of one column to the file `target` and ``target.mtd``, over what stood there.
+
+    DML reads it by ``F = read("target")``, or as part of a list by ``F = as.frame(L["key"])``. Raises ValueError when
+    there is no string, UnsupportedCase when one is longer than the format allows.
+    """
+    if not strings:
+        raise ValueError("a frame must have a row")
+    with target.open("wb", buffering=1 << 18) as stream:
+        stream.write(_HEADER)
+        for start in range(0, len(strings), BLOCK_ROWS):
+            cells = [_encoded(text) for text in strings[start : start + BLOCK_ROWS]]
+            # What the engine takes the strings' objects for; it only plans its memory by it.
+            memory = sum(64 + 2 * len(cell) for cell in cells)
+            block = _BLOCK.pack(len(cells), 1, True, _STRING_TYPE, _STRING_ARRAY, memory) + b"".join(cells)
+            if start:
+                stream.write(_SYNC_MARK)
+            stream.write(_RECORD.pack(len(block) + 8, 8, start + 1))
+            stream.write(block)
+    mtd = {"data_type": "frame", "schema": "STRING,", "rows": len(strings), "cols": 1, "format": "binary"}
+    target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
+
+
+def _encoded(text: str) -> bytes:
+    """Return the length and the modified UTF-8 of a string: NUL has two bytes, each half of a surrogate pair three."""
+    if text.isascii():
+        data = text.encode("ascii")
+    else:
+        units = text.encode("utf-16-le", "surrogatepass")
+        halves = "".join(map(chr, struct.unpack(f"<{len(units) // 2}H", units)))
+        data = halves.encode("utf-8", "surrogatepass")
+    data = data.replace(b"\x00", b"\xc0\x80")
+    if len(data) > LONGEST_BYTES:
+        raise UnsupportedCase(
+            f"the string {quoted(text[:40])}... takes {len(data)} bytes: more than a SystemDS frame can be read with"
+        )
+    return struct.pack(">H", len(data)) + data
