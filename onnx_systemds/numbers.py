@@ -83,6 +83,11 @@ def string_literal(text: str, *, replacement: str | None = None) -> str:
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
 
 
+def is_expressible(text: str) -> bool:
+    """Whether `string_literal` can write `text` as it is."""
+    return _INEXPRESSIBLE.search(text) is None
+
+
 def parse_literal(text: str) -> float | int | bool | str:
     """Return the value of a DML literal: a number, a negated one, TRUE, FALSE, NaN, Inf, pi or a string.
 

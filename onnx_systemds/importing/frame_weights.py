@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_systemds.errors import UnsupportedCase, quoted
@@ -30,15 +29,6 @@ _RECORD = struct.Struct(">iiq")
 _BLOCK = struct.Struct(">ii?bbq")
 _STRING_TYPE = 8
 _STRING_ARRAY = 0
-
-
-@dataclass(frozen=True)
-class FrameWeight:
-    """One column of strings of a list."""
-
-    name: str
-    """A legal identifier; `weights.list_key` of it is the key in the list."""
-    strings: Sequence[str]
 
 
 def write_frame(target: Path, strings: Sequence[str]) -> None:

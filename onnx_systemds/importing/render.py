@@ -291,7 +291,7 @@ def _dictionary(scope: Scope) -> str:
     """The statement that gives the strings known at conversion their codes."""
     vocabulary = scope.parts.vocabulary
     strings = vocabulary.strings()
-    if not scope.parts.goes_to_file(strings):
+    if not scope.parts.goes_to_file(strings) and (vocabulary.is_plain or scope.parts.weights_mode == "inline"):
         return f"{TEXTS} = {vocabulary.literal()}"
     scope.uses_weights = True
     key = scope.parts.weight_key(TEXTS, strings, View(*strings.shape))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_systemds.importing.ir import Array
-from onnx_systemds.numbers import string_literal
+from onnx_systemds.numbers import is_expressible, string_literal
 
 EMPTY = 1
 """The code of the empty string."""
@@ -37,7 +37,12 @@ class Vocabulary:
         """All strings as a matrix of one column, in the order of their codes."""
         return np.array(list(self.numbers), dtype=object).reshape(-1, 1)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether DML can write all strings."""
+        return all(is_expressible(text) for text in self.numbers)
+
     def literal(self) -> str:
-        """The dictionary as DML text: a frame of one column."""
+        """The dictionary as DML text: a frame of one column. Raises UnsupportedCase for characters DML lacks."""
         frames = [f"as.frame({string_literal(text)})" for text in self.numbers]
         return frames[0] if len(frames) == 1 else f"rbind({', '.join(frames)})"

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel, quoted
+from onnx_systemds.importing.frame_weights import write_frame
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int], None]
@@ -56,7 +57,8 @@ class Weight:
     name: str
     """A legal identifier; `list_key` of it is the key in the list."""
     array: Array
-    """2-D, any real dtype (integers, booleans, those of ml_dtypes); possibly a view of a memory map."""
+    """2-D, any real dtype (integers, booleans, those of ml_dtypes), possibly a view of a memory map; or a column of
+    strings, which becomes a frame."""
     release: Callable[[], None] | None = None
     """Called once the array is written, for example to drop the pages of a memory map."""
 
@@ -99,7 +101,10 @@ def write_list(
         (staging / name).mkdir()
         for index, weight in enumerate(weights):
             target = staging / name / f"{index}_{list_key(weight.name)}"
-            _write_files(target, weight.array, BLOCK_SIZE, PART_BYTES, THREADS, progress)
+            if weight.array.dtype == object:
+                write_frame(target, weight.array.ravel().tolist())
+            else:
+                _write_files(target, weight.array, BLOCK_SIZE, PART_BYTES, THREADS, progress)
             if weight.release is not None:
                 weight.release()
         mtd = {"data_type": "list", "value_type": "unknown", "rows": len(weights), "cols": 1}

@@ -58,9 +58,11 @@ def _weighted(node: NodeView, counts: str, cols: int) -> str:
     weights = node.attribute("weights")
     if mode == "TF" or not weights:
         return text
-    if len(weights) < cols:
-        raise UnsupportedCase(f"{len(weights)} weights for {cols} columns")
-    row = np.asarray(weights[:cols], dtype=np.float32).reshape(1, -1)
+    columns = node.attribute("ngram_indexes")
+    if len(weights) != len(columns):
+        raise UnsupportedCase(f"{len(weights)} weights for {len(columns)} n-grams")
+    row = np.zeros((1, cols), dtype=np.float32)
+    row[0, list(columns)] = weights
     return f"{text} * {node.constant_matrix(row, 'weights')}"
 
 
