@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ class Case:
 
     inputs: arrays by name in the order of the operator's inputs; None leaves an input out. constants: names of the
     inputs that are initializers. symbols: dims declared as symbols, by input name. outputs: number of outputs, or
-    their names ("" leaves one out). expected: computes the outputs with numpy; None asks onnxruntime.
+    their names ("" leaves one out). expected: computes the outputs with numpy; None asks onnxruntime. sizes: further
+    runs of the same script, by the inputs that differ from ``inputs``.
     """
 
     op_type: str
@@ -38,11 +39,32 @@ class Case:
     tolerance: float = 1e-5
     domain: str = ""
     note: str = ""
+    sizes: Sequence[Mapping[str, Array]] = ()
 
     def __str__(self) -> str:
         shapes = ",".join("x".join(map(str, array.shape)) or "scalar" for array in self.inputs.values()
                           if array is not None)
-        return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}"
+        symbolic = "-symbolic" if self.symbols else ""
+        return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}{symbolic}"
+
+
+@dataclass(frozen=True)
+class Covered:
+    """An operator that a module tests with models of its own instead of rows.
+
+    opsets: the versions that its tests run, and they take them from here. symbolic: whether one script with symbolic
+    dims is run at several sizes.
+    """
+
+    op_type: str
+    opsets: Sequence[int]
+    symbolic: bool = False
+    domain: str = ""
+
+
+def at_sizes(case: Case, symbols: Mapping[str, Sequence[Any]], *sizes: Mapping[str, Array]) -> Case:
+    """The case with dims that are symbols, run at further sizes; these give the inputs that differ."""
+    return replace(case, symbols=symbols, sizes=sizes)
 
 
 def case_model(case: Case) -> onnx.ModelProto:
@@ -71,11 +93,12 @@ def case_model(case: Case) -> onnx.ModelProto:
 
 
 def check_case(case: Case, sizes: Sequence[Mapping[str, Array]] = ()) -> None:
-    """Convert the case once, run it on its inputs and on each of ``sizes``, and compare dtype, dims and numbers."""
+    """Convert the case once, run it on its inputs and at each of its sizes, and compare dtype, dims and numbers."""
     model = case_model(case)
     script = import_model(model)
     with ScoringFunction(script) as function:
-        for inputs in [dict(case.inputs), *sizes]:
+        for differing in [{}, *case.sizes, *sizes]:
+            inputs = {**case.inputs, **differing}
             feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
             actual = function(feeds)
             names = [port.name for port in script.outputs]

@@ -8,7 +8,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Array, Case, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(3, 4, 5)
 Y = random(2, 3, 4, 5)
@@ -90,6 +90,20 @@ CASES = [
 ]  # fmt: skip
 
 
+TALL = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3}
+CASES += [
+    *[at_sizes(case, {"x": [2, "seq", 3]}, {"x": random(2, 8, 3, seed=5)}) for case in [
+        sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)),
+        sliced(random(2, 5, 3), ints(0), ints(6), ints(1)),
+        sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)),
+        indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1),
+        indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1)]],
+    *[Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs},
+           sizes=[{name: np.concatenate([array] * 3, axis=0) for name, array in inputs.items()}])
+      for op, inputs in [("GatherElements", TALL), ("ScatterElements", {**TALL, "u": random(2, 3, 4)})]],
+]  # fmt: skip
+
+
 def cached(x: Array, u: Array, w: Array) -> Array:
     result = x.copy()
     for batch, start in enumerate(w):
@@ -101,23 +115,6 @@ def cached(x: Array, u: Array, w: Array) -> Array:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    for case, axis in [
-        (sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(0), ints(6), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)), 1),
-        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1), 1),
-        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1), 1),
-    ]:
-        symbolic = Case(case.op_type, case.opset, case.inputs, case.attributes, case.constants, {"x": [2, "seq", 3]})
-        check_case(symbolic, sizes=[{**case.inputs, "x": random(2, 8, 3, seed=5)}])
-    for op, extra in [("GatherElements", {}), ("ScatterElements", {"u": random(2, 3, 4)})]:
-        inputs = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3, **extra}
-        larger = {name: np.concatenate([array] * 3, axis=0) for name, array in inputs.items()}
-        check_case(Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs}), sizes=[larger])
 
 
 @pytest.mark.parametrize("index", [5, -6])

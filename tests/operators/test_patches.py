@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from tests.operators.harness import Array, Case, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 
 def referred(op_type: str, opset: int, names: str, constants: list[str]) -> Any:
@@ -43,15 +43,15 @@ CASES = [
     fold(random(1, 12, 9), [5, 5], [2, 3], pads=[0, 1, 1, 1], strides=[2, 2], dilations=[1, 1]),
     fold(random(1, 4, 9), [5, 5], [2, 2], dilations=[2, 2]),
     fold(np.where(random(1, 4, 6) > 1, np.float32(np.nan), random(1, 4, 6)), [3, 4], [2, 2]),
+    at_sizes(fold(random(2, 8, 6), [3, 4], [2, 2]), {"x": ["batch", 8, 6]}, {"x": random(3, 8, 6)}),
+    at_sizes(unpool(11, random(2, 2, 2, 3), 96, kernel_shape=[2, 2], strides=[2, 2]),
+             {"x": ["n", 2, "h", "w"], "i": ["n", 2, "h", "w"]},
+             {name: unpool(11, random(1, 2, 3, 2), 48, kernel_shape=[2, 2], strides=[2, 2]).inputs[name] for name in "xi"}),
+    at_sizes(unpool(22, random(2, 1, 4), 16, kernel_shape=[2], strides=[2]), {"x": ["n", 1, "w"], "i": ["n", 1, "w"]},
+             {name: unpool(22, random(1, 1, 6), 12, kernel_shape=[2], strides=[2]).inputs[name] for name in "xi"}),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_batch() -> None:
-    case = fold(random(2, 8, 6), [3, 4], [2, 2])
-    case = Case(case.op_type, 18, case.inputs, {}, case.constants, {"x": ["batch", 8, 6]}, expected=case.expected)
-    check_case(case, sizes=[{**case.inputs, "x": random(3, 8, 6)}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(1, 2, 6, 5)
 
@@ -54,22 +54,9 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case) -> None:
-    check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    inputs = {"x": X, "roi": None, "scales": UP}
-    for symbols, mode in [([1, 2, "h", "w"], "nearest"), (["batch", 2, 6, 5], "linear")]:
-        larger = random(1, 2, 9, 4) if mode == "nearest" else random(3, 2, 6, 5)
-        case = Case("Resize", 13, inputs, {"mode": mode}, ["scales"], {"x": symbols})
-        check_case(case, sizes=[{**inputs, "x": larger}])
-
-
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
 BOXES = np.abs(random(1, 6, 4, seed=5))
-SAMPLED = [
+CASES += [
     *[Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID},
            {"mode": mode, "padding_mode": padding, "align_corners": align}, note=f"{mode} {padding} {align}")
       for opset, modes in [(16, ("bilinear", "nearest", "bicubic")), (20, ("linear", "cubic"))] for mode in modes
@@ -81,7 +68,21 @@ SAMPLED = [
            note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
 ]  # fmt: skip
 
+NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
+CASES += [
+    at_sizes(resize(13, X, UP, mode="nearest"), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}),
+    at_sizes(resize(13, X, UP, mode="linear"), {"x": ["batch", 2, 6, 5]}, {"x": random(3, 2, 6, 5)}),
+    at_sizes(Case("Upsample", 9, {"x": X, "s": UP}, constants=["s"]), {"x": ["n", 2, "h", "w"]},
+             {"x": random(2, 2, 4, 3)}),
+    *[at_sizes(Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID}, {"mode": mode}),
+               {"x": ["n", 3, "h", "w"], "g": ["n", "rows", "columns", 2]}, {"x": random(1, 3, 4, 7), "g": GRID[1:, :2, :3]})
+      for opset, mode in [(16, "bilinear"), (16, "nearest"), (20, "cubic")]],
+    *[at_sizes(Case("NonMaxSuppression", 11, NMS, constants=constants), {"boxes": [1, "boxes", 4], "scores": [1, 2, "boxes"]},
+               {"boxes": np.abs(random(1, 9, 4, seed=8)), "scores": random(1, 2, 9, seed=9)})
+      for constants in ((), ("n", "iou"))],
+]  # fmt: skip
 
-@pytest.mark.parametrize("case", SAMPLED, ids=str)
-def test_sampled(case: Case) -> None:
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
     check_case(case)
