@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
 from onnx_systemds.importing.protos import numpy_dtype
@@ -65,6 +66,17 @@ class Covered:
 def at_sizes(case: Case, symbols: Mapping[str, Sequence[Any]], *sizes: Mapping[str, Array]) -> Case:
     """The case with dims that are symbols, run at further sizes; these give the inputs that differ."""
     return replace(case, symbols=symbols, sizes=sizes)
+
+
+def by_reference(case: Case) -> Case:
+    """The case, judged by ONNX's reference implementation."""
+
+    def expected(*arrays: Array | None, **_: Any) -> Any:
+        inputs = dict(zip(case.inputs, arrays))
+        feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
+        return ReferenceEvaluator(case_model(replace(case, inputs=inputs))).run(None, feeds)
+
+    return replace(case, expected=expected)
 
 
 def case_model(case: Case) -> onnx.ModelProto:
@@ -139,7 +151,7 @@ def random(*dims: int, seed: int = 0, dtype: str = "float") -> Array:
     generator = np.random.default_rng(seed)
     kind = dtype_named(dtype)
     if kind.kind == "b":
-        return generator.random(dims) > 0.5
+        return np.asarray(generator.random(dims) > 0.5)
     if kind.kind in "iu":
-        return generator.integers(0 if kind.kind == "u" else -9, 10, dims).astype(kind)
-    return generator.standard_normal(dims).astype(kind)
+        return np.asarray(generator.integers(0 if kind.kind == "u" else -9, 10, dims), kind)
+    return np.asarray(generator.standard_normal(dims), kind)

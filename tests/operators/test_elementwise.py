@@ -39,6 +39,11 @@ def fold(function: Any) -> Any:
     return expected
 
 
+def whole(*dims: int) -> Array:
+    """Whole numbers, so that equal ones occur."""
+    return np.asarray(np.round(random(*dims, seed=1)))
+
+
 def powers(a: Array, b: Array) -> Array:
     """In the type of the base."""
     return np.power(a.astype(np.float64), b).astype(a.dtype)
@@ -72,17 +77,17 @@ CASES = [
     *[Case(op, opset, {"a": X, "b": random(*dims, seed=1)}, {**attributes, **({"consumed_inputs": [0, 0]} if opset == 1 else {})},
            expected=legacy(function), note=str(attributes))
       for op, function in ARITHMETIC.items() for opset in (1, 6) for dims, attributes in FORMS],
-    *[Case(op, 1, {"a": WHOLE, "b": np.round(random(*dims, seed=1))}, attributes, expected=legacy(function),
+    *[Case(op, 1, {"a": WHOLE, "b": whole(*dims)}, attributes, expected=legacy(function),
            note=str(attributes)) for op, function in COMPARED.items() if op != "Equal" for dims, attributes in FORMS],
-    *[Case("Equal", 1, {"a": WHOLE.astype(np.int32), "b": np.round(random(*dims, seed=1)).astype(np.int32)}, attributes,
+    *[Case("Equal", 1, {"a": WHOLE.astype(np.int32), "b": whole(*dims).astype(np.int32)}, attributes,
            expected=legacy(np.equal), note=str(attributes)) for dims, attributes in FORMS],
     *[Case(op, 1, {"a": random(2, 3, 4, 5, dtype="bool"), "b": random(*dims, seed=1, dtype="bool")}, attributes,
            expected=legacy(function), note=str(attributes)) for op, function in LOGIC.items() for dims, attributes in FORMS],
     *[Case("Pow", 1, {"a": np.abs(X), "b": random(*dims, seed=1)}, attributes, expected=legacy(np.power),
            note=str(attributes)) for dims, attributes in FORMS],
-    *[Case(op, 9 if op != "Equal" else 13, {"a": WHOLE, "b": np.round(random(*dims, seed=1))})
+    *[Case(op, 9 if op != "Equal" else 13, {"a": WHOLE, "b": whole(*dims)})
       for op in COMPARED for dims in [(5,), (3, 1, 1), (2, 1, 4, 1), ()]],
-    *[Case(op, opset, {"a": WHOLE, "b": np.round(random(*dims, seed=1))}, expected=function)
+    *[Case(op, opset, {"a": WHOLE, "b": whole(*dims)}, expected=function)
       for op, function in [("GreaterOrEqual", np.greater_equal), ("LessOrEqual", np.less_equal)]
       for opset in (12, 16) for dims in [(5,), (3, 1, 1), (2, 1, 4, 1), ()]],
     *[Case(op, opset, {"a": np.array([[1, np.nan, np.inf], [-np.inf, 2, np.nan]], np.float32),

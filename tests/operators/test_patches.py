@@ -6,32 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx.reference import ReferenceEvaluator
 
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
-
-
-def referred(op_type: str, opset: int, names: str, constants: list[str]) -> Any:
-    """Expected outputs by the reference implementation."""
-    def expected(*arrays: Array | None, **attributes: Any) -> Any:
-        inputs = dict(zip(names.split(), arrays))
-        case = Case(op_type, opset, inputs, attributes, constants)
-        feeds = {name: array for name, array in inputs.items() if array is not None and name not in constants}
-        return ReferenceEvaluator(case_model(case)).run(None, feeds)
-    return expected
+from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
 def unpool(opset: int, x: Array, total: int, shape: list[int] | None = None, **attributes: Any) -> Case:
     index = np.random.default_rng(1).permutation(total)[: x.size].reshape(x.shape)
     given = None if shape is None else np.array(shape)
-    return Case("MaxUnpool", opset, {"x": x, "i": index, "shape": given}, attributes, ["shape"],
-                expected=referred("MaxUnpool", opset, "x i shape", ["shape"]))  # fmt: skip
+    return by_reference(Case("MaxUnpool", opset, {"x": x, "i": index, "shape": given}, attributes, ["shape"]))
 
 
 def fold(x: Array, image: list[int], block: list[int], **attributes: Any) -> Case:
     constants = ["image", "block"]
-    return Case("Col2Im", 18, {"x": x, "image": np.array(image), "block": np.array(block)}, attributes, constants,
-                expected=referred("Col2Im", 18, "x image block", constants))  # fmt: skip
+    inputs = {"x": x, "image": np.array(image), "block": np.array(block)}
+    return by_reference(Case("Col2Im", 18, inputs, attributes, constants))
 
 
 CASES = [

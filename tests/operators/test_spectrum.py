@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 import pytest
-from onnx.reference import ReferenceEvaluator
 
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
-
-
-def reference(case: Case) -> Case:
-    """The same case, judged by ONNX's reference implementation."""
-    model = case_model(case)
-
-    def expected(*inputs: Array | None, **_: Any) -> Any:
-        feeds = {name: array for name, array in zip(case.inputs, inputs) if array is not None}
-        feeds = {name: array for name, array in feeds.items() if name not in case.constants}
-        return ReferenceEvaluator(model).run(None, feeds)
-
-    return Case(**{**case.__dict__, "expected": expected})
+from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
 def length(size: int) -> Array:
@@ -79,4 +64,4 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
-    check_case(reference(case))
+    check_case(by_reference(case))
