@@ -289,11 +289,13 @@ def _window_places(node: NodeView, window: Windows, places: Dims, numbers: Dims)
     lines.append(f"{axes} = cbind({', '.join(along)})" if len(along) > 1 else f"{axes} = {along[0]}")
 
     def total(matrix: str, factors: Sequence[Dim]) -> str:
-        return " + ".join(f"{matrix}[, {axis + 1}] * {node.factor(size)}" for axis, size in enumerate(factors))
+        columns = [(f"{matrix}[, {axis + 1}]", size) for axis, size in enumerate(factors)]
+        return " + ".join(column if size == 1 else f"{column} * {node.factor(size)}" for column, size in columns)
 
     moved = [[stride * size for stride, size in zip(window.strides, sizes)] for sizes in (places, numbers)]
     first = sum((before * size for before, size in zip(window.before, numbers)), start=0)
-    lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {total(axes, moved[1])} - {node.factor(first)})")
+    number = total(axes, moved[1]) + ("" if first == 0 else f" - {node.factor(first)}")
+    lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {number})")
     offsets = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
     steps = node.constant_matrix(offsets, "steps")
     lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")
