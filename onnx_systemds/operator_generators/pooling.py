@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.indexing import along_axes, strides
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import Image, Windows, builtin_padding, every_nth, padded, shape_list, windows
 
@@ -260,8 +261,8 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
     """Maxima and where they are, in the flat input (row-major, or column-major within a plane)."""
     statements, image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
     view = View(image.lead, product(image.sizes))
-    places = _distances(window.padded_sizes)
-    numbers = _distances(window.sizes[::-1])[::-1] if node.attribute("storage_order") else _distances(window.sizes)
+    places = strides(window.padded_sizes)
+    numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
     lines, starts, taps = _window_places(node, window, places, numbers)
     call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)))
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
@@ -270,22 +271,16 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
     return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
 
 
-def _distances(sizes: Dims) -> Dims:
-    """How far apart the neighbours along each axis of a plane are."""
-    return tuple(product(sizes[axis + 1 :]) for axis in range(len(sizes)))
-
-
-def _window_places(node: NodeView, window: Windows, places: Dims, numbers: Dims) -> tuple[list[str], str, str]:
+def _window_places(
+    node: NodeView, window: Windows, places: list[Dim], numbers: list[Dim]
+) -> tuple[list[str], str, str]:
     """Statements and identifiers: where each window starts, and how far from it each of its elements is.
 
     In two columns: in the padded plane (from 1), and in the numbering of the plane, in which padding does not count.
     """
     flat, axes, starts, taps = (node.temporary(hint) for hint in ("window", "window_along", "windows", "taps"))
     lines = [f"{flat} = seq(0, {node.dim(product(window.outputs) - 1)})"]
-    along = []
-    for axis, inner in enumerate(_distances(window.outputs)):
-        text = flat if inner == 1 else f"({flat} %/% {node.factor(inner)})"
-        along.append(text if axis == 0 else f"({text} %% {node.factor(window.outputs[axis])})")
+    along = along_axes(node, flat, window.outputs)
     lines.append(f"{axes} = cbind({', '.join(along)})" if len(along) > 1 else f"{axes} = {along[0]}")
 
     def total(matrix: str, factors: Sequence[Dim]) -> str:

@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from onnx_systemds import import_model
+from onnx_systemds.errors import UnsupportedCase
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -154,6 +156,11 @@ SYMBOLIC = [
              {"x": random(1, 5, 3)}),
     at_sizes(Case("Expand", 13, {"x": random(2, 4, 1, 3), "s": ints(1, 1, 2, 3)}, {}, ("s",)),
              {"x": ["n", "s", 1, 3]}, {"x": random(1, 5, 1, 3)}),
+    at_sizes(Case("CenterCropPad", 18, {"x": random(7, 4, 5), "s": ints(4, 7)}, {"axes": [0, -1]}, ("s",),
+                  expected=lambda x, s, axes: padded(x, [-1, 0, 1, -2, 0, 1])), {"x": [7, "c", 5]}, {"x": random(7, 2, 5)}),
+    at_sizes(Case("CenterCropPad", 18, {"x": random(2, 7, 4, 5), "s": ints(9)}, {"axes": [1]}, ("s",),
+                  expected=lambda x, s, axes: padded(x, [0, 1, 0, 0, 0, 1, 0, 0])), {"x": ["n", 7, "h", 5]},
+             {"x": random(1, 7, 3, 5)}),
 ]  # fmt: skip
 
 CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
@@ -162,3 +169,9 @@ CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+def test_whether_a_symbolic_axis_is_cropped_or_padded_must_be_known() -> None:
+    case = Case("CenterCropPad", 18, {"x": random(7, 4), "s": ints(4, 7)}, {}, ("s",), {"x": ["n", 4]})
+    with pytest.raises(UnsupportedCase, match=r"CenterCropPad.*whether 4 crops or pads n"):
+        import_model(case_model(case))

@@ -1,11 +1,16 @@
-"""Resize and Upsample in every version."""
+"""Resize, Upsample, GridSample, AffineGrid and NonMaxSuppression in every version."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from onnx_systemds import import_model
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, Case, Covered, at_sizes, case_model, check_case, compare, random
 
 X = random(1, 2, 6, 5)
 
@@ -54,6 +59,13 @@ CASES = [
 ]  # fmt: skip
 
 
+def affine(theta: Array, size: Array, align_corners: int) -> Array:
+    """An axis of one place begins at -1, as in ONNX's definition; onnxruntime 1.31 has it at 1, its reference fails."""
+    ticks = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]]
+    places = np.stack([*np.meshgrid(*ticks, indexing="ij")[::-1], np.ones(size[2:])], axis=-1)
+    return np.einsum("nij,...j->n...i", theta, places).astype(np.float32)
+
+
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
 BOXES = np.abs(random(1, 6, 4, seed=5))
 CASES += [
@@ -63,6 +75,9 @@ CASES += [
       for padding in ("zeros", "border", "reflection") for align in (0, 1)],
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
+    *[Case("AffineGrid", 20, {"theta": random(len(size) - 3, len(size) - 2, len(size) - 1), "size": np.array(size)},
+           {"align_corners": align}, constants=["size"], note=f"{size} {align}", expected=affine)
+      for size in ([1, 2, 1, 4], [2, 1, 2, 3, 1]) for align in (0, 1)],
     *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
                                        "iou": np.array([0.3], np.float32)}, {"center_point_box": centre},
            note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
@@ -86,3 +101,36 @@ CASES += [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+AFFINE = Covered("AffineGrid", (20,), symbolic=True)
+COVERED = (AFFINE,)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("spatial", ["h, w", "4, w", "d, h, w"])
+@pytest.mark.parametrize("opset", AFFINE.opsets)
+def test_affine_grid_of_symbolic_sizes(opset: int, spatial: str, align: int) -> None:
+    """The size is that of an image."""
+    rank = spatial.count(",") + 1
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g (float[n, c, {spatial}] x, float[n, {rank}, {rank + 1}] theta) => (float[n, {spatial}, {rank}] grid) {{
+          size = Shape(x)
+          grid = AffineGrid<align_corners = {align}>(theta, size)
+        }}""")
+    with ScoringFunction(import_model(onnx.shape_inference.infer_shapes(model))) as function:
+        for dims in [(2, 1, 2, 4, 3), (1, 2, 5, 4, 1), (3, 1, 1, 4, 6)]:
+            feeds = {"x": random(*dims[:2], *dims[5 - rank :]), "theta": random(dims[0], rank, rank + 1, seed=3)}
+            expected = affine(feeds["theta"], np.array(feeds["x"].shape), align)
+            compare(function(feeds)["grid"], expected, 1e-5, str(dims))
+
+
+@pytest.mark.parametrize("case", [
+    resize(13, X, UP, mode="linear"), resize(13, X, DOWN, mode="nearest"), resize(13, X, UP, mode="cubic"),
+    resize(13, X, None, np.array([1, 2, 9, 3]), mode="nearest"),
+], ids=str)  # fmt: skip
+def test_interpolation_of_a_symbolic_axis_is_refused(case: Case) -> None:
+    """The weights are made at conversion."""
+    symbolic = at_sizes(case, {"x": [1, 2, "h", "w"]})
+    with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*needs (its size|numbers|a number)"):
+        import_model(case_model(symbolic))
