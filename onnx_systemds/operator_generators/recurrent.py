@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -112,6 +113,8 @@ class _Layer:
 
     def fragment(self) -> Fragment:
         node, shape = self.node, self.shape
+        if shape.steps * shape.batch == 0:
+            return self._unchanged()
         x = self._input()
         backward = [_direction(node) == "reverse"] if shape.directions == 1 else [False, True]
         lines: list[str] = []
@@ -129,6 +132,19 @@ class _Layer:
             if node.wants(position):
                 text, view = self._last(per_direction) if position else self._every(per_direction)
                 fragment += node.result(text, view, position)
+        return fragment
+
+    def _unchanged(self) -> Fragment:
+        """No step is taken: the states stay as they are."""
+        node, fragment = self.node, self.node.fragment()
+        for output, position in enumerate((_X, _H, _C)[: 1 + len(self.states)]):
+            if not node.wants(output):
+                continue
+            if output == 0 or self.shape.batch == 0:
+                fragment += empty(node, output)
+            else:
+                states = [self._state(position, direction) for direction in range(self.shape.directions)]
+                fragment += node.result(*self._last(states), output)
         return fragment
 
     def _input(self) -> str:

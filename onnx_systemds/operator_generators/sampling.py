@@ -12,7 +12,7 @@ from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.indexing import along_axes, size_row
+from onnx_systemds.operator_generators.indexing import along_axes, empty, size_row
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
@@ -103,12 +103,16 @@ def grid_sample(node: NodeView) -> Fragment:
 @shape_rule("NonMaxSuppression")
 def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
-    return (node.tensor((unknown_size(node, 0, 0), 3), "int64"),)
+    count = 0 if product((*node.dims(0), *node.dims(1))) == 0 else unknown_size(node, 0, 0)
+    return (node.tensor((count, 3), "int64"),)
 
 
 @generator("NonMaxSuppression", since=10)
 def non_max_suppression(node: NodeView) -> Fragment:
     """Greedy, for each batch entry and class; without a maximum nothing is kept."""
+    count = node.output_dims()[0]
+    if count == 0:
+        return empty(node)
     batch, boxes, _ = node.dims(0)
     classes = node.dims(1)[1]
     most = node.scalar(2) if node.has(2) else "0"
@@ -119,5 +123,4 @@ def non_max_suppression(node: NodeView) -> Fragment:
         "non_max_suppression", node.view(0, View(batch * boxes, 4)), node.view(1, View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
     )  # fmt: skip
-    count = node.output_dims()[0]
     return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
