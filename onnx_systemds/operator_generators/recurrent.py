@@ -33,7 +33,7 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "softplus": ("max({x}, 0) + log(1 + exp(-abs({x})))", None, None),
     "affine": ("{a} * {x} + {b}", 1.0, 0.0),
     "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
-    "thresholdedrelu": ("ifelse({x} > {a}, {x}, 0)", 1.0, None),
+    "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
     "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
     "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
     "elu": ("max({x}, 0) + {a} * (exp(min({x}, 0)) - 1)", 1.0, None),
@@ -374,4 +374,4 @@ class _Variant:
             return [*(f"{state} = {state}_new" for state in states), "Y[first:last, ] = h"]
         lines = ["live = (lens >= at) %*% matrix(1, rows=1, cols=m)"]
         lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
-        return [*lines, "Y[first:last, ] = ifelse(live, h, 0)"]
+        return [*lines, "Y[first:last, ] = ifelse(live, h, matrix(0, rows=n, cols=m))"]
