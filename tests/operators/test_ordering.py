@@ -80,6 +80,7 @@ SMALL, LARGE, SYMBOLS = random(2, 3, 4), random(5, 3, 7), {"x": ["batch", 3, "se
 CASES += [at_sizes(case, SYMBOLS, {"x": LARGE}) for case in [
     *[Case(op, 13, {"x": SMALL}, {"axis": axis}) for op in ("ArgMax", "ArgMin") for axis in AXES],
     *[Case("CumSum", 14, {"x": SMALL, "a": np.array(axis)}, {"reverse": 1}, ["a"], note=f"{axis}") for axis in AXES],
+    *[Case("CumSum", 14, {"x": SMALL, "a": np.array(axis)}, {"exclusive": 1}, ["a"], note=f"exclusive {axis}") for axis in AXES],
     *[Case("CumProd", 26, {"x": SMALL, "a": np.array(axis)}, {"exclusive": 1}, ["a"], note=f"{axis}",
            expected=lambda x, a, **kw: cumulated(np.cumprod, 1, x, a, **kw)) for axis in AXES],
     *[Case("TopK", 11, {"x": SMALL, "k": k(2)}, {"axis": axis}, ["k"], outputs=2, note=f"{axis}") for axis in AXES],
