@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,8 @@ import onnx_systemds.operator_generators  # noqa: F401  fills the registry
 from onnx_systemds.operator_generators.registry import Identity, operator_generators, signature_changes
 from tests.operators.harness import Case, Covered
 
+cached_changes = cache(signature_changes)
+HISTORY = onnx.defs.get_all_schemas_with_history()
 MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
            for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]  # fmt: skip
 
@@ -88,13 +91,13 @@ def has_definition(identity: Identity) -> bool:
 
 def takes_tensors(identity: Identity) -> bool:
     """Whether the operator has inputs at all."""
-    schemas = [schema for schema in onnx.defs.get_all_schemas_with_history() if (schema.domain, schema.name) == identity]
+    schemas = [schema for schema in HISTORY if (schema.domain, schema.name) == identity]
     return not schemas or any(schema.max_input for schema in schemas)
 
 
 def ranges(identity: Identity) -> Iterator[tuple[int, float]]:
     """The ranges of opsets, end excluded, in which signature and meaning of an operator stay the same."""
-    changes = signature_changes(identity[0]).get(identity[1], ())
+    changes = cached_changes(identity[0]).get(identity[1], ())
     starts = sorted({*changes, *operator_generators.get(identity, ())})
     yield from zip(starts, [*starts[1:], float("inf")])
 
