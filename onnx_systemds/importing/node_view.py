@@ -149,6 +149,15 @@ class NodeView(NodeFacts):
         """The DML expression that reshapes ``text``."""
         return reshaped(text, view, self.dim)
 
+    def filled(self, value: object, form: Form) -> str:
+        """A number in a form: as it is for a scalar, else a matrix full of it.
+
+        An ifelse of a matrix needs it: beside a scalar the engine takes unknown dims of the result for 0 x 0.
+        """
+        if form is SCALAR:
+            return str(value)
+        return f"matrix({value}, rows={self.dim(form.rows)}, cols={self.dim(form.cols)})"
+
     def temporary(self, hint: str) -> str:
         """A new identifier for an intermediate result, named after the first output."""
         base = next((name for name in self.node.outputs if name), self.node.op_type)

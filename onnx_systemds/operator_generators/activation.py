@@ -38,6 +38,11 @@ def _number(node: NodeView, name: str) -> str:
     return literal(node.attribute(name))
 
 
+def _zero(node: NodeView) -> str:
+    """0 beside the matrix or the scalar that `unary` computes with."""
+    return node.filled(0, SCALAR if is_single(node) else node.wanted_form())
+
+
 def _exponential(x: str) -> str:
     """exp(x) - 1 of the negative part."""
     return f"(exp(min({x}, 0)) - 1)"
@@ -64,7 +69,8 @@ def _shrink(node: NodeView, x: str) -> str:
     lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
     above = f"{x} - {literal(bias)}" if bias else x
     below = f"{x} + {literal(bias)}" if bias else x
-    text = f"ifelse({x} > {literal(lambd)}, {above}, ifelse({x} < {literal(-lambd)}, {below}, 0))"
+    zero = _zero(node)
+    text = f"ifelse({x} > {literal(lambd)}, {above}, ifelse({x} < {literal(-lambd)}, {below}, {zero}))"
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
 
 
@@ -78,7 +84,7 @@ _register("Selu", [1, 6],
           "Elu times gamma.")
 _register("Celu", [12], _celu, "As Elu, with a continuous derivative.")
 _register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
-_register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, 0)",
+_register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})",
           "x above alpha, else 0.")
 _register("HardSigmoid", [1, 6],
           lambda node, x: f"max(min({_number(node, 'alpha')} * {x} + {_number(node, 'beta')}, 1), 0)",

@@ -398,12 +398,9 @@ def where(node: NodeView) -> Fragment:
         full = chosen if chosen.kind == FULL else other
         mask = f"matrix({condition.text}, rows=nrow({full.text}), cols=ncol({full.text}))"
         condition = Operand(mask, FULL)
-    text = f"ifelse({condition.text}, {chosen.text}, {other.text})"
-    if given.form is SCALAR:
-        text = f"ifelse({condition.text} != 0, {chosen.text}, {other.text})"
-    elif FULL not in (chosen.kind, other.kind):
-        # the engine takes a choice between two scalars for a matrix of 0 x 0
-        text = node.reshape(text, given.form)
+    branches = [branch.text if branch.kind == FULL else node.filled(branch.text, given.form)
+                for branch in (chosen, other)]
+    text = f"ifelse({condition.text}{' != 0' if given.form is SCALAR else ''}, {', '.join(branches)})"
     return finish(node, Operand(text, FULL if given.form else SINGLE), given)
 
 

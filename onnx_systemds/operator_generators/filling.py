@@ -175,18 +175,20 @@ def trilu(node: NodeView) -> Fragment:
     comparison = "<=" if node.attribute("upper") else ">="
     kept = f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "{comparison}")'
     if count == 1:
-        matrix = node.view(0, View(rows, cols))
+        plane = View(rows, cols)
+        matrix = node.view(0, plane)
         if not shift:
             side = "upper" if node.attribute("upper") else "lower"
-            return node.result(f"{side}.tri(target={matrix}, diag=TRUE, values=TRUE)", View(rows, cols))
-        text = f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, 0)"
-        return node.result(text, View(rows, cols))
+            return node.result(f"{side}.tri(target={matrix}, diag=TRUE, values=TRUE)", plane)
+        rest = node.filled(0, plane)
+        return node.result(f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, {rest})", plane)
     view = View(count, rows * cols)
     matrix = node.view(0, view)
     row = node.reshape(kept, View(1, view.cols))
     if is_finite(node, 0):
         return node.result(f"{matrix} * {row}", view)
-    return node.result(f"ifelse(matrix(1, rows={node.dim(count)}, cols=1) %*% {row}, {matrix}, 0)", view)
+    mask = f"matrix(1, rows={node.dim(count)}, cols=1) %*% {row}"
+    return node.result(f"ifelse({mask}, {matrix}, {node.filled(0, view)})", view)
 
 
 # --- OneHot ------------------------------------------------------------------------------------------------------
@@ -238,20 +240,22 @@ def one_hot(node: NodeView) -> Fragment:
         if suffix != 1:
             moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
     before += moved.before
-    text = _chosen(node, moved.text, before)
-    if text.startswith("ifelse"):
-        text = node.reshape(text, moved.view)  # the engine takes a choice between two scalars for a matrix of 0 x 0
+    text = _chosen(node, moved.text, moved.view, before)
     return node.result(text, moved.view, before=before)
 
 
-def _chosen(node: NodeView, hot: str, before: list[str]) -> str:
+def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
     """The values of off and on where ``hot`` is 0 and 1."""
     content = node.constant(2)
     if content is not None:
         values = content.ravel()
         off, on = (literal(int(value) if values.dtype.kind == "b" else value) for value in values)
-        return hot if values[0] == 0 and values[1] == 1 else f"ifelse({hot}, {on}, {off})"
+        return hot if values[0] == 0 and values[1] == 1 else _either(node, hot, on, off, view)
     pair = node.view(2, View(2, 1))
     off, on = node.temporary("off"), node.temporary("on")
     before += [f"{off} = as.scalar({pair}[1, 1])", f"{on} = as.scalar({pair}[2, 1])"]
-    return f"ifelse({hot}, {on}, {off})"
+    return _either(node, hot, on, off, view)
+
+
+def _either(node: NodeView, hot: str, on: str, off: str, view: View) -> str:
+    return f"ifelse({hot}, {node.filled(on, view)}, {node.filled(off, view)})"

@@ -222,6 +222,15 @@ def strides(dims: Dims) -> list[Dim]:
     return [product(dims[axis + 1 :]) for axis in range(len(dims))]
 
 
+def along_axes(node: NodeView, flat: str, dims: Dims) -> list[str]:
+    """For each axis the texts of the numbers along it, of flat row-major numbers (both from 0)."""
+    texts = []
+    for axis, step in enumerate(strides(dims)):
+        text = flat if step == 1 else f"({flat} %/% {node.factor(step)})"
+        texts.append(text if axis == 0 else f"({text} %% {node.factor(dims[axis])})")
+    return texts
+
+
 def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
     """Text of the column of row-major positions in ``outer`` of all places of ``inner``, without the skipped axis."""
     terms: list[str] = []
@@ -280,10 +289,10 @@ def gather_elements(node: NodeView) -> Fragment:
 def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the indices without the last, and what an index leaves of the data."""
     dims, indices = node.dims(0), node.dims(1)
-    return (node.tensor((*indices[:-1], *dims[_depth(node) :])),)
+    return (node.tensor((*indices[:-1], *dims[index_depth(node) :])),)
 
 
-def _depth(node: NodeFacts, batch: int | None = None) -> int:
+def index_depth(node: NodeFacts, batch: int | None = None) -> int:
     """Number of the data's leading axes that an index names, batch axes counted."""
     last = node.dims(1)[-1]
     if not isinstance(last, int):
@@ -298,7 +307,7 @@ def gather_nd(node: NodeView) -> Fragment:
     if product(node.output_dims()) == 0:
         return empty(node)
     batch = int(node.attribute("batch_dims") or 0)
-    dims, depth = node.dims(0), _depth(node)
+    dims, depth = node.dims(0), index_depth(node)
     rows, cols = product(dims[:depth]), product(dims[depth:])
     count = product(node.dims(1)[:-1])
     index = node.temporary("index")

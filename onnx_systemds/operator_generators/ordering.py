@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import UnsupportedCase
@@ -90,6 +92,10 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
             return _along_rows(node, before, size)
         x = axis_first(node, 0, axis)
         x = f"rev({x})" if backwards else x
+        exclusive = bool(node.attribute("exclusive"))
+        if exclusive:
+            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(behind * before)})"
+            x = f"rbind({neutral}, {x})"
         statements: list[str] = []
         if function == "cumprod" and node.dtype(0) in WORDS:
             text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
@@ -100,15 +106,11 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
                 sums = node.temporary("sums")
                 statements.append(f"{sums} = {text}")
                 text = stripped(wrapped(node.dtype(0), sums))
-        if node.attribute("exclusive"):
-            columns = behind * before
-            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(columns)})"
-            if size == 1:
-                text = neutral
-            else:
-                whole = node.temporary("whole")
-                statements.append(f"{whole} = {text}")
-                text = f"rbind({neutral}, {whole}[1:{node.dim(size - 1)}, ])"
+        if exclusive:
+            whole = node.temporary("whole")
+            statements.append(f"{whole} = {text}")
+            # the engine takes the number of columns of an ifelse of unknown dims for 0
+            text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(behind * before)}]"
         text = f"rev({text})" if backwards else text
         return node.result(*from_axis_first(node, text, before, size, behind), before=statements)
 
@@ -164,7 +166,8 @@ def top_k(node: NodeView) -> Fragment:
 @shape_rule("NonZero")
 def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row for each axis, a column for each element found."""
-    return (node.tensor((node.rank(0), unknown_size(node, 0, 1)), "int64"),)
+    count = 0 if product(node.dims(0)) == 0 else unknown_size(node, 0, 1)
+    return (node.tensor((node.rank(0), count), "int64"),)
 
 
 @generator("NonZero", since=9)
@@ -174,6 +177,8 @@ def non_zero(node: NodeView) -> Fragment:
     if not dims:
         raise UnsupportedCase("NonZero of a scalar: onnxruntime and ONNX disagree on its dims")
     total, count = product(dims), node.output_dims()[1]
+    if total == 0:
+        return empty(node)
     place = node.temporary("place")
     x = node.view(0, View(total, 1))
     statements = [
@@ -192,14 +197,13 @@ def non_zero(node: NodeView) -> Fragment:
 
 @shape_rule("Unique")
 def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """How many there are is known when the model runs."""
+    """How many there are is known when the model runs, unless there are none."""
     dims = node.dims(0)
-    if node.attribute("axis") is None:
-        count, size, found = unknown_size(node, 0, 0), product(dims), [unknown_size(node, 0, 0)]
-    else:
-        axis = node.axis()
-        count, size, found = unknown_size(node, 0, axis), dims[axis], list(dims)
-        found[axis] = count
+    axis = 0 if node.attribute("axis") is None else node.axis()
+    found: list[Dim] = [product(dims)] if node.attribute("axis") is None else list(dims)
+    size = found[axis]
+    count = 0 if size == 0 else unknown_size(node, 0, axis)
+    found[axis] = count
     rows = (count,)
     return node.tensor(found), node.tensor(rows, "int64"), node.tensor((size,), "int64"), node.tensor(rows, "int64")
 
@@ -211,6 +215,8 @@ def unique(node: NodeView) -> Fragment:
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
     before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
+    if size == 0:
+        return reduce(Fragment.__add__, (empty(node, output) for output in range(4) if node.wants(output)))
     x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
     plain = flat and node.attribute("sorted") and is_finite(node, 0)
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
@@ -218,6 +224,8 @@ def unique(node: NodeView) -> Fragment:
         found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
         return node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
     columns = before * behind
+    if columns == 0:
+        raise UnsupportedCase("slices without elements are compared")
     # slices are compared in row-major order, and the columns hold [behind, before]
     order = f"seq(1, {node.dim(columns)})"
     if before != 1 and behind != 1:

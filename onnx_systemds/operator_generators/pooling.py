@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from onnx_systemds.dims import Dims, all_known, product
+from onnx_systemds.dims import Dim, Dims, all_known, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.indexing import along_axes, strides
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import Image, Windows, builtin_padding, every_nth, padded, shape_list, windows
 
@@ -258,26 +259,39 @@ def max_pooling(node: NodeView) -> Fragment:
 
 def _with_indices(node: NodeView, window: Windows) -> Fragment:
     """Maxima and where they are, in the flat input (row-major, or column-major within a plane)."""
-    outputs = [_number(size) for size in window.outputs]
-    sizes = [_number(size) for size in window.sizes]
-    grid = [_number(size) for size in window.padded_sizes]
     statements, image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
     view = View(image.lead, product(image.sizes))
-    order = list(reversed(sizes)) if node.attribute("storage_order") else sizes
-    numbers = np.cumprod([1, *order[:0:-1]])[::-1]  # how far apart the neighbours along an axis are numbered
-    if node.attribute("storage_order"):
-        numbers = numbers[::-1]
-    places = np.cumprod([1, *grid[:0:-1]])[::-1]
-    starts = np.array(list(itertools.product(*(range(size) for size in outputs)))) * window.strides
-    taps = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
-    before = np.array([_number(size) for size in window.before])
-    windows_at = np.stack([starts @ places + 1, (starts - before) @ numbers], axis=1)
-    taps_at = np.stack([taps @ places, taps @ numbers], axis=1)
+    places = strides(window.padded_sizes)
+    numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
+    lines, starts, taps = _window_places(node, window, places, numbers)
+    call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)))
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
-    call = node.call(
-        "max_pool_indices", image.seen(node, view), node.constant_matrix(windows_at, "windows"),
-        node.constant_matrix(taps_at, "taps"), int(np.prod(sizes)),
-    )  # fmt: skip
-    statements.append(f"[{maxima}, {indices}] = {call}")
+    statements += [*lines, f"[{maxima}, {indices}] = {call}"]
     result = View(image.lead, product(window.outputs))
     return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
+
+
+def _window_places(
+    node: NodeView, window: Windows, places: list[Dim], numbers: list[Dim]
+) -> tuple[list[str], str, str]:
+    """Statements and identifiers: where each window starts, and how far from it each of its elements is.
+
+    In two columns: in the padded plane (from 1), and in the numbering of the plane, in which padding does not count.
+    """
+    flat, axes, starts, taps = (node.temporary(hint) for hint in ("window", "window_along", "windows", "taps"))
+    lines = [f"{flat} = seq(0, {node.dim(product(window.outputs) - 1)})"]
+    along = along_axes(node, flat, window.outputs)
+    lines.append(f"{axes} = cbind({', '.join(along)})" if len(along) > 1 else f"{axes} = {along[0]}")
+
+    def total(matrix: str, factors: Sequence[Dim]) -> str:
+        columns = [(f"{matrix}[, {axis + 1}]", size) for axis, size in enumerate(factors)]
+        return " + ".join(column if size == 1 else f"{column} * {node.factor(size)}" for column, size in columns)
+
+    moved = [[stride * size for stride, size in zip(window.strides, sizes)] for sizes in (places, numbers)]
+    first = sum((before * size for before, size in zip(window.before, numbers)), start=0)
+    number = total(axes, moved[1]) + ("" if first == 0 else f" - {node.factor(first)}")
+    lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {number})")
+    offsets = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
+    steps = node.constant_matrix(offsets, "steps")
+    lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")
+    return lines, starts, taps

@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -32,7 +33,7 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "softplus": ("max({x}, 0) + log(1 + exp(-abs({x})))", None, None),
     "affine": ("{a} * {x} + {b}", 1.0, 0.0),
     "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
-    "thresholdedrelu": ("ifelse({x} > {a}, {x}, 0)", 1.0, None),
+    "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
     "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
     "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
     "elu": ("max({x}, 0) + {a} * (exp(min({x}, 0)) - 1)", 1.0, None),
@@ -112,6 +113,8 @@ class _Layer:
 
     def fragment(self) -> Fragment:
         node, shape = self.node, self.shape
+        if shape.steps * shape.batch == 0:
+            return self._unchanged()
         x = self._input()
         backward = [_direction(node) == "reverse"] if shape.directions == 1 else [False, True]
         lines: list[str] = []
@@ -129,6 +132,19 @@ class _Layer:
             if node.wants(position):
                 text, view = self._last(per_direction) if position else self._every(per_direction)
                 fragment += node.result(text, view, position)
+        return fragment
+
+    def _unchanged(self) -> Fragment:
+        """No step is taken: the states stay as they are."""
+        node, fragment = self.node, self.node.fragment()
+        for output, position in enumerate((_X, _H, _C)[: 1 + len(self.states)]):
+            if not node.wants(output):
+                continue
+            if output == 0 or self.shape.batch == 0:
+                fragment += empty(node, output)
+            else:
+                states = [self._state(position, direction) for direction in range(self.shape.directions)]
+                fragment += node.result(*self._last(states), output)
         return fragment
 
     def _input(self) -> str:
@@ -358,4 +374,4 @@ class _Variant:
             return [*(f"{state} = {state}_new" for state in states), "Y[first:last, ] = h"]
         lines = ["live = (lens >= at) %*% matrix(1, rows=1, cols=m)"]
         lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
-        return [*lines, "Y[first:last, ] = ifelse(live, h, 0)"]
+        return [*lines, "Y[first:last, ] = ifelse(live, h, matrix(0, rows=n, cols=m))"]

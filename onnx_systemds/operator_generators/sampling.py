@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.dims import Dim, Dims, maximum, product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import unknown_size
+from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.indexing import size_row
+from onnx_systemds.operator_generators.indexing import along_axes, empty, size_row
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
@@ -27,32 +27,48 @@ def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("AffineGrid", since=20)
 def affine_grid(node: NodeView) -> Fragment:
-    """The places of a regular grid, known at conversion, times each batch entry's matrix."""
-    wanted = node.require_integers(1, "the size")[2:]
-    if not all(isinstance(size, int) for size in wanted):
-        raise UnsupportedCase("the grid's size is only known when the model runs", hint="fix it by --dim")
-    spatial = [int(size) for size in wanted if isinstance(size, int)]
-    ticks = []
-    for size in spatial:
-        if node.attribute("align_corners"):
-            ticks.append(np.linspace(-1, 1, size) if size > 1 else np.zeros(1))
-        else:
-            ticks.append((2 * np.arange(size) + 1) / size - 1)
-    places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
-    base = node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
-    batch, rank = node.dims(0)[0], len(spatial)
-    count = len(places)
+    """The places of a regular grid times each batch entry's matrix."""
+    spatial = node.require_integers(1, "the size")[2:]
+    batch, rank, count = node.dims(0)[0], len(spatial), product(spatial)
+    before, base = _places(node, spatial)
     theta = node.view(0, View(batch * rank, rank + 1))
     text = f"{base} %*% t({theta})"
     if batch == 1:
-        return node.result(text, View(count, rank))
+        return node.result(text, View(count, rank), before=before)
     # the rows are [place, batch]
     turned = node.reshape(text, View(count * batch, rank))
     index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
     column = f"matrix({index}, rows={node.dim(count * batch)}, cols=1)"
     total = node.dim(count * batch)
     view = View(count * batch, rank)
-    return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view)
+    return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view, before=before)
+
+
+def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
+    """Statements and identifier of a row for each place of a grid: coordinates from -1 to 1, last axis first, and 1."""
+    aligned = bool(node.attribute("align_corners"))
+    known = [size for size in spatial if isinstance(size, int)]
+    if len(known) == len(spatial):
+        ticks = [_ticks(size, aligned) for size in known]
+        places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
+        return [], node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
+    flat, places_name, count = node.temporary("place"), node.temporary("places"), product(spatial)
+    columns = []
+    for at, size in zip(along_axes(node, flat, spatial), spatial):
+        if aligned:  # an axis of one place has it at -1, where ONNX's definition begins
+            columns.append(f"2 * {at} / {node.factor(maximum(size - 1, 1))} - 1")
+        else:
+            columns.append(f"(2 * {at} + 1) / {node.factor(size)} - 1")
+    ones = f"matrix(1, rows={node.dim(count)}, cols=1)"
+    return [f"{flat} = seq(0, {node.dim(count - 1)})",
+            f"{places_name} = cbind({', '.join([*columns[::-1], ones])})"], places_name
+
+
+def _ticks(size: int, aligned: bool) -> Array:
+    """Coordinates along an axis: of the pixels' centres, or with the outer pixels at -1 and 1."""
+    if not aligned:
+        return (2 * np.arange(size) + 1) / size - 1
+    return np.linspace(-1, 1, size)
 
 
 # --- GridSample ------------------------------------------------------------------------------------------------
@@ -87,12 +103,16 @@ def grid_sample(node: NodeView) -> Fragment:
 @shape_rule("NonMaxSuppression")
 def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
-    return (node.tensor((unknown_size(node, 0, 0), 3), "int64"),)
+    count = 0 if product((*node.dims(0), *node.dims(1))) == 0 else unknown_size(node, 0, 0)
+    return (node.tensor((count, 3), "int64"),)
 
 
 @generator("NonMaxSuppression", since=10)
 def non_max_suppression(node: NodeView) -> Fragment:
     """Greedy, for each batch entry and class; without a maximum nothing is kept."""
+    count = node.output_dims()[0]
+    if count == 0:
+        return empty(node)
     batch, boxes, _ = node.dims(0)
     classes = node.dims(1)[1]
     most = node.scalar(2) if node.has(2) else "0"
@@ -103,5 +123,4 @@ def non_max_suppression(node: NodeView) -> Fragment:
         "non_max_suppression", node.view(0, View(batch * boxes, 4)), node.view(1, View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
     )  # fmt: skip
-    count = node.output_dims()[0]
     return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])

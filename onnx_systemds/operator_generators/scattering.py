@@ -9,7 +9,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
-from onnx_systemds.operator_generators.indexing import element_index, nd_index
+from onnx_systemds.operator_generators.indexing import element_index, index_depth, nd_index
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.shaping import identity
 
@@ -41,7 +41,7 @@ def scatter_nd(node: NodeView) -> Fragment:
     dims = node.dims(0)
     if node.size(1) == 0:
         return identity(node)
-    depth = int(node.known_dims(1, "the length of an index")[-1])
+    depth = index_depth(node, 0)
     count = product(node.dims(1)[:-1])
     return _scatter(node, nd_index(node, dims, 0, depth), product(dims[:depth]), count, product(dims[depth:]))
 

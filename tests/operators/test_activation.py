@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4) * np.float32(3)
 SPECIAL = np.array([0, 1e-6, -1e-6, 1e-3, -2, 3, -20, 90, -90, np.inf, -np.inf, np.nan], np.float32)
@@ -98,6 +98,31 @@ CASES = [
          outputs=2, expected=kept),
     Case("Dropout", 22, {"x": X, "ratio": np.array(0.5, np.float32), "training": np.array(False)},
          constants=["training"], outputs=2, expected=kept),
+    *[Case("Dropout", opset, {"x": x}, {"is_test": 1, "ratio": 0.4, **more}, outputs=2, note=f"{x.shape}",
+           expected=lambda x, **_: (x, np.ones_like(x)))
+      for opset, more in [(1, {"consumed_inputs": [0]}), (6, {})] for x in (X, random(2, 3, 4, 5), np.array(2, np.float32))],
+    *[case for op, expected in [("Relu", lambda x, **_: np.maximum(x, 0)),
+                                ("Sigmoid", lambda x, **_: (1 / (1 + np.exp(-x))).astype(np.float32))]
+      for case in everywhere(op, 1, expected, consumed_inputs=[0])],
+    *[Case(op, opset, {"x": np.zeros((2, 0, 3), np.float32)}, expected=lambda x: x) for op, opset in
+      [("Relu", 14), ("Sigmoid", 13), ("Erf", 13), ("Elu", 6), ("Softplus", 1), ("HardSwish", 14), ("Asinh", 9)]],
+    *[at_sizes(Case(op, opset, {"x": X}, attributes, expected=expected), {"x": ["batch", "seq", 4]}, {"x": random(1, 5, 4)})
+      for op, opset, attributes, expected in [
+          ("Erf", 20, {}, None), ("Gelu", 20, {}, None), ("Gelu", 20, {"approximate": "tanh"}, None), ("Elu", 20, {}, None),
+          ("Relu", 14, {}, None), ("Sigmoid", 13, {}, None), ("Selu", 6, {}, None), ("Celu", 12, {"alpha": 0.5}, None),
+          ("LeakyRelu", 16, {"alpha": 0.2}, None), ("ThresholdedRelu", 10, {"alpha": 0.3}, None),
+          ("HardSigmoid", 6, {}, None), ("HardSwish", 14, {}, numpy_hardswish), ("Softplus", 1, {}, None),
+          ("Softsign", 1, {}, None), ("Mish", 18, {}, numpy_mish), ("Swish", 24, {"alpha": 1.5}, numpy_swish),
+          ("Shrink", 9, {"lambd": 0.4, "bias": 0.1}, None), ("Asinh", 9, {}, None), ("Dropout", 7, {}, None)]],
+    *[at_sizes(Case(op, 22, {"x": x}, expected=expected), {"x": ["n", 3, "h", "w"]}, {"x": x[:1, :, :1, 2:]})
+      for op, x, expected in [("Acosh", np.abs(random(2, 3, 4, 5)) + np.float32(1), np.arccosh),
+                              ("Atanh", np.tanh(random(2, 3, 4, 5)), np.arctanh)]],
+    at_sizes(Case("Dropout", 22, {"x": X, "ratio": np.array(0.5, np.float32), "training": np.array(False)}, outputs=2,
+                  expected=kept), {"x": ["batch", "seq", 4]}, {"x": random(1, 5, 4)}),
+    at_sizes(Case("PRelu", 16, {"x": random(2, 3, 4, 5), "slope": random(3, 1, 1)}), {"x": ["n", 3, "h", "w"]},
+             {"x": random(1, 3, 6, 2)}),
+    at_sizes(Case("PRelu", 6, {"x": X, "slope": random(3)}, expected=numpy_prelu), {"x": ["n", 3, "w"]},
+             {"x": random(1, 3, 6)}),
 ]  # fmt: skip
 
 
@@ -105,12 +130,6 @@ CASES = [
 def test_case(case: Case) -> None:
     with np.errstate(all="ignore"):
         check_case(case)
-
-
-@pytest.mark.parametrize("op", ["Erf", "Gelu", "Elu"])
-def test_symbolic_dims(op: str) -> None:
-    case = Case(op, 20, {"x": X}, symbols={"x": ["batch", "seq", 4]})
-    check_case(case, sizes=[{"x": random(1, 5, 4)}])
 
 
 def test_training_dropout_scales_what_it_keeps() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Case, at_sizes, check_case, random
 
 EQUATIONS = {
     "ij->ji": [(3, 4)],
@@ -64,24 +64,15 @@ CASES = [
     einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5), dtype="int32"),
     einsum("ij,jk->ik", (3, 4), (4, 5), opset=28),
     einsum("bij,bjk->bik", (1, 3, 4), (2, 4, 5)),
-]
+    *[at_sizes(einsum(equation, (2, 4, 3, 5), (2, 6, 3, 5)), {"x0": ["b", "q", 3, 5], "x1": ["b", "k", 3, 5]},
+               {"x0": random(3, 2, 3, 5), "x1": random(3, 7, 3, 5)},
+               {"x0": random(1, 1, 3, 5), "x1": random(1, 1, 3, 5)})
+      for equation in ["bqhd,bkhd->bhqk", "bqhd,bkhd->bqk", "bqhd,bkhd->"]],
+    at_sizes(einsum("ii->i", (3, 3)), {"x0": ["i", "i"]}, {"x0": random(5, 5)}),
+    at_sizes(einsum("biib->bi", (3, 3, 3, 3)), {"x0": ["b", "i", "i", "b"]}, {"x0": random(5, 5, 5, 5)}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("equation", ["bqhd,bkhd->bhqk", "bqhd,bkhd->bqk", "bqhd,bkhd->"])
-def test_symbolic_dims(equation: str) -> None:
-    case = einsum(equation, (2, 4, 3, 5), (2, 6, 3, 5), symbols={"x0": ["b", "q", 3, 5], "x1": ["b", "k", 3, 5]})
-    check_case(case, [{"x0": random(3, 2, 3, 5), "x1": random(3, 7, 3, 5)}, {"x0": random(1, 1, 3, 5),
-               "x1": random(1, 1, 3, 5)}])  # fmt: skip
-
-
-@pytest.mark.parametrize("equation", ["ii->i", "biib->bi"])
-def test_diagonals_at_symbolic_dims(equation: str) -> None:
-    rank = equation.index("-")
-    names = list(equation[:rank])
-    case = einsum(equation, (3,) * rank, symbols={"x0": names})
-    check_case(case, [{"x0": random(*(5,) * rank)}])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case
+from tests.operators.harness import Array, Case, at_sizes, check_case
 
 NUMPY = {"BitwiseAnd": np.bitwise_and, "BitwiseOr": np.bitwise_or, "BitwiseXor": np.bitwise_xor}
 NARROW = ["int8", "uint8", "int16", "uint16", "int32"]
@@ -74,17 +74,24 @@ CASES = [
       for source, target, number in [("float32", "int32", 6), ("float32", "uint32", 12), ("int32", "float32", 1),
                                      ("uint32", "float32", 1)]],
     Case("BitCast", 26, {"x": np.array(-1.75, np.float32)}, {"to": 6}, expected=lambda x, to: x.view("int32")),
+    *[Case(op_type, 18, {"a": bits(dtype, 2, 3, 4), "b": bits(dtype, 3, 1, seed=1)}, note=dtype,
+           symbols={"a": ["batch", "rows", 4], "b": ["rows", 1]}, expected=NUMPY[op_type],
+           sizes=[{"a": bits(dtype, 1, 5, 4), "b": bits(dtype, 5, 1)}])
+      for op_type in NUMPY for dtype in ("int16", "int64")],
+    *[at_sizes(Case("BitwiseNot", 18, {"x": bits(dtype, 2, 3, 4)}, expected=np.invert, note=dtype),
+               {"x": ["batch", "rows", 4]}, {"x": bits(dtype, 1, 5, 4)}) for dtype in ("uint8", "int32")],
+    *[at_sizes(Case("BitShift", 11, {"x": bits("uint8", 2, 3, 2, 4), "y": np.arange(3, dtype=np.uint8).reshape(3, 1, 1)},
+                    {"direction": direction}, expected=left, note=direction),
+               {"x": ["batch", "rows", 2, 4], "y": ["rows", 1, 1]},
+               {"x": bits("uint8", 1, 5, 2, 4), "y": np.arange(5, dtype=np.uint8).reshape(5, 1, 1)})
+      for direction in ("LEFT", "RIGHT")],
+    *[at_sizes(Case("BitCast", 26, {"x": bits(source, 2, 3, 4)}, {"to": number}, note=source,
+                    expected=lambda x, to, target=target: x.view(target)),
+               {"x": ["batch", 3, "width"]}, {"x": bits(source, 1, 3, 6)})
+      for source, target, number in [("int8", "uint8", 2), ("int32", "uint32", 12)]],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("dtype", ["int16", "int64"])
-def test_symbolic_dims(dtype: str) -> None:
-    inputs = {"a": bits(dtype, 2, 3, 4), "b": bits(dtype, 3, 1, seed=1)}
-    case = Case("BitwiseOr", 18, inputs, symbols={"a": ["batch", "rows", 4], "b": ["rows", 1]},
-                expected=np.bitwise_or)  # fmt: skip
-    check_case(case, sizes=[{"a": bits(dtype, 1, 5, 4), "b": bits(dtype, 5, 1)}])

@@ -86,14 +86,16 @@ CASES = [
     Case("Cast", 13, {"x": np.array([16777217.0, 1e300, 0.1])}, {"to": to("float")}, expected=cast),
     *[Case("CastLike", opset, {"x": TRUNCATED, "like": np.zeros(1, np.int32)},
            expected=lambda x, like: x.astype(like.dtype)) for opset in (15, 19, 24)],
+    Case("Cast", 19, {"x": random(2, 3)}, {"to": to("float16")}, symbols={"x": ["batch", 3]}, expected=cast,
+         sizes=[{"x": random(5, 3)}]),
+    Case("Cast", 13, {"x": random(2, 3, 4)}, {"to": to("int32")}, symbols={"x": ["batch", "seq", 4]}, expected=cast,
+         sizes=[{"x": random(5, 1, 4)}]),
+    Case("CastLike", 19, {"x": random(2, 3, 2, 2), "like": np.zeros(1, np.int32)},
+         symbols={"x": ["batch", "seq", 2, 2]}, sizes=[{"x": random(1, 5, 2, 2)}],
+         expected=lambda x, like: x.astype(like.dtype)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_dims() -> None:
-    case = Case("Cast", 19, {"x": random(2, 3)}, {"to": to("float16")}, symbols={"x": ["batch", 3]}, expected=cast)
-    check_case(case, sizes=[{"x": random(5, 3)}])

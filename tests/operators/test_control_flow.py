@@ -13,7 +13,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Array, compare, random
+from tests.operators.harness import Array, Covered, compare, random
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,16 @@ def _graph(graph: onnx.GraphProto, name: str) -> onnx.GraphProto:
     return next(inner for inner in found if inner.name == name)
 
 
-def check(model: Model, opset: int) -> None:
-    """One script, all runs, against onnxruntime."""
+def check(model: Model, opset: int, judge: int | None = None) -> None:
+    """One script, all runs, against onnxruntime: at ``judge``, a version that means the same, if it lacks this one."""
     proto = parsed(model, opset)
     script = import_model(proto)
     text = "\n".join(script.functions)
     assert model.contains in text and model.lacks not in text
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
+    judged = parsed(model, judge or opset)
+    session = onnxruntime.InferenceSession(judged.SerializeToString(), options)
     with ScoringFunction(script) as function:
         for feeds in model.runs:
             actual = function(feeds)
@@ -183,6 +184,11 @@ LOOPS = [
               c2 = Identity(c) v2 = Concat<axis = 0>(v, x) }>
           y2 = Exp(y)
         }""", TRIPS),
+    Model("symbolic dims", """
+        g (int64 n, float[b,3] x) => (float[b,3] y, float[t,b,3] z) {
+          y, z = Loop (n, , x) <body = b (int64 k, bool c, float[b,3] v) =>
+            (bool c2, float[b,3] v2, float[b,3] s) { c2 = Identity(c) v2 = Add(v, x) s = Exp(v) }>
+        }""", [{"n": np.array(2, np.int64), "x": random(b, 3)} for b in (1, 4)]),
 ]  # fmt: skip
 
 SCANS = [
@@ -208,35 +214,47 @@ SCANS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("opset", [1, 11, 16, 21])
+IF, LOOP = Covered("If", (1, 6, 11, 16, 21), symbolic=True), Covered("Loop", (1, 6, 11, 19), symbolic=True)
+SCAN_8, SCAN = Covered("Scan", (8,)), Covered("Scan", (9, 11, 16), symbolic=True)
+COVERED = (IF, LOOP, SCAN_8, SCAN)
+
+
+@pytest.mark.parametrize("opset", IF.opsets)
 @pytest.mark.parametrize("model", IFS[:1], ids=str)
 def test_if_versions(model: Model, opset: int) -> None:
-    check(model, max(opset, 7)) if opset > 1 else import_model(parsed(model, 6))
+    check(model, opset, max(opset, 7))
 
 
-@pytest.mark.parametrize("model", [model for model in IFS if model.runs], ids=str)
+@pytest.mark.parametrize("model", IFS, ids=str)
 def test_if(model: Model) -> None:
     check(model, 13)
 
 
-@pytest.mark.parametrize("opset", [11, 19])
-@pytest.mark.parametrize("model", [model for model in LOOPS if model.runs], ids=str)
+@pytest.mark.parametrize("opset", [opset for opset in LOOP.opsets if opset >= 11])
+@pytest.mark.parametrize("model", LOOPS, ids=str)
 def test_loop(model: Model, opset: int) -> None:
     check(model, opset)
 
 
-@pytest.mark.parametrize("opset", [11, 16])
+@pytest.mark.parametrize("opset", [opset for opset in LOOP.opsets if opset < 11])
+@pytest.mark.parametrize("model", [model for model in LOOPS if model.name in ("trip count", "symbolic dims")], ids=str)
+def test_loop_versions(model: Model, opset: int) -> None:
+    check(model, opset, 11)
+
+
+@pytest.mark.parametrize("opset", SCAN.opsets)
 @pytest.mark.parametrize("model", SCANS, ids=str)
 def test_scan(model: Model, opset: int) -> None:
     check(model, opset)
 
 
+@pytest.mark.parametrize("opset", SCAN_8.opsets)
 @pytest.mark.parametrize("directions", ["0", "1"])
 @pytest.mark.parametrize("lengths", [(4, 4), (2, 4)])
-def test_scan_of_opset_8(directions: str, lengths: tuple[int, ...]) -> None:
+def test_scan_of_opset_8(opset: int, directions: str, lengths: tuple[int, ...]) -> None:
     model = Model("opset 8", f"""
         g (int64[2] lens, float[2,3] s0, float[2,4,3] x) => (float[2,3] s, float[2,4,3] y) {{
           s, y = Scan <num_scan_inputs = 1, directions = [{directions}], body = b (float[3] a, float[3] v) =>
             (float[3] a2, float[3] y2) {{ a2 = Add(a, v) y2 = Exp(a2) }}>(lens, s0, x)
         }}""", [{"lens": np.array(lengths), "s0": X, "x": random(2, 4, 3)}])
-    check(model, 8)
+    check(model, opset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X2 = random(2, 4, 7, 6)
 ONE = random(1, 4, 7, 6)
@@ -50,7 +50,7 @@ CASES = [
           (np.array(3, np.uint8), np.array(2, np.uint8), ())]],
 ]  # fmt: skip
 
-TRANSPOSED = [
+CASES += [
     *[_conv(X2, _weight(4, 3, 3, 2), random(3, seed=6), opset, op="ConvTranspose", strides=[2, 3])
       for opset in (1, 11, 22)],
     _conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", pads=[1, 1, 1, 1], strides=[2, 2], output_padding=[1, 1]),
@@ -65,29 +65,28 @@ TRANSPOSED = [
       for n, group, dilations in [(1, 1, [1, 1, 1]), (2, 2, [2, 1, 2])]],
 ]  # fmt: skip
 
+CASES += [
+    *[at_sizes(_conv(X2, weight, op=op, **attributes), {"x": ["batch", 4, "height", "width"]},
+               {"x": random(1, 4, 8, 5)}, {"x": random(3, 4, 6, 9)})
+      for op, weight, attributes in [
+          ("Conv", _weight(6, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+          ("Conv", _weight(6, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+          ("Conv", _weight(6, 4, 1, 1), {"strides": [2, 1]}),
+          ("Conv", _weight(4, 1, 3, 3), {"group": 4, "strides": [2, 1], "pads": [1, 0, 0, 1]}),
+          ("Conv", _weight(6, 2, 3, 3), {"group": 2, "dilations": [2, 1], "pads": [1, 0, 1, 1]}),
+          ("ConvTranspose", _weight(4, 3, 3, 3), {"strides": [2, 2], "pads": [1, 0, 1, 1]})]],
+    at_sizes(_conv(random(2, 2, 4, 5, 5), _weight(3, 2, 2, 2, 2), pads=[1] * 6), {"x": ["n", 2, "d", 5, 5]},
+             {"x": random(3, 2, 3, 5, 5)}),
+    at_sizes(_conv(random(2, 4, 7), _weight(4, 3, 3), op="ConvTranspose", strides=[2]), {"x": ["n", 4, "w"]},
+             {"x": random(1, 4, 9)}),
+    at_sizes(_conv(random(2, 4, 7), _weight(3, 4, 3), strides=[2]), {"x": ["n", 4, "w"]}, {"x": random(1, 4, 9)}),
+    at_sizes(Case("ConvInteger", 10, {"x": random(2, 2, 5, 5, dtype="uint8"),
+                                      "w": random(4, 2, 3, 3, seed=2, dtype="uint8"), "xz": np.array(3, np.uint8)},
+                  {"pads": [1, 0, 1, 1]}, constants=["w", "xz"]),
+             {"x": ["n", 2, "h", "w"]}, {"x": random(1, 2, 4, 7, dtype="uint8")}),
+]  # fmt: skip
 
-@pytest.mark.parametrize("case", [*CASES, *TRANSPOSED], ids=str)
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-SYMBOLIC = [
-    ("Conv", _weight(6, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
-    ("Conv", _weight(6, 4, 3, 3), {"auto_pad": "SAME_UPPER", "strides": [2, 2]}),
-    ("Conv", _weight(6, 4, 1, 1), {"strides": [2, 1]}),
-    ("Conv", _weight(4, 1, 3, 3), {"group": 4, "strides": [2, 1], "pads": [1, 0, 0, 1]}),
-    ("Conv", _weight(6, 2, 3, 3), {"group": 2, "dilations": [2, 1], "pads": [1, 0, 1, 1]}),
-    ("ConvTranspose", _weight(4, 3, 3, 3), {"strides": [2, 2], "pads": [1, 0, 1, 1]}),
-]
-
-
-@pytest.mark.parametrize("op, weight, attributes", SYMBOLIC)
-def test_symbolic_dims(op: str, weight: Array, attributes: dict[str, object]) -> None:
-    case = Case(op, 11, {"x": X2, "w": weight}, attributes, ("w",), {"x": ["batch", 4, "height", "width"]})
-    check_case(case, sizes=[{"x": random(1, 4, 8, 5)}, {"x": random(3, 4, 6, 9)}])
-
-
-def test_deep_with_symbolic_batch() -> None:
-    inputs = {"x": random(2, 2, 4, 5, 5), "w": _weight(3, 2, 2, 2, 2)}
-    case = Case("Conv", 11, inputs, {"pads": [1] * 6}, ("w",), {"x": ["n", 2, "d", 5, 5]})
-    check_case(case, sizes=[{"x": random(3, 2, 3, 5, 5)}])

@@ -1,6 +1,8 @@
-"""Elementwise operators in every version and broadcast form."""
+"""Elementwise operators of two and more inputs in every version and broadcast form."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import onnx
@@ -10,7 +12,7 @@ from onnx import helper
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
 BROADCASTS = [(2, 3, 4, 5), (5,), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 1), (2, 3, 1, 1), (1, 1, 4, 1), (2, 1, 4, 5),
@@ -19,7 +21,7 @@ BROADCASTS = [(2, 3, 4, 5), (5,), (4, 5), (3, 1, 1), (1, 3, 1, 1), (2, 1, 1, 1),
 FLOATS = np.array([5.3, -5.3, 0, np.inf, -np.inf, np.nan, 7, -7], np.float32)
 
 
-def whole(dtype: str, *dims: int, seed: int = 0) -> Array:
+def whole_range(dtype: str, *dims: int, seed: int = 0) -> Array:
     """Integers over the whole range of a type, at most 51 bits of it, with the extremes among them."""
     limits = np.iinfo(dtype)
     low, high = max(int(limits.min), -(2**50)), min(int(limits.max), 2**50)
@@ -35,6 +37,49 @@ def divided(a: Array, b: Array) -> Array:
     return (np.sign(left) * np.sign(right) * (abs(left) // abs(right))).astype(a.dtype)
 
 
+def legacy(function: Any) -> Any:
+    """Broadcasting before opset 7: only if asked for, from an axis of the first input on."""
+
+    def expected(a: Array, b: Array, broadcast: int = 0, axis: int | None = None, **_: Any) -> Array:
+        start = a.ndim - b.ndim if axis is None else axis % a.ndim
+        aligned = b.reshape((*b.shape, *[1] * (a.ndim - start - b.ndim)))
+        found: Array = function(a, aligned if broadcast else b)
+        return found
+
+    return expected
+
+
+def fold(function: Any) -> Any:
+    """A function of two arrays over any number of them."""
+
+    def expected(*arrays: Array, **_: Any) -> Array:
+        result = arrays[0]
+        for array in arrays[1:]:
+            result = function(result, array)
+        return result
+
+    return expected
+
+
+def whole(*dims: int) -> Array:
+    """Whole numbers, so that equal ones occur."""
+    return np.asarray(np.round(random(*dims, seed=1)))
+
+
+def powers(a: Array, b: Array) -> Array:
+    """In the type of the base."""
+    return np.power(a.astype(np.float64), b).astype(a.dtype)
+
+
+ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide}
+COMPARED = {"Equal": np.equal, "Greater": np.greater, "Less": np.less}
+LOGIC = {"And": np.logical_and, "Or": np.logical_or, "Xor": np.logical_xor}
+VARIADIC = {"Max": np.maximum, "Min": np.minimum, "Sum": np.add}
+WHOLE = np.round(X)
+FORMS: list[tuple[tuple[int, ...], dict[str, int]]] = [
+    ((2, 3, 4, 5), {}), ((3,), {"broadcast": 1, "axis": 1}), ((4, 5), {"broadcast": 1}),
+    ((3, 4), {"broadcast": 1, "axis": -3}), ((1,), {"broadcast": 1})]  # fmt: skip
+
 CASES = [
     *[Case(op, 14, {"a": X, "b": random(*dims, seed=1)}) for op in ("Add", "Sub", "Div") for dims in BROADCASTS],
     *[Case(op, 14, {"a": random(*dims, seed=1), "b": X}) for op in ("Mul", "Sub", "Div") for dims in BROADCASTS],
@@ -49,24 +94,111 @@ CASES = [
     Case("Max", 13, {"a": X, "b": random(5, seed=2), "c": random(3, 1, 1, seed=3)}),
     Case("Div", 14, {"a": random(3, 4, dtype="int32"), "b": np.array([3, -2, 5, -7], np.int32)},
          expected=lambda a, b: np.trunc(a / b).astype(np.int32)),
-    *[Case(op, 14, {"a": whole(dtype, 4, 9), "b": whole(dtype, *dims, seed=1)}, expected=f, note=f"wraps {dtype}")
+    *[Case(op, 14, {"a": whole_range(dtype, 4, 9), "b": whole_range(dtype, *dims, seed=1)}, expected=f, note=f"wraps {dtype}")
       for op, f in (("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply))
       for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32") for dims in ((4, 9), (9,), (4, 1), ())],
-    *[Case("Mul", 14, {"a": whole(dtype, *dims), "b": np.array(factor, dtype)}, constants=["b"], note=f"{dtype} {factor}",
+    *[Case("Mul", 14, {"a": whole_range(dtype, *dims), "b": np.array(factor, dtype)}, constants=["b"], note=f"{dtype} {factor}",
            expected=np.multiply)
       for dtype in ("int32", "uint32") for dims in ((3, 4), ()) for factor in (1000, 2**31 - 1)],
     Case("Sum", 13, {"a": random(2, 3), "b": random(3), "c": random(2, 1)}),
-    *[Case("Div", 14, {"a": whole(dtype, 40), "b": whole(dtype, 40, seed=3) // 9 * 2 + 1}, expected=divided, note=dtype)
+    *[Case("Div", 14, {"a": whole_range(dtype, 40), "b": whole_range(dtype, 40, seed=3) // 9 * 2 + 1}, expected=divided, note=dtype)
       for dtype in ("int8", "uint16", "int32", "uint32", "int64", "uint64")],
-    *[Case("Mod", 13, {"a": whole(dtype, 40), "b": whole(dtype, 40, seed=3) // 9 * 2 + 1}, {"fmod": fmod}, note=dtype,
+    *[Case("Mod", 13, {"a": whole_range(dtype, 40), "b": whole_range(dtype, 40, seed=3) // 9 * 2 + 1}, {"fmod": fmod}, note=dtype,
            expected=lambda a, b, fmod: np.fmod(a, b) if fmod else np.mod(a, b))
       for dtype in ("int8", "uint16", "int32", "uint32") for fmod in (0, 1)],
     Case("Mod", 13, {"a": FLOATS, "b": np.array([[3], [-3], [2.5], [np.inf], [-np.inf]], np.float32)}, {"fmod": 1},
          expected=lambda a, b, fmod: np.fmod(a, b)),
-    *[Case(op, 13, {"x": whole(dtype, 8)}, expected=f, note=dtype)
+    *[Case(op, 13, {"x": whole_range(dtype, 8)}, expected=f, note=dtype)
       for op, f in (("Neg", np.negative), ("Abs", np.abs), ("Sign", np.sign)) for dtype in ("int8", "int16", "int32")],
     Case("Where", 16, {"c": random(3, 4, dtype="bool"), "a": random(3, 1), "b": random(4)}),
     Case("Clip", 13, {"x": X, "low": np.array(-0.5, np.float32), "high": np.array(0.5, np.float32)}),
+    *[Case(op, opset, {"a": X, "b": random(*dims, seed=1)}, {**attributes, **({"consumed_inputs": [0, 0]} if opset == 1 else {})},
+           expected=legacy(function), note=str(attributes))
+      for op, function in ARITHMETIC.items() for opset in (1, 6) for dims, attributes in FORMS],
+    *[Case(op, 1, {"a": WHOLE, "b": whole(*dims)}, attributes, expected=legacy(function),
+           note=str(attributes)) for op, function in COMPARED.items() if op != "Equal" for dims, attributes in FORMS],
+    *[Case("Equal", 1, {"a": WHOLE.astype(np.int32), "b": whole(*dims).astype(np.int32)}, attributes,
+           expected=legacy(np.equal), note=str(attributes)) for dims, attributes in FORMS],
+    *[Case(op, 1, {"a": random(2, 3, 4, 5, dtype="bool"), "b": random(*dims, seed=1, dtype="bool")}, attributes,
+           expected=legacy(function), note=str(attributes)) for op, function in LOGIC.items() for dims, attributes in FORMS],
+    *[Case("Pow", 1, {"a": np.abs(X), "b": random(*dims, seed=1)}, attributes, expected=legacy(np.power),
+           note=str(attributes)) for dims, attributes in FORMS],
+    *[Case(op, 9 if op != "Equal" else 13, {"a": WHOLE, "b": whole(*dims)})
+      for op in COMPARED for dims in [(5,), (3, 1, 1), (2, 1, 4, 1), ()]],
+    *[Case(op, opset, {"a": WHOLE, "b": whole(*dims)}, expected=function)
+      for op, function in [("GreaterOrEqual", np.greater_equal), ("LessOrEqual", np.less_equal)]
+      for opset in (12, 16) for dims in [(5,), (3, 1, 1), (2, 1, 4, 1), ()]],
+    *[Case(op, opset, {"a": np.array([[1, np.nan, np.inf], [-np.inf, 2, np.nan]], np.float32),
+                       "b": np.array([1, np.nan, np.inf], np.float32)}, note="not finite")
+      for op, opset in [("Equal", 13), ("Greater", 13), ("Less", 13), ("GreaterOrEqual", 16), ("LessOrEqual", 16)]],
+    Case("Equal", 13, {"a": random(3, 4, dtype="bool"), "b": random(4, dtype="bool", seed=1)}),
+    *[Case(op, 7, {"a": random(2, 3, 4, dtype="bool"), "b": random(*dims, seed=1, dtype="bool")})
+      for op in LOGIC for dims in [(4,), (2, 3, 4), (3, 1), (2, 1, 1), ()]],
+    *[Case(op, 7, {"a": np.array(True), "b": np.array(False)}, note="rank 0") for op in LOGIC],
+    *[Case("Pow", opset, {"a": np.abs(X), "b": random(*dims, seed=1)}) for opset in (7, 13, 15)
+      for dims in [(5,), (3, 1, 1), (), (2, 3, 4, 5)]],
+    Case("Pow", 15, {"a": random(3, 4), "b": np.array([0, 2, 3, -1], np.int64)}, expected=powers),
+    Case("Pow", 13, {"a": random(3, 4, dtype="int32"), "b": np.array([0, 1, 2, 3], np.int32)}),
+    *[Case("Mod", opset, {"a": random(2, 3, 4, dtype="int64"), "b": np.array([3, -2, 5, -7])}, {"fmod": fmod})
+      for opset in (10, 13) for fmod in (0, 1)],
+    Case("Mod", 13, {"a": X, "b": np.array([0.3, -0.7, 2, -1.1, 5], np.float32)}, {"fmod": 1}),
+    Case("Mod", 13, {"a": random(3, 4, dtype="uint8"), "b": np.array(3, np.uint8)}),
+    *[Case(op, opset, {name: random(2, 3, 4, 5, seed=seed) for seed, name in enumerate("abc"[:count])},
+           {"consumed_inputs": [0] * count} if opset == 1 else {}, expected=fold(function), note=f"{count} inputs")
+      for op, function in VARIADIC.items() for opset in (1, 6) for count in (1, 2, 3)],
+    *[Case("Mean", opset, {name: random(2, 3, 4, seed=seed) for seed, name in enumerate("abc"[:count])},
+           {"consumed_inputs": [0] * count} if opset == 1 else {}, note=f"{count} inputs",
+           expected=lambda *arrays, **_: (sum(arrays) / len(arrays)).astype(np.float32))
+      for opset in (1, 6) for count in (1, 2, 3)],
+    *[Case(op, opset, {"a": X, "b": random(5, seed=2), "c": random(3, 1, 1, seed=3), "d": np.array(0.1, np.float32)})
+      for op in ("Max", "Min", "Sum", "Mean") for opset in (8, 13)],
+    *[Case(op, 13, {"a": X}, note="one input") for op in ("Max", "Min", "Sum", "Mean")],
+    *[Case(op, 13, {"a": random(4), "b": random(3, 1)}, note="column and row") for op in ("Max", "Min", "Sum", "Mean")],
+    *[Case(op, 13, {"a": random(3, 4, dtype="int32"), "b": random(4, dtype="int32", seed=1)}) for op in ("Max", "Min")],
+    Case("Clip", 1, {"x": X}, {"min": -0.5, "consumed_inputs": [0]},
+         expected=lambda x, min, consumed_inputs: np.maximum(x, np.float32(min))),
+    Case("Clip", 1, {"x": X}, {"max": 0.25}, expected=lambda x, max: np.minimum(x, np.float32(max))),
+    Case("Clip", 6, {"x": X}, {"min": -0.5, "max": 0.5}), Case("Clip", 6, {"x": X}), Case("Clip", 6, {"x": X}, {"max": 0.5}),
+    Case("Clip", 11, {"x": X, "low": None, "high": np.array(0.5, np.float32)}),
+    Case("Clip", 12, {"x": random(3, 4, dtype="int8"), "low": np.array(-3, np.int8)}, constants=["low"]),
+    Case("Clip", 13, {"x": np.array(3, np.float32), "low": None, "high": np.array(0.5, np.float32)}, note="rank 0"),
+    Case("Clip", 13, {"x": X, "low": np.array(1, np.float32), "high": np.array(-1, np.float32)}, note="crossed"),
+    *[Case(op, 14, {"a": np.zeros((2, 0, 3), np.float32), "b": random(3)}, expected=function, note="empty")
+      for op, function in ARITHMETIC.items()],
+    *[Case(op, 14, {"a": np.array(3, np.float32), "b": np.array(-2, np.float32)}, note="rank 0") for op in ARITHMETIC],
+    *[Case(op, 14, {"a": random(3, 4, dtype=dtype), "b": np.array([3, 2, 5, 7], dtype)}, expected=function, note=dtype)
+      for op, function in [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.floor_divide)]
+      for dtype in ("uint8",)],
+    Case("Where", 9, {"c": np.array([True, False]), "a": random(3, 1), "b": np.array(7, np.float32)}),
+    Case("Where", 16, {"c": np.array(True), "a": random(2, 3, 4), "b": random(4, seed=1)}),
+    Case("Where", 16, {"c": random(2, 1, 4, dtype="bool"), "a": random(3, 1, dtype="int64"), "b": random(2, 3, 4, dtype="int64")}),
+]  # fmt: skip
+
+SIDES = {"a": ["batch", "seq", 4], "b": ["seq", 1]}
+BOOLS = {"a": random(2, 3, 4, dtype="bool"), "b": random(3, 1, dtype="bool", seed=1)}
+MORE_BOOLS = {"a": random(1, 5, 4, dtype="bool"), "b": random(5, 1, dtype="bool", seed=1)}
+PAIR = {"a": np.abs(random(2, 3, 4)), "b": np.round(random(3, 1, seed=1)) + np.float32(0.5)}
+MORE = {"a": np.abs(random(1, 5, 4)), "b": np.round(random(5, 1, seed=1)) + np.float32(0.5)}
+IMAGES = {"a": ["n", 3, "h", "w"], "b": [3, 1, 1], "c": ["h", "w"]}
+CASES += [
+    *[at_sizes(Case(op, 18, PAIR), SIDES, MORE) for op in [*ARITHMETIC, *COMPARED, *VARIADIC, "Pow", "Mean",
+                                                           "GreaterOrEqual", "LessOrEqual"]],
+    *[at_sizes(Case(op, 14, {"a": PAIR["b"], "b": PAIR["a"]}), {"a": SIDES["b"], "b": SIDES["a"]},
+               {"a": MORE["b"], "b": MORE["a"]}) for op in ("Sub", "Div", "Add")],
+    *[at_sizes(Case(op, 6, {"a": X, "b": random(3, 4)}, {"broadcast": 1, "axis": 1}, expected=legacy(function)),
+               {"a": ["n", "c", "h", 5], "b": ["c", "h"]}, {"a": random(1, 2, 6, 5), "b": random(2, 6)})
+      for op, function in ARITHMETIC.items()],
+    at_sizes(Case("Mod", 13, PAIR, {"fmod": 1}), SIDES, MORE),
+    *[at_sizes(Case(op, 7, BOOLS), SIDES, MORE_BOOLS) for op in LOGIC],
+    *[at_sizes(Case(op, 13, {"a": X, "b": random(3, 1, 1), "c": random(4, 5)}), IMAGES,
+               {"a": random(1, 3, 6, 2), "c": random(6, 2)}) for op in ("Max", "Sum", "Mean")],
+    at_sizes(Case("Where", 16, {"c": random(2, 3, 1, dtype="bool"), "a": random(3, 4), "b": np.array(-9, np.float32)}),
+             {"c": ["batch", "seq", 1], "a": ["seq", 4]}, {"c": random(1, 5, 1, dtype="bool"), "a": random(5, 4)}),
+    at_sizes(Case("Where", 16, {"c": random(2, 1, 3, 3, dtype="bool"), "a": random(2, 4, 3, 3), "b": random(1)}),
+             {"c": ["batch", 1, "seq", "seq"], "a": ["batch", 4, "seq", "seq"]},
+             {"c": random(1, 1, 5, 5, dtype="bool"), "a": random(1, 4, 5, 5)}),
+    *[at_sizes(Case("Clip", 13, {"x": X, "low": low, "high": np.array(0.5, np.float32)}), {"x": ["n", 3, "h", "w"]},
+               {"x": random(1, 3, 6, 2)}) for low in (None, np.array(-0.5, np.float32))],
 ]  # fmt: skip
 
 

@@ -105,31 +105,23 @@ ONE_HOT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT, ids=str)
+SYMBOLIC = [
+    *[Case("EyeLike", 9, {"x": random(4, 5)}, {"k": k}, symbols={"x": ["n", "m"]}, sizes=[{"x": random(3, 2)}], note=str(k))
+      for k in (1, -1)],
+    *[Case("Trilu", 14, {"x": random(2, 4, 4)}, attributes, symbols={"x": ["n", "s", "s"]},
+           sizes=[{"x": random(3, 2, 2)}]) for attributes in ({}, {"upper": 0})],
+    Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": 1}, ("d", "v"), symbols={"i": ["n", "s"]},
+         sizes=[{"i": INDICES.reshape(3, 2)}]),
+    *[Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}, sizes=[{"x": random(1, 3, 2, 2)}])
+      for op in ("Shape", "Size")],
+]  # fmt: skip
+
+CASES = SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT + SYMBOLIC
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    """Sizes that are symbols."""
-    for k in (1, -1):
-        case = Case("EyeLike", 9, {"x": random(4, 5)}, {"k": k}, symbols={"x": ["n", "m"]})
-        check_case(case, sizes=[{"x": random(3, 2)}])
-    case = Case("Trilu", 14, {"x": random(2, 4, 4)}, symbols={"x": ["n", "s", "s"]})
-    check_case(case, sizes=[{"x": random(3, 2, 2)}])
-    case = Case(
-        "OneHot",
-        11,
-        {"i": INDICES, "d": DEPTH, "v": VALUES},
-        {"axis": 1},
-        ("d", "v"),
-        symbols={"i": ["n", "s"]},
-    )
-    check_case(case, sizes=[{"i": INDICES.reshape(3, 2), "d": DEPTH, "v": VALUES}])
-    for op in ("Shape", "Size"):
-        check_case(
-            Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}), sizes=[{"x": random(1, 3, 2, 2)}]
-        )
 
 
 def test_positions_of_a_sequence() -> None:

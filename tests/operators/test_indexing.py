@@ -8,7 +8,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Array, Case, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(3, 4, 5)
 Y = random(2, 3, 4, 5)
@@ -90,6 +90,54 @@ CASES = [
 ]  # fmt: skip
 
 
+def scattered(x: Array, i: Array, u: Array, axis: int) -> Array:
+    result = x.copy()
+    np.put_along_axis(result, i, u, axis)
+    return result
+
+
+TALL = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3}
+CASES += [
+    *[at_sizes(case, {"x": [2, "seq", 3]}, {"x": random(2, 8, 3, seed=5)}) for case in [
+        sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)),
+        sliced(random(2, 5, 3), ints(0), ints(6), ints(1)),
+        sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)),
+        indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1),
+        indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1)]],
+    *[Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs},
+           sizes=[{name: np.concatenate([array] * 3, axis=0) for name, array in inputs.items()}])
+      for op, inputs in [("GatherElements", TALL), ("ScatterElements", {**TALL, "u": random(2, 3, 4)})]],
+    *[at_sizes(Case("GatherND", 13, {"x": Y, "i": i}, {"batch_dims": batch}, note=f"batch_dims {batch}"), symbols, more)
+      for batch, i, symbols, more in [
+          (0, np.array([[0, 1], [1, -1]]), {"x": ["n", 3, "h", 5], "i": ["k", 2]},
+           {"x": random(3, 3, 2, 5), "i": np.array([[0, 1], [2, -1], [-3, 0]])}),
+          (1, np.array([[[1, 3]], [[-1, 0]]]), {"x": ["n", "c", "h", 5], "i": ["n", 1, 2]},
+           {"x": random(1, 4, 2, 5), "i": np.array([[[3, 1]]])})]],
+    *[at_sizes(Case("ScatterND", 18, {"x": X, "i": np.array([[2], [0]]), "u": random(2, 4, 5, seed=3)},
+                    {"reduction": reduction}, note=reduction),
+               {"x": ["n", 4, "w"], "i": ["k", 1], "u": ["k", 4, "w"]},
+               {"x": random(5, 4, 2), "i": np.array([[4], [-2], [0]]), "u": random(3, 4, 2, seed=3)})
+      for reduction in ("none", "add", "max")],
+    *[at_sizes(Case("Scatter", opset, {"x": X, "i": random(3, 2, 5, dtype="int64") % 2, "u": random(3, 2, 5)}, {"axis": 1},
+                    expected=scattered),
+               {"x": ["n", 4, 5], "i": ["n", 2, 5], "u": ["n", 2, 5]},
+               {"x": random(2, 4, 5), "i": random(2, 2, 5, dtype="int64") % 2, "u": random(2, 2, 5)})
+      for opset in (9,)],
+    *[at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True, True])}, attributes, constants=constants,
+                    note=f"{attributes} {constants}"), {"x": ["n", 3, "h", 5]}, {"x": random(1, 3, 2, 5)})
+      for attributes, constants in [({}, []), ({"axis": 1}, []), ({"axis": -3}, ["c"])]],
+    at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True])}, {"axis": 0}), {"x": ["n", 3, "h", 5], "c": ["n"]},
+             {"x": random(4, 3, 2, 5), "c": np.array([True, False, True, True])}),
+    *[at_sizes(Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},
+                    {"axis": -2, "mode": mode}, note=mode, expected=lambda x, u, w, axis, mode: cached(x, u, w)),
+               {"x": ["n", 3, "length", 4], "u": ["n", 3, "new", 4], "w": ["n"]},
+               {"x": random(1, 3, 8, 4), "u": random(1, 3, 3, 4, seed=1), "w": more})
+      for mode, w, more in [("linear", ints(0, 3), ints(5)), ("circular", ints(5, 1), ints(6))]],
+    Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1)}, note="without indices",
+         expected=lambda x, u: cached(x, u, ints(0, 0))),
+]  # fmt: skip
+
+
 def cached(x: Array, u: Array, w: Array) -> Array:
     result = x.copy()
     for batch, start in enumerate(w):
@@ -101,23 +149,6 @@ def cached(x: Array, u: Array, w: Array) -> Array:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    for case, axis in [
-        (sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(0), ints(6), ints(1)), 1),
-        (sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)), 1),
-        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1), 1),
-        (indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1), 1),
-    ]:
-        symbolic = Case(case.op_type, case.opset, case.inputs, case.attributes, case.constants, {"x": [2, "seq", 3]})
-        check_case(symbolic, sizes=[{**case.inputs, "x": random(2, 8, 3, seed=5)}])
-    for op, extra in [("GatherElements", {}), ("ScatterElements", {"u": random(2, 3, 4)})]:
-        inputs = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3, **extra}
-        larger = {name: np.concatenate([array] * 3, axis=0) for name, array in inputs.items()}
-        check_case(Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs}), sizes=[larger])
 
 
 @pytest.mark.parametrize("index", [5, -6])

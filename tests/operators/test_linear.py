@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 A, B = random(3, 4), random(4, 5, seed=1)
 
@@ -51,18 +51,18 @@ CASES = [
         for opset in (1, 6)
     ],
     Case("Gemm", 6, {"a": A, "b": B, "c": random(5)}, {"broadcast": 1}, expected=lambda a, b, c, broadcast: a @ b + c),
+    at_sizes(Case("MatMul", 13, {"a": random(2, 3, 4, 5), "b": random(2, 3, 5, 4)}),
+             {"a": ["batch", 3, "seq", 5], "b": ["batch", 3, 5, "seq"]},
+             {"a": random(3, 3, 7, 5), "b": random(3, 3, 5, 7)}),
+    at_sizes(Case("MatMul", 13, {"a": random(2, 3, 5), "b": random(5, 4)}), {"a": ["batch", "seq", 5]},
+             {"a": random(4, 6, 5)}),
+    *[at_sizes(Case("Gemm", 13, {"a": random(*((4, 3) if ta else (3, 4))), "b": B, "c": random(*bias, seed=2)},
+                    {"transA": ta, "alpha": 0.5, "beta": 2.0}, constants=["b"]),
+               {"a": [4, "n"] if ta else ["n", 4]}, {"a": random(*((4, 6) if ta else (6, 4)))})
+      for ta, bias in [(0, (5,)), (1, (1, 5)), (0, ())]],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    """One script for two batch sizes and lengths."""
-    case = Case("MatMul", 13, {"a": random(2, 3, 4, 5), "b": random(2, 3, 5, 4)},
-                symbols={"a": ["batch", 3, "seq", 5], "b": ["batch", 3, 5, "seq"]})  # fmt: skip
-    check_case(case, sizes=[{"a": random(3, 3, 7, 5), "b": random(3, 3, 5, 7)}])
-    shared = Case("MatMul", 13, {"a": random(2, 3, 5), "b": random(5, 4)}, symbols={"a": ["batch", "seq", 5]})
-    check_case(shared, sizes=[{"a": random(4, 6, 5), "b": random(5, 4)}])

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 4, 3, 5)
 RANKS = [(3, 4), (2, 4, 5), (2, 4, 3, 5), (1, 4, 3, 5), (2, 4, 3, 2, 2)]
@@ -72,6 +72,7 @@ def _lrn(x: Array, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: flo
 _OLD = {1: {"is_test": 1, "consumed_inputs": [0, 0, 0, 1, 1]}, 6: {"is_test": 1}}
 PIXELS = {name: random(4, 3, 5, seed=seed) for seed, name in enumerate(["scale", "b", "mean"])} | {
     "var": np.abs(random(4, 3, 5, seed=9))}  # fmt: skip
+S4 = random(4, seed=1)
 
 CASES = [
     *[Case("BatchNormalization", 15, {"x": random(*dims), **STATISTICS}, {"epsilon": 1e-3}, constants)
@@ -110,29 +111,27 @@ CASES = [
     *[Case("LpNormalization", opset, {"x": X}, {"axis": axis, "p": p}) for opset in (1, 22)
       for axis, p in [(-1, 2), (1, 1), (0, 2), (2, 2)]],
     Case("LpNormalization", 22, {"x": np.zeros((2, 3), np.float32)}, expected=lambda x: x),
+    *[at_sizes(Case(op, opset, {"x": X, **rest}, attributes, tuple(rest), expected=expected), {"x": ["n", 4, "h", "w"]},
+               {"x": random(1, 4, 6, 2)}, {"x": random(3, 4, 2, 7)})
+      for op, opset, rest, attributes, expected in [
+          ("BatchNormalization", 15, STATISTICS, {}, None),
+          ("BatchNormalization", 9, STATISTICS, {}, None),
+          ("InstanceNormalization", 6, {"s": S4, "b": S4}, {}, None),
+          ("GroupNormalization", 21, {"s": S4, "b": S4}, {"num_groups": 2}, _group),
+          ("GroupNormalization", 18, {"s": S4[:2], "b": S4[:2]}, {"num_groups": 2},
+           lambda x, s, b, num_groups: _group(x, s, b, num_groups)),
+          ("LRN", 13, {}, {"size": 5}, None),
+          ("MeanVarianceNormalization", 13, {}, {}, _mvn),
+          ("LpNormalization", 1, {}, {"axis": 2}, None)]],
+    at_sizes(Case("BatchNormalization", 15, {"x": X, **STATISTICS}, {"training_mode": 1, "momentum": 0.7}, outputs=3,
+                  expected=_trained), {"x": ["n", 4, "h", "w"]}, {"x": random(3, 4, 6, 2)}),
+    at_sizes(Case("LayerNormalization", 17, {"x": random(2, 3, 5), "s": random(5), "b": random(5, seed=2)}, {},
+                  ("s", "b"), outputs=3), {"x": ["batch", "seq", 5]}, {"x": random(1, 7, 5)}),
+    at_sizes(Case("RMSNormalization", 23, {"x": random(2, 3, 4, 5), "s": random(4, 5)}, {"axis": -2}, expected=_rms),
+             {"x": ["batch", "seq", 4, 5]}, {"x": random(1, 7, 4, 5)}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-S4 = random(4, seed=1)
-
-
-@pytest.mark.parametrize("op, opset, rest, attributes", [
-    ("BatchNormalization", 15, STATISTICS, {}),
-    ("InstanceNormalization", 6, {"s": S4, "b": S4}, {}),
-    ("LRN", 13, {}, {"size": 5}),
-    ("LpNormalization", 1, {}, {"axis": 2}),
-])  # fmt: skip
-def test_symbolic_dims(op: str, opset: int, rest: dict[str, Array], attributes: dict[str, Any]) -> None:
-    case = Case(op, opset, {"x": X, **rest}, attributes, tuple(rest), {"x": ["n", 4, "h", "w"]})
-    check_case(case, sizes=[{"x": random(1, 4, 6, 2), **rest}, {"x": random(3, 4, 2, 7), **rest}])
-
-
-def test_layer_normalization_of_symbolic_sequence() -> None:
-    inputs = {"x": random(2, 3, 5), "s": random(5), "b": random(5, seed=2)}
-    case = Case("LayerNormalization", 17, inputs, {}, ("s", "b"), {"x": ["batch", "seq", 5]}, outputs=3)
-    check_case(case, sizes=[{**inputs, "x": random(1, 7, 5)}])

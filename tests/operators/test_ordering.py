@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(3, 4, 5, seed=1)
 TIES = random(3, 4, 5, dtype="int64").astype(np.float32) % 3
@@ -83,22 +83,26 @@ CASES = [
       for time, n in [(0, [4, 1, 3]), (1, [1, 3, 2, 3])]],
 ]  # fmt: skip
 
+SMALL, LARGE, SYMBOLS = random(2, 3, 4), random(5, 3, 7), {"x": ["batch", 3, "seq"]}
+CASES += [at_sizes(case, SYMBOLS, {"x": LARGE}) for case in [
+    *[Case(op, 13, {"x": SMALL}, {"axis": axis}) for op in ("ArgMax", "ArgMin") for axis in AXES],
+    *[Case("CumSum", 14, {"x": SMALL, "a": np.array(axis)}, {"reverse": 1}, ["a"], note=f"{axis}") for axis in AXES],
+    *[Case("CumSum", 14, {"x": SMALL, "a": np.array(axis)}, {"exclusive": 1}, ["a"], note=f"exclusive {axis}") for axis in AXES],
+    *[Case("CumProd", 26, {"x": SMALL, "a": np.array(axis)}, {"exclusive": 1}, ["a"], note=f"{axis}",
+           expected=lambda x, a, **kw: cumulated(np.cumprod, 1, x, a, **kw)) for axis in AXES],
+    *[Case("TopK", 11, {"x": SMALL, "k": k(2)}, {"axis": axis}, ["k"], outputs=2, note=f"{axis}") for axis in AXES],
+    Case("NonZero", 13, {"x": SMALL}),
+    *[Case("Unique", 11, {"x": np.round(SMALL)}, attributes, outputs=4, note=str(attributes))
+      for attributes in [{}, {"sorted": 0}, {"axis": 0}, {"axis": -1}]],
+]]  # fmt: skip
+CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np.array([4, 1, 3])},
+                        {"time_axis": 0, "batch_axis": 1}),
+                   {"x": ["time", "batch", 2, 2], "n": ["batch"]}, {"x": random(5, 2, 2, 2), "n": np.array([2, 5])})]
+
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    small, large = random(2, 3, 4), random(5, 3, 7)
-    symbols = {"x": ["batch", 3, "seq"]}
-    for axis in AXES:
-        check_case(Case("ArgMax", 13, {"x": small}, {"axis": axis}, symbols=symbols), sizes=[{"x": large}])
-        cumsum = Case("CumSum", 14, {"x": small, "a": np.array(axis)}, {"reverse": 1}, ["a"], symbols)
-        check_case(cumsum, sizes=[{"x": large, "a": np.array(axis)}])
-        top = Case("TopK", 11, {"x": small, "k": k(2)}, {"axis": axis}, ["k"], symbols, outputs=2)
-        check_case(top, sizes=[{"x": large, "k": k(2)}])
-    check_case(Case("NonZero", 13, {"x": small}, symbols=symbols), sizes=[{"x": large}])
 
 
 def test_counts_that_only_the_run_knows() -> None:

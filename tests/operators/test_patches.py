@@ -6,32 +6,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx.reference import ReferenceEvaluator
 
-from tests.operators.harness import Array, Case, case_model, check_case, random
-
-
-def referred(op_type: str, opset: int, names: str, constants: list[str]) -> Any:
-    """Expected outputs by the reference implementation."""
-    def expected(*arrays: Array | None, **attributes: Any) -> Any:
-        inputs = dict(zip(names.split(), arrays))
-        case = Case(op_type, opset, inputs, attributes, constants)
-        feeds = {name: array for name, array in inputs.items() if array is not None and name not in constants}
-        return ReferenceEvaluator(case_model(case)).run(None, feeds)
-    return expected
+from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
 def unpool(opset: int, x: Array, total: int, shape: list[int] | None = None, **attributes: Any) -> Case:
     index = np.random.default_rng(1).permutation(total)[: x.size].reshape(x.shape)
     given = None if shape is None else np.array(shape)
-    return Case("MaxUnpool", opset, {"x": x, "i": index, "shape": given}, attributes, ["shape"],
-                expected=referred("MaxUnpool", opset, "x i shape", ["shape"]))  # fmt: skip
+    return by_reference(Case("MaxUnpool", opset, {"x": x, "i": index, "shape": given}, attributes, ["shape"]))
 
 
 def fold(x: Array, image: list[int], block: list[int], **attributes: Any) -> Case:
     constants = ["image", "block"]
-    return Case("Col2Im", 18, {"x": x, "image": np.array(image), "block": np.array(block)}, attributes, constants,
-                expected=referred("Col2Im", 18, "x image block", constants))  # fmt: skip
+    inputs = {"x": x, "image": np.array(image), "block": np.array(block)}
+    return by_reference(Case("Col2Im", 18, inputs, attributes, constants))
 
 
 CASES = [
@@ -43,15 +31,15 @@ CASES = [
     fold(random(1, 12, 9), [5, 5], [2, 3], pads=[0, 1, 1, 1], strides=[2, 2], dilations=[1, 1]),
     fold(random(1, 4, 9), [5, 5], [2, 2], dilations=[2, 2]),
     fold(np.where(random(1, 4, 6) > 1, np.float32(np.nan), random(1, 4, 6)), [3, 4], [2, 2]),
+    at_sizes(fold(random(2, 8, 6), [3, 4], [2, 2]), {"x": ["batch", 8, 6]}, {"x": random(3, 8, 6)}),
+    at_sizes(unpool(11, random(2, 2, 2, 3), 96, kernel_shape=[2, 2], strides=[2, 2]),
+             {"x": ["n", 2, "h", "w"], "i": ["n", 2, "h", "w"]},
+             {name: unpool(11, random(1, 2, 3, 2), 48, kernel_shape=[2, 2], strides=[2, 2]).inputs[name] for name in "xi"}),
+    at_sizes(unpool(22, random(2, 1, 4), 16, kernel_shape=[2], strides=[2]), {"x": ["n", 1, "w"], "i": ["n", 1, "w"]},
+             {name: unpool(22, random(1, 1, 6), 12, kernel_shape=[2], strides=[2]).inputs[name] for name in "xi"}),
 ]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_batch() -> None:
-    case = fold(random(2, 8, 6), [3, 4], [2, 2])
-    case = Case(case.op_type, 18, case.inputs, {}, case.constants, {"x": ["batch", 8, 6]}, expected=case.expected)
-    check_case(case, sizes=[{**case.inputs, "x": random(3, 8, 6)}])

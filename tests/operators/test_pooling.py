@@ -49,24 +49,23 @@ CASES = [
     Case("GlobalLpPool", 22, {"x": X2}, {"p": 1}, expected=lambda x, p: np.abs(x).sum(axis=(2, 3), keepdims=True)),
     Case("GlobalLpPool", 1, {"x": X2}, {"p": 2.0},
          expected=lambda x, p: np.sqrt((x**2).sum(axis=(2, 3), keepdims=True))),
+    *[Case(op, 11 if op == "MaxPool" else 19, {"x": X2}, attributes, symbols={"x": ["batch", 3, "height", "width"]},
+           outputs=outputs, sizes=[{"x": random(1, 3, 6, 9)}, {"x": random(3, 3, 8, 5)}])
+      for op, attributes, outputs in [
+          ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}, 1),
+          ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"}, 1),
+          ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}, 1),
+          ("MaxPool", {"kernel_shape": [2, 2], "strides": [2, 2]}, 2),
+          ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 1]}, 1),
+          ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 2], "ceil_mode": 1,
+                           "count_include_pad": 1}, 1),
+          ("LpPool", {"kernel_shape": [3, 2], "strides": [2, 1], "p": 3}, 1),
+          ("GlobalAveragePool", {}, 1), ("GlobalMaxPool", {}, 1), ("GlobalLpPool", {"p": 3}, 1)]],
+    *[Case(op, 22, {"x": X1}, {"kernel_shape": [3], "strides": [2]}, symbols={"x": ["batch", 3, "width"]},
+           sizes=[{"x": random(1, 3, 6)}]) for op in ("MaxPool", "AveragePool", "LpPool")],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("op, attributes", [
-    ("MaxPool", {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1], "ceil_mode": 1}),
-    ("MaxPool", {"kernel_shape": [3, 2], "strides": [2, 2], "auto_pad": "SAME_LOWER"}),
-    ("MaxPool", {"kernel_shape": [2, 2], "dilations": [2, 2]}),
-    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 1]}),
-    ("AveragePool", {"kernel_shape": [3, 3], "pads": [1, 0, 1, 1], "strides": [2, 2], "ceil_mode": 1,
-                     "count_include_pad": 1}),
-    ("GlobalAveragePool", {}),
-])  # fmt: skip
-def test_symbolic_dims(op: str, attributes: dict[str, object]) -> None:
-    opset = 11 if op == "MaxPool" else 19
-    case = Case(op, opset, {"x": X2}, attributes, symbols={"x": ["batch", 3, "height", "width"]})
-    check_case(case, sizes=[{"x": random(1, 3, 6, 9)}, {"x": random(3, 3, 8, 5)}])

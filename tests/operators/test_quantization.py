@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5) * np.float32(3)
 TIES = np.array([0.25, 0.35, 0.45, -0.25, 12.75, 1e9, -1e9, np.inf, -np.inf], np.float32)
@@ -136,29 +135,29 @@ CASES = [
           ((1, 2, 6, 5), (3, 2, 1, 1), SCALES, True, {}),
           ((1, 3, 6, 5), (3, 1, 3, 3), SCALES, True, {"group": 3, "pads": [1, 1, 1, 1]}),
           ((2, 4, 7), (2, 2, 3), np.array([0.03, 0.05], np.float32), True, {"group": 2, "dilations": [2]})]],
+    *[at_sizes(Case(op_type, opset, {"x": random(2, 3, 4, 5, dtype=dtype), "scale": SCALES, "zero": random(3, dtype="uint8")}),
+               {"x": ["batch", 3, "height", 5]}, {"x": random(1, 3, 2, 5, dtype=dtype)})
+      for op_type, dtype in [("QuantizeLinear", "float"), ("DequantizeLinear", "uint8")] for opset in (13, 23)],
+    Case("QuantizeLinear", 21, {"x": random(2, 8), "scale": np.abs(random(2, 3)) + np.float32(0.05),
+                                "zero": random(2, 3, dtype="int8")}, {"axis": 1, "block_size": 3}, expected=blocked,
+         symbols={"x": ["batch", "time"], "scale": ["batch", "blocks"], "zero": ["batch", "blocks"]},
+         sizes=[{"x": random(1, 5), "scale": np.abs(random(1, 2)) + np.float32(0.05), "zero": random(1, 2, dtype="int8")}]),
+    at_sizes(qlinear_conv((2, 2, 6, 5), (3, 2, 3, 3), SCALES, True, "uint8"), {"x": ["batch", 2, 6, 5]},
+             {"x": random(1, 2, 6, 5, dtype="uint8")}),
+    at_sizes(Case("DynamicQuantizeLinear", 11, {"x": X}, outputs=3), {"x": ["batch", 3, "height", 5]},
+             {"x": random(1, 3, 2, 5)}),
+    at_sizes(Case("MatMulInteger", 10, {"a": random(2, 3, 4, dtype="uint8"), "b": B, "az": np.array(7, np.uint8)}),
+             {"a": ["batch", "seq", 4]}, {"a": random(1, 5, 4, dtype="uint8")}),
+    at_sizes(Case("QLinearMatMul", 10, {
+        "a": random(2, 3, 4, dtype="uint8"), "as": scale(0.1), "az": np.array(5, np.uint8), "b": random(2, 4, 3, dtype="uint8"),
+        "bs": scale(0.2), "bz": np.array(3, np.uint8), "ys": scale(0.05), "yz": np.array(100, np.uint8)}),
+        {"a": ["batch", "seq", 4], "b": ["batch", 4, 3]},
+        {"a": random(1, 5, 4, dtype="uint8"), "b": random(1, 4, 3, dtype="uint8")}),
+    *[Case(op_type, 23, {"x": x, "scale": scale(0.05), "zero": np.array(3, np.uint8)}, note=f"{op_type} {x.shape}")
+      for x in (random(2, 3, 4), np.array(0.7, np.float32)) for op_type in ("QuantizeLinear",)],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_dims() -> None:
-    inputs = {"x": X, "scale": SCALES, "zero": np.array([0, 10, 255], np.uint8)}
-    case = Case("QuantizeLinear", 13, inputs, symbols={"x": ["batch", 3, "height", 5]})
-    check_case(case, sizes=[{**inputs, "x": random(1, 3, 2, 5)}])
-
-
-def test_symbolic_blocks() -> None:
-    inputs = {"x": random(2, 8), "scale": np.abs(random(2, 3)) + np.float32(0.05), "zero": random(2, 3, dtype="int8")}
-    case = Case("QuantizeLinear", 21, inputs, {"axis": 1, "block_size": 3}, expected=blocked,
-                symbols={"x": ["batch", "time"], "scale": ["batch", "blocks"], "zero": ["batch", "blocks"]})  # fmt: skip
-    more = {"x": random(1, 5), "scale": np.abs(random(1, 2)) + np.float32(0.05), "zero": random(1, 2, dtype="int8")}
-    check_case(case, sizes=[more])
-
-
-def test_symbolic_convolution() -> None:
-    case = qlinear_conv((2, 2, 6, 5), (3, 2, 3, 3), SCALES, True, "uint8")
-    case = replace(case, symbols={"x": ["batch", 2, 6, 5]})
-    check_case(case, sizes=[{**case.inputs, "x": random(1, 2, 6, 5, dtype="uint8")}])

@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from tests.operators.harness import Array, Case, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 T, N, D, H = 5, 3, 4, 2
@@ -74,6 +73,15 @@ def _by_reference(kind: str, opset: int, inputs: Mapping[str, Array | None], out
     return compute
 
 
+def first(kind: str, opset: int) -> Case:
+    """A layer of the first versions: onnxruntime starts at opset 7; only output_sequence (and GRU's layout) changed."""
+    new = layer(kind, 7, "bh", direction="forward")
+    judged = lambda *arrays, **attributes: ReferenceEvaluator(case_model(new)).run(  # noqa: E731
+        None, {name: array for name, array in new.inputs.items() if array is not None})
+    attributes = {**new.attributes, "output_sequence": 1}
+    return Case(kind, opset, new.inputs, attributes, outputs=new.outputs, expected=judged)
+
+
 CASES = [
     *[layer(kind, opset) for kind in GATES for opset in (7, 14, 22)],
     *[
@@ -103,29 +111,16 @@ CASES = [
     layer("RNN", 14, "b", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
     layer("GRU", 14, "b", activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3], activation_beta=[0.4]),
     layer("LSTM", 14, "bp", activations=["HardSigmoid", "Relu", "Tanh"], activation_alpha=[0.3], activation_beta=[0.4]),
+    *[first(kind, opset) for kind, opset in [("RNN", 1), ("GRU", 1), ("GRU", 3), ("LSTM", 1)]],
+    *[at_sizes(layer(kind, 14, "b", 2, ("w", "r", "b"), batch_first=batch_first),
+               {"x": ["n", "t", D] if batch_first else ["t", "n", D]},
+               *[{"x": random(*dims, D, seed=9)} for dims in ((2, 6), (4, 1))])
+      for kind in GATES for batch_first in (False, True)],
+    *[at_sizes(layer(kind, 14, "blh"), {"x": ["t", "n", D], "l": ["n"], "h": [1, "n", H]},
+               {"x": random(6, 2, D, seed=9), "l": np.array([6, 2], np.int32), "h": random(1, 2, H)}) for kind in GATES],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("kind", GATES)
-@pytest.mark.parametrize("batch_first", [False, True])
-def test_symbolic_dims(kind: str, batch_first: bool) -> None:
-    names = ["n", "t", D] if batch_first else ["t", "n", D]
-    case = layer(kind, 14, "b", 2, ("w", "r", "b"), batch_first=batch_first, symbols={"x": names})
-    check_case(case, [{**case.inputs, "x": random(*dims, D, seed=9)} for dims in ((2, 6), (4, 1))])
-
-
-@pytest.mark.parametrize(("kind", "opset"), [("RNN", 1), ("GRU", 3), ("LSTM", 1)])
-def test_first_versions(kind: str, opset: int) -> None:
-    """onnxruntime starts at opset 7; nothing but output_sequence changed."""
-    new = layer(kind, 7, "bh", direction="forward")
-    judged = lambda *arrays, **attributes: ReferenceEvaluator(case_model(new)).run(  # noqa: E731
-        None, {name: array for name, array in new.inputs.items() if array is not None})
-    attributes = {**new.attributes, "output_sequence": 1}
-    old = Case(kind, opset, new.inputs, attributes, outputs=new.outputs, expected=judged)
-    check_case(old)
-    assert onnx.defs.get_schema(kind, opset).since_version == opset

@@ -51,17 +51,15 @@ CASES = [
          "axes": np.array([1], np.int64)}, constants=["axes"], expected=lambda x, _: np.logaddexp(x[:, :1], x[:, 1:])),
     Case("ReduceSum", 13, {"x": np.array([[[1, np.nan], [2, 3]], [[4, np.inf], [5, 6]]], np.float32),
          "axes": np.array([1], np.int64)}, constants=["axes"], note="not finite"),
+    *[Case(op, 18, {"x": np.abs(random(2, 3, 4)), "axes": np.array(axes, np.int64)}, constants=["axes"], note=str(axes),
+           symbols={"x": ["batch", "seq", 4]}, sizes=[{"x": np.abs(random(5, 1, 4))}])
+      for op in ("ReduceSum", "ReduceMax", "ReduceLogSumExp") for axes in [[1], [0, 2], [-1], [0], [0, 1, 2]]],
+    *[Case(op, 18, {"x": X, "axes": np.array([1, -1], np.int64)}, {"keepdims": 0}, constants=["axes"],
+           symbols={"x": ["batch", "channels", 4, "width"]}, sizes=[{"x": np.abs(random(1, 2, 4, 7))}])
+      for op in OPERATORS],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceLogSumExp"])
-@pytest.mark.parametrize("axes", [[1], [0, 2], [-1], [0], [0, 1, 2]])
-def test_symbolic_dims(op: str, axes: list[int]) -> None:
-    case = Case(op, 18, {"x": random(2, 3, 4), "axes": np.array(axes, np.int64)}, constants=["axes"],
-                symbols={"x": ["batch", "seq", 4]})  # fmt: skip
-    check_case(case, sizes=[{"x": random(5, 1, 4), "axes": np.array(axes, np.int64)}])

@@ -1,11 +1,16 @@
-"""Resize and Upsample in every version."""
+"""Resize, Upsample, GridSample, AffineGrid and NonMaxSuppression in every version."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
-from tests.operators.harness import Array, Case, check_case, random
+from onnx_systemds import import_model
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, Case, Covered, at_sizes, case_model, check_case, compare, random
 
 X = random(1, 2, 6, 5)
 
@@ -66,17 +71,11 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_case(case: Case) -> None:
-    check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    inputs = {"x": X, "roi": None, "scales": UP}
-    for symbols, mode in [([1, 2, "h", "w"], "nearest"), (["batch", 2, 6, 5], "linear")]:
-        larger = random(1, 2, 9, 4) if mode == "nearest" else random(3, 2, 6, 5)
-        case = Case("Resize", 13, inputs, {"mode": mode}, ["scales"], {"x": symbols})
-        check_case(case, sizes=[{**inputs, "x": larger}])
+def affine(theta: Array, size: Array, align_corners: int) -> Array:
+    """An axis of one place begins at -1, as in ONNX's definition; onnxruntime 1.31 has it at 1, its reference fails."""
+    ticks = [np.linspace(-1, 1, n) if align_corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]]
+    places = np.stack([*np.meshgrid(*ticks, indexing="ij")[::-1], np.ones(size[2:])], axis=-1)
+    return np.einsum("nij,...j->n...i", theta, places).astype(np.float32)
 
 
 @pytest.mark.parametrize("symbols", [{}, {"x": [1, 2, "h", "w"]}], ids=["known", "symbolic"])
@@ -108,7 +107,7 @@ def test_factors_of_symbolic_sizes() -> None:
 
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)
 BOXES = np.abs(random(1, 6, 4, seed=5))
-SAMPLED = [
+CASES += [
     *[Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID},
            {"mode": mode, "padding_mode": padding, "align_corners": align}, note=f"{mode} {padding} {align}")
       for opset, modes in [(16, ("bilinear", "nearest", "bicubic")), (20, ("linear", "cubic"))] for mode in modes
@@ -117,12 +116,62 @@ SAMPLED = [
            note=f"{mode} {specials}") for mode, specials in [("bilinear", (NAN, INF, -INF)), ("bicubic", (NAN,))]],
     *[Case("AffineGrid", 20, {"theta": random(2, 2, 3), "size": np.array([2, 1, 3, 4])}, {"align_corners": align},
            constants=["size"], note=f"align {align}") for align in (0, 1)],
+    *[Case("AffineGrid", 20, {"theta": random(len(size) - 3, len(size) - 2, len(size) - 1), "size": np.array(size)},
+           {"align_corners": align}, constants=["size"], note=f"{size} {align}", expected=affine)
+      for size in ([1, 2, 1, 4], [2, 1, 2, 3, 1]) for align in (0, 1)],
     *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
                                        "iou": np.array([0.3], np.float32)}, {"center_point_box": centre},
            note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
 ]  # fmt: skip
 
+NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
+CASES += [
+    at_sizes(resize(13, X, UP, mode="nearest"), {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}),
+    at_sizes(resize(13, X, UP, mode="linear"), {"x": ["batch", 2, 6, 5]}, {"x": random(3, 2, 6, 5)}),
+    at_sizes(Case("Upsample", 9, {"x": X, "s": UP}, constants=["s"]), {"x": ["n", 2, "h", "w"]},
+             {"x": random(2, 2, 4, 3)}),
+    *[at_sizes(Case("GridSample", opset, {"x": random(2, 3, 5, 6), "g": GRID}, {"mode": mode}),
+               {"x": ["n", 3, "h", "w"], "g": ["n", "rows", "columns", 2]}, {"x": random(1, 3, 4, 7), "g": GRID[1:, :2, :3]})
+      for opset, mode in [(16, "bilinear"), (16, "nearest"), (20, "cubic")]],
+    *[at_sizes(Case("NonMaxSuppression", 11, NMS, constants=constants), {"boxes": [1, "boxes", 4], "scores": [1, 2, "boxes"]},
+               {"boxes": np.abs(random(1, 9, 4, seed=8)), "scores": random(1, 2, 9, seed=9)})
+      for constants in ((), ("n", "iou"))],
+]  # fmt: skip
 
-@pytest.mark.parametrize("case", SAMPLED, ids=str)
-def test_sampled(case: Case) -> None:
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
     check_case(case)
+
+
+AFFINE = Covered("AffineGrid", (20,), symbolic=True)
+COVERED = (AFFINE,)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("spatial", ["h, w", "4, w", "d, h, w"])
+@pytest.mark.parametrize("opset", AFFINE.opsets)
+def test_affine_grid_of_symbolic_sizes(opset: int, spatial: str, align: int) -> None:
+    """The size is that of an image."""
+    rank = spatial.count(",") + 1
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["": {opset}]>
+        g (float[n, c, {spatial}] x, float[n, {rank}, {rank + 1}] theta) => (float[n, {spatial}, {rank}] grid) {{
+          size = Shape(x)
+          grid = AffineGrid<align_corners = {align}>(theta, size)
+        }}""")
+    with ScoringFunction(import_model(onnx.shape_inference.infer_shapes(model))) as function:
+        for dims in [(2, 1, 2, 4, 3), (1, 2, 5, 4, 1), (3, 1, 1, 4, 6)]:
+            feeds = {"x": random(*dims[:2], *dims[5 - rank :]), "theta": random(dims[0], rank, rank + 1, seed=3)}
+            expected = affine(feeds["theta"], np.array(feeds["x"].shape), align)
+            compare(function(feeds)["grid"], expected, 1e-5, str(dims))
+
+
+@pytest.mark.parametrize("case", [
+    resize(13, X, UP, mode="linear"), resize(13, X, DOWN, mode="nearest"), resize(13, X, UP, mode="cubic"),
+    resize(13, X, None, np.array([1, 2, 9, 3]), mode="nearest"),
+], ids=str)  # fmt: skip
+def test_interpolation_of_a_symbolic_axis_is_refused(case: Case) -> None:
+    """The weights are made at conversion."""
+    symbolic = at_sizes(case, {"x": [1, 2, "h", "w"]})
+    with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*needs (its size|numbers|a number)"):
+        import_model(case_model(symbolic))

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import ConstantNeeded, UnsupportedCase
-from tests.operators.harness import Case, case_model, check_case, random
+from tests.operators.harness import Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4)
 
@@ -39,19 +39,20 @@ CASES = [
     Case("Unsqueeze", 13, {"x": X, "axes": ints(-1, 1)}, constants=["axes"]),
     Case("Unsqueeze", 13, {"x": np.array(2, np.float32), "axes": ints(0)}, constants=["axes"]),
     *[Case("Identity", opset, {"x": X}, expected=lambda x: x) for opset in (1, 13, 16)],
+    *[at_sizes(case, {"x": ["n", "m", 4]}, {"x": random(5, 6, 4)}) for case in [
+        Case("Reshape", 14, {"x": X, "shape": ints(0, 2, -1)}, constants=["shape"]),
+        *[Case("Flatten", 13, {"x": X}, {"axis": axis}) for axis in (0, 1, 2, -1)],
+        Case("Unsqueeze", 13, {"x": X, "axes": ints(-1, 1)}, constants=["axes"]),
+        Case("Unsqueeze", 11, {"x": X}, {"axes": [0]}),
+        Case("Identity", 13, {"x": X})]],
+    at_sizes(Case("Squeeze", 13, {"x": random(2, 1, 3, 1), "axes": ints(-1, 1)}, constants=["axes"]),
+             {"x": ["n", 1, "m", 1]}, {"x": random(5, 1, 6, 1)}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = Case("Reshape", 14, {"x": X, "shape": ints(0, 2, -1)}, constants=["shape"], symbols={"x": ["n", "m", 4]})
-    check_case(case, sizes=[{"x": random(5, 6, 4), "shape": ints(0, 2, -1)}])
-    flat = Case("Flatten", 13, {"x": X}, {"axis": 2}, symbols={"x": ["n", "m", 4]})
-    check_case(flat, sizes=[{"x": random(5, 6, 4)}])
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Case, at_sizes, check_case, random
 
 
 def det(*dims: int, opset: int = 11) -> Case:
     return Case("Det", opset, {"x": random(*dims)}, expected=lambda x: np.asarray(np.linalg.det(x)).astype(x.dtype))
 
 
-CASES = [det(3, 3), det(1, 1), det(4, 3, 3, opset=22), det(2, 3, 2, 2)]
+CASES = [det(3, 3), det(1, 1), det(4, 3, 3, opset=22), det(2, 3, 2, 2),
+         at_sizes(det(2, 3, 3), {"x": ["batch", 3, 3]}, {"x": random(4, 3, 3)}),
+         at_sizes(det(2, 3, 3), {"x": ["batch", "size", "size"]}, {"x": random(4, 2, 2)})]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -21,17 +21,13 @@ CASES = [
     Case("Softmax", 13, {"x": MASKED}), Case("LogSoftmax", 13, {"x": MASKED}),
     *[Case("Hardmax", 13, {"x": np.array([[1, 3, 3], [2, 2, 1]], np.float32)}, {"axis": axis}, note=f"ties {axis}")
       for axis in (0, 1)],
+    *[Case(op, opset, {"x": random(2, 3, 4)}, {"axis": axis}, note=f"axis {axis}", symbols={"x": ["batch", "seq", 4]},
+           sizes=[{"x": random(1, 5, 4)}]) for op in OPERATORS for opset in (11, 13) for axis in (0, 1, 2)],
+    *[Case(op, 13, {"x": X}, {"axis": 1}, symbols={"x": ["n", 3, "h", "w"]}, sizes=[{"x": random(1, 3, 2, 6)}])
+      for op in OPERATORS],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize("axis", [0, 1, 2])
-@pytest.mark.parametrize("opset", [11, 13])
-def test_symbolic_dims(op: str, axis: int, opset: int) -> None:
-    case = Case(op, opset, {"x": random(2, 3, 4)}, {"axis": axis}, symbols={"x": ["batch", "seq", 4]})
-    check_case(case, sizes=[{"x": random(1, 5, 4)}])

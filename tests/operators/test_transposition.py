@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -44,30 +44,16 @@ CASES = [
     Case("SpaceToDepth", 1, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}),
     Case("SpaceToDepth", 13, {"x": random(1, 3, 6, 9)}, {"blocksize": 3}),
     Case("SpaceToDepth", 28, {"x": random(2, 3, 4, 6)}, {"blocksize": 2, "mode": "CRD"}, expected=space_to_depth),
+    *[at_sizes(Case("Transpose", 13, {"x": random(2, 5, 3, 4)}, {"perm": perm}, note="".join(map(str, perm))),
+               {"x": ["batch", "seq", 3, 4]}, {"x": random(1, 7, 3, 4)}, {"x": random(3, 1, 3, 4)})
+      for perm in [(0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (3, 2, 1, 0), (1, 0, 3, 2)]],
+    *[at_sizes(Case("DepthToSpace", 13, {"x": random(2, 8, 2, 3)}, {"blocksize": 2, "mode": mode}),
+               {"x": ["n", 8, 2, "w"]}, {"x": random(1, 8, 2, 5)}) for mode in ("DCR", "CRD")],
+    at_sizes(Case("SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}), {"x": ["n", 3, 4, "w"]},
+             {"x": random(1, 3, 4, 2)}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("perm", [(0, 2, 1, 3), (0, 2, 3, 1), (2, 0, 1, 3), (3, 2, 1, 0), (1, 0, 3, 2)])
-def test_symbolic_sizes(perm: tuple[int, ...]) -> None:
-    """One script serves all sizes of batch and sequence."""
-    case = Case(
-        "Transpose", 13, {"x": random(2, 5, 3, 4)}, {"perm": perm}, symbols={"x": ["batch", "seq", 3, 4]}
-    )
-    check_case(case, sizes=[{"x": random(1, 7, 3, 4)}, {"x": random(3, 1, 3, 4)}])
-
-
-def test_symbolic_images() -> None:
-    """Width by symbol: blocks of pixels."""
-    case = Case(
-        "DepthToSpace", 13, {"x": random(2, 8, 2, 3)}, {"blocksize": 2}, symbols={"x": ["n", 8, 2, "w"]}
-    )
-    check_case(case, sizes=[{"x": random(1, 8, 2, 5)}])
-    case = Case(
-        "SpaceToDepth", 13, {"x": random(2, 3, 4, 6)}, {"blocksize": 2}, symbols={"x": ["n", 3, 4, "w"]}
-    )
-    check_case(case, sizes=[{"x": random(1, 3, 4, 2)}])
