@@ -95,12 +95,12 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Statements and the texts of the final scores and of the number of each row's class; direct: see `_label_output`."""
+    """Statements, and the texts of the final scores and of the number of each row's class."""
 
     statements: list[str]
     scores: str
     index: str
-    direct: bool = False
+    direct: bool = False  # see `_label_output`
 
 
 def _sums(node: NodeView, ensemble: Ensemble, base: Array) -> _Sums:
