@@ -8,8 +8,10 @@ made here is plain ASCII without any of these, whatever the text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.numbers import string_literal
 
 # Letters, digits, blank and the punctuation that means nothing in Java's, DML's and the engine's strings.
 _PLAIN = re.compile(r"[A-Za-z0-9 !#$%&()*+,./:;<=?@\[\]^_`{|}~]+")
@@ -54,6 +56,21 @@ def java_string_literal(text: str) -> str:
     if parts and not parts[0].startswith('"'):
         parts.insert(0, '""')  # two characters alone would be added as numbers
     return f"({' + '.join(parts)})" if parts else '""'
+
+
+def frame_literal(strings: Sequence[str]) -> str:
+    """Return `strings`, at least one, as a DML expression for a frame of one column.
+
+    A string that DML cannot write is made by the engine's `map`, which needs janino on the class path.
+    """
+    cells = []
+    for text in strings:
+        try:
+            cells.append(f"as.frame({string_literal(text)})")
+        except UnsupportedCase:
+            lambda_text = string_literal(f"x -> {java_string_literal(text)}")
+            cells.append(f'map(as.frame("x"), {lambda_text})')
+    return cells[0] if len(cells) == 1 else f"rbind({', '.join(cells)})"
 
 
 def java_regex(pattern: str) -> str:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx.reference.ops.op_string_split import split_with_padding
 
-from onnx_systemds.engine import ScriptRuntimeError, shared_session
+from onnx_systemds.engine import PreparedScript, ScriptRuntimeError, shared_session
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.java_text import java_regex, java_string_literal
+from onnx_systemds.java_text import frame_literal, java_regex, java_string_literal
 from onnx_systemds.numbers import string_literal
 from onnx_systemds.templates import library_imports, library_text
+from tests.command_line import run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -46,7 +49,13 @@ def run(name: str, script: str, outputs: str, inputs: Mapping[str, Array]) -> di
     kinds = {key: ', data_type="frame"' if value.dtype == object else "" for key, value in inputs.items()}
     reads = [f'{key} = read("./{key}"{kind})' for key, kind in kinds.items()]
     lines = [*map(library_text, functions), *reads, script, *(f'write({key}, "./{key}")' for key in outputs.split())]
-    return shared_session().prepare("\n".join(lines), list(inputs), outputs.split())(inputs)
+    return prepared("\n".join(lines), tuple(inputs), tuple(outputs.split()))(inputs)
+
+
+@cache
+def prepared(script: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> PreparedScript:
+    """Each script is compiled once."""
+    return shared_session().prepare(script, inputs, outputs)
 
 
 def decoded(codes: Array, dictionary: Array) -> Array:
@@ -86,6 +95,42 @@ def test_calls_of_several_sizes_do_not_share_them() -> None:
     np.testing.assert_array_equal(decoded(got["e"], got["t"]), hostile(45, 1)[:4])
 
 
+def test_a_dictionary_that_grows_under_an_if_and_in_a_loop() -> None:
+    # The compiler knows the size of this dictionary, and keeps it behind an if and a loop that change it.
+    script = """
+        t = removeEmpty(target=rbind(as.frame("a"), as.frame("")), margin="rows", select=matrix(1, rows=2, cols=1))
+        [c, t] = text_codes(F, t)
+        d = c
+        for (i in 1:3) {
+          [d, t] = map_texts(d, t, 'x + "!"')
+          if (sum(d) > 0) {
+            [d, t] = concat_texts(d, c, t)
+          }
+        }
+        G = codes_text(d, t)
+        n = nrow(t)
+        [p, m, t] = split_texts(d, t, '"!"', -1)
+        H = codes_text(p, t)"""
+    functions = ["map_texts", "concat_texts", "split_texts", "map_column", "used_texts", "values_of_codes", "text_codes", "frame_column",
+                 "cell_order", "codes_text", "column_frame"]  # fmt: skip
+    whole = "\n".join([*map(library_text, functions), 'F = read("./F", data_type="frame")', script,
+                       *(f'write({name}, "./{name}")' for name in "GHtnm")])  # fmt: skip
+    got = prepared(whole, ("F",), tuple("GHtnm"))({"F": texts(["b", "a"], ["", "c"])})
+    assert got["G"].tolist() == [["b!b!b!b", "a!a!a!a"], ["!!!", "c!c!c!c"]]
+    assert got["H"].tolist() == [["b"] * 4, ["a"] * 4, [""] * 4, ["c"] * 4]
+    assert got["n"] == 4 + 3 * 7 and got["m"].tolist() == [[4, 4], [4, 4]]
+
+
+@pytest.mark.parametrize(("name", "script"), [
+    ("map_texts", "[d, t] = map_texts(c, K, 'x')"), ("concat_texts", "[d, t] = concat_texts(c, c, K)"),
+    ("texts_match", "t = K\nd = texts_match(c, K, '\"a\"')"), ("split_texts", "[e, d, t] = split_texts(c, K, '\"a\"', -1)"),
+    ("texts_numbers", "t = K\nd = texts_numbers(c, K)"), ("numbers_texts", "[d, t] = numbers_texts(c, K, \"float32\")"),
+    ("text_ranks", "t = K\n[d, e] = text_ranks(c, K)")], ids=lambda value: value.split()[0])  # fmt: skip
+def test_functions_of_no_codes(name: str, script: str) -> None:
+    got = run(name, script, "d t", {"c": np.zeros((0, 2)), "K": KNOWN})
+    assert got["d"].shape == (0, 2) and got["t"][:3].tolist() == KNOWN.tolist()
+
+
 def test_null_cells_are_empty_strings() -> None:
     script = 'N = removeEmpty(target=K, margin="rows", select=matrix(0, rows=nrow(K), cols=1))\n[c, t] = text_codes(rbind(N, K, N), K)'
     got = run("text_codes", script, "c t", {"K": texts(["b"], [""])})
@@ -115,16 +160,24 @@ def test_concat_texts() -> None:
 MATCHED = [*HOSTILE, "ab", "AB", "a\n", "a1_", "٣", "É", "foo@bar.org", "\v", "a-b", "aXb", "{", "a{,2}", "ß", "[", "&&"]
 
 
-@pytest.mark.parametrize("pattern", [
+PATTERNS = [
     r"", r"[a-z]*", r"\w+", r"\W*", r"\d+|\D", r"\s", r"[\s\w]+", r"[^\s]+", r"a$", r"^a", r".*", r"(?s).*", r"(?i)ab|é",
     r"(?P<name>a)(?P<rest>.*)", r"(?:a|b)+?", r"\x61", r"\\", r"[\\]", r"\bab\b", r"[[:alpha:]]+", r"[^[:alpha:]]+", r"[]\[]",
     r"[&]{2}", r"\Qa-b\E", r"{", r"a{,2}", r"\p{Lu}+", r"[\pL]+", r"\p{Han}+", r"a\.?b", r"[a\-b]+", r"[\w.+-]+@[\w-]+\.[\w.-]+",
-    r"\a|\t.*|\v", r"😀", r"[😀-😂]", "a\nb|l\nm", r"\->", r".->?.?", r"a{1,2}b?", r"[\D]", r"\Bx|x\B"])  # fmt: skip
-def test_texts_match(pattern: str) -> None:
+    r"\a|\t.*|\v", r"😀", r"[😀-😂]", "a\nb|l\nm", r"\->", r".->?.?", r"a{1,2}b?", r"[\D]", r"\Bx|x\B"]  # fmt: skip
+
+
+def test_texts_match() -> None:
+    calls = []
+    for number, pattern in enumerate(PATTERNS):
+        literal = string_literal(java_string_literal(java_regex(pattern)))
+        calls.append(f"Y{number} = texts_match(c, t, {literal})")
+    together = f"Y = cbind({', '.join(f'Y{number}' for number in range(len(PATTERNS)))})"
     strings = texts(*[[text] for text in MATCHED])
-    literal = string_literal(java_string_literal(java_regex(pattern)))
-    got = run("texts_match", f"[c, t] = text_codes(F, K)\nY = texts_match(c, t, {literal})", "Y", {"F": strings, "K": KNOWN})
-    np.testing.assert_array_equal(got["Y"][:, 0], [_re2_matches(pattern, text) for text in MATCHED])
+    got = run("texts_match", "\n".join(["[c, t] = text_codes(F, K)", *calls, together]), "Y", {"F": strings, "K": KNOWN})["Y"]
+    for pattern, found in zip(PATTERNS, got.T, strict=True):
+        expected = [_re2_matches(pattern, text) for text in MATCHED]
+        np.testing.assert_array_equal(found, expected, err_msg=pattern)
 
 
 def _re2_matches(pattern: str, text: str) -> bool:
@@ -144,17 +197,22 @@ def test_patterns_that_re2_or_java_lacks(pattern: str) -> None:
         java_regex(pattern)
 
 
-@pytest.mark.parametrize(("delimiter", "most"), [("", -1), ("", 0), ("", 1), ("", 2), ("-", -1), ("-", 0), ("-", 1), ("--", -1),
-                                                 ("·", -1), ("\\", -1)])  # fmt: skip
-def test_split_texts(delimiter: str, most: int) -> None:
+SPLITS = [("", -1), ("", 0), ("", 1), ("", 2), ("-", -1), ("-", 0), ("-", 1), ("--", -1), ("·", -1), ("\\", -1)]
+
+
+def test_split_texts() -> None:
     strings = texts(["hello world !", "  hello   world !"], [" hello world   ! ", ""], ["a·b", "a-b-c"], ["--a--", "-"],
                     [" \u00a0x\u2003y\x85z\x1cq\x1f", "日本\\x"])  # fmt: skip
-    literal = string_literal(java_string_literal(delimiter))
-    got = run("split_texts", f"[c, t] = text_codes(F, K)\n[p, n, t] = split_texts(c, t, {literal}, {most})", "p n t",
-              {"F": strings, "K": KNOWN})  # fmt: skip
-    pieces, counts = split_with_padding(strings, delimiter or None, most)
-    np.testing.assert_array_equal(got["n"], counts)
-    np.testing.assert_array_equal(decoded(got["p"], got["t"]).reshape(pieces.shape), pieces)
+    calls = ["[c, t] = text_codes(F, K)"]
+    for number, (delimiter, most) in enumerate(SPLITS):
+        literal = string_literal(java_string_literal(delimiter))
+        calls.append(f"[p{number}, n{number}, t] = split_texts(c, t, {literal}, {most})")
+    outputs = " ".join(f"p{number} n{number}" for number in range(len(SPLITS)))
+    got = run("split_texts", "\n".join(calls), f"t {outputs}", {"F": strings, "K": KNOWN})
+    for number, (delimiter, most) in enumerate(SPLITS):
+        pieces, counts = split_with_padding(strings, delimiter or None, most)
+        np.testing.assert_array_equal(got[f"n{number}"], counts)
+        np.testing.assert_array_equal(decoded(got[f"p{number}"], got["t"]).reshape(pieces.shape), pieces)
 
 
 def test_split_into_nothing() -> None:
@@ -207,3 +265,30 @@ def test_java_string_literal() -> None:
     expression = " + (char) 9 + ".join(map(java_string_literal, HOSTILE))
     got = run("map_column", f"G = map_column(K, {string_literal(f'b[i] = {expression};')})", "G", {"K": texts(["a"])})
     assert got["G"][0, 0] == "\t".join(HOSTILE)
+
+
+def test_frame_literal() -> None:
+    got = run("text_codes", f"t = {frame_literal(HOSTILE)}\n[c, u] = text_codes(t, t)\nd = {frame_literal(['1'])}", "c t d", {})
+    assert got["t"][:, 0].tolist() == HOSTILE and got["d"].tolist() == [["1"]]
+    np.testing.assert_array_equal(got["c"][:, 0], np.arange(len(HOSTILE)) + 1)
+
+
+def test_many_strings() -> None:
+    generator = np.random.default_rng(0)
+    known = texts(*[[f"known {i}"] for i in range(300)])
+    strings = np.array([f"known {i}" if i < 300 else f"new {i}" for i in generator.integers(0, 9000, 40000)], dtype=object)
+    got = run("text_codes", "[c, t] = text_codes(F, K)\nG = codes_text(c, t)", "c t G", {"F": strings.reshape(-1, 1), "K": known})
+    assert got["t"][:, 0].tolist() == list(dict.fromkeys([*known[:, 0], *strings]))
+    np.testing.assert_array_equal(got["G"][:, 0], strings)
+    np.testing.assert_array_equal(decoded(got["c"], got["t"])[:, 0], strings)
+
+
+def test_plain_command_line(tmp_path: Path) -> None:
+    names = ["map_texts", "map_column", "used_texts", "values_of_codes", "text_codes", "frame_column", "cell_order", "codes_text",
+             "column_frame"]  # fmt: skip
+    script = f"""
+        t = {frame_literal(["a", "", "x·y"])}
+        [c, t] = text_codes(cbind(t, t), t)
+        [d, t] = map_texts(c, t, 'x + "!"')
+        print(toString(codes_text(d, t), sep="|", linesep=";"))"""
+    assert "a!|a!;!|!;x·y!|x·y!" in run_dml("\n".join([*map(library_text, names), script]), tmp_path)
