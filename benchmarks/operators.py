@@ -42,7 +42,8 @@ HEADER = """## Operator families
 
 Written by `python -m benchmarks.operators --write`, which explains what is measured. *idiom* is the best hand-written
 DML for the operator, *ratio* is ours / idiom. Absolute times hold for one machine only
-({cores} cores, engine in float64); ratios of neighbouring runs carry over, within some 20 %. numpy computes in float64 too; * marks
+({cores} cores, engine in float64);
+ratios of neighbouring runs carry over, within some 20 %. numpy computes in float64 too; * marks
 ONNX's reference implementation, where numpy has no short form of its own.
 
 Engine call without work: {call:.2f} ms (subtracted).
