@@ -112,7 +112,7 @@ def lrn(X: Array) -> Array:
     return X / (1 + 1e-4 / 5 * total) ** 0.75
 
 
-def replaced(X: Array, I: Array, U: Array) -> Array:  # noqa: E741
+def replaced(X: Array, I: Array, U: Array) -> Array:
     """The rows I replaced."""
     Y = X.copy()
     Y[I[:, 0]] = U
@@ -196,7 +196,7 @@ def elementwise() -> list[Bench]:
     image, rows = {"X": IMAGE}, {"X": ROWS}
     mask = normal(8, 1, 128, 128, seed=2)
     scores = normal(8, 8, 128, 128)
-    repeat = "R = table(seq(1, 64), ((seq(1, 64) - 1) %/% 8) + 1, 64, 8)\n"
+    repeat = "M = matrix({0}, rows=8, cols=16384)\nM = matrix(cbind(M, M, M, M, M, M, M, M), rows=64, cols=16384)\n"
     erf = """A = abs(X)
         T = 1 / (1 + 0.3275911 * A)
         P = ((((1.061405429 * T - 1.453152027) * T + 1.421413741) * T - 0.284496736) * T + 0.254829592) * T
@@ -215,7 +215,7 @@ def elementwise() -> list[Bench]:
               "Y = matrix(matrix(X, rows=8192, cols=256) / matrix(B, rows=8192, cols=1), rows=64, cols=32768)",
               lambda X, B: X / B),
         Bench("broadcasting", "Add", "middle, mask", {"X": scores, "B": mask}, {},
-              repeat + "Y = matrix(matrix(X, rows=64, cols=16384) + R %*% B, rows=8, cols=131072)",
+              repeat.format("B") + "Y = matrix(matrix(X, rows=64, cols=16384) + M, rows=8, cols=131072)",
               lambda X, B: X + B),
         Bench("broadcasting", "Mul", "outer", {"X": normal(2048, 1), "B": normal(1, 1024)}, {},
               'Y = outer(X, B, "*")', lambda X, B: X * B),
@@ -253,7 +253,7 @@ def elementwise() -> list[Bench]:
         Bench("comparison", "Where", "", {"K": IMAGE > 0, "X": IMAGE, "B": normal(N, C, H, H, seed=1)}, {},
               "Y = ifelse(K, X, B)", lambda K, X, B: np.where(K, X, B)),
         Bench("comparison", "Where", "mask, scalar", {"K": mask > 1, "X": np.float32(-10), "B": scores}, {},
-              repeat + "Y = matrix(ifelse(R %*% K, -10, matrix(B, rows=64, cols=16384)), rows=8, cols=131072)",
+              repeat.format("K") + "Y = matrix(ifelse(M, -10, matrix(B, rows=64, cols=16384)), rows=8, cols=131072)",
               lambda K, X, B: np.where(K, X, B), ["X"]),
     ]  # fmt: skip
 
@@ -460,7 +460,7 @@ def movement() -> list[Bench]:
             Y = matrix(table(seq(1, 4096), J, 4096, 8192) %*% matrix(X, rows=8192, cols=256), rows=64, cols=16384)""",
               lambda X, I: X[:, I]),
         Bench("gather", "GatherElements", "last axis", {"X": normal(1024, 256), "I": indices((1024, 64), 256)},
-              {"axis": 1}, """J = matrix(I + seq(0, 1023) * 256 + 1, rows=65536, cols=1)
+              {"axis": 1}, """J = matrix(I + 256 * (I < 0) + seq(0, 1023) * 256 + 1, rows=65536, cols=1)
             Y = matrix(table(seq(1, 65536), J, 65536, 262144) %*% matrix(X, rows=262144, cols=1), rows=1024, cols=64)""",
               lambda X, I: np.take_along_axis(X, I, 1)),
         Bench("gather", "GatherND", "pairs", {"X": ROWS, "I": np.stack([indices(2048, 64), indices(2048, 128)], 1)}, {},
@@ -475,7 +475,7 @@ def movement() -> list[Bench]:
               replaced),
         Bench("scatter", "ScatterElements", "add, last axis", {"X": normal(1024, 256), "I": indices((1024, 64), 256),
               "U": normal(1024, 64, seed=4)}, {"axis": 1, "reduction": "add"},
-              """J = matrix(I + seq(0, 1023) * 256 + 1, rows=65536, cols=1)
+              """J = matrix(I + 256 * (I < 0) + seq(0, 1023) * 256 + 1, rows=65536, cols=1)
             D = table(J, seq(1, 65536), 262144, 65536) %*% matrix(U, rows=65536, cols=1)
             Y = X + matrix(D, rows=1024, cols=256)""", None),
         Bench("pad", "Pad", "constant", {**image, "p": integers(0, 0, 1, 1, 0, 0, 1, 1)}, {}, padded,
@@ -883,12 +883,13 @@ def signals() -> list[Bench]:
             }""", None, opset=20, tolerance=1e-3),
         Bench("detection", "NonMaxSuppression", "500 boxes", boxes, {}, nms, suppressed, ["most", "overlap"], opset=11),
         Bench("construction", "OneHot", "last axis", {"I": indices(4096, 256), "d": integers(256),
-              "v": np.array([0, 1], np.float32)}, {}, 'Y = outer(I, t(seq(0, 255)), "==")',
-              lambda I, d, v: np.eye(256)[I], ["d", "v"]),  # noqa: E741
+              "v": np.array([0, 1], np.float32)}, {}, 'Y = outer(I + 256 * (I < 0), t(seq(0, 255)), "==")',
+              lambda I, d, v: np.eye(256)[I], ["d", "v"]),
         Bench("construction", "Trilu", "lower", {"X": normal(1024, 1024)}, {"upper": 0},
               "Y = lower.tri(target=X, diag=TRUE, values=TRUE)", lambda X: np.tril(X)),
         Bench("construction", "Trilu", "batched upper", {"X": normal(64, 128, 128)}, {"upper": 1},
-              "M = upper.tri(target=matrix(1, 128, 128), diag=TRUE, values=TRUE)\nY = X * matrix(M, rows=1, cols=16384)",
+              "M = upper.tri(target=matrix(1, 128, 128), diag=TRUE, values=TRUE)\n"
+              "Y = ifelse(matrix(1, 64, 1) %*% matrix(M, rows=1, cols=16384), X, 0)",
               lambda X: np.triu(X)),
     ]  # fmt: skip
 

@@ -1,13 +1,13 @@
-"""Operator families on the engine: ``python -m benchmarks.operators [--write] [--only TEXT] [--seconds 1]``.
+"""Operator families on the engine: ``python -m benchmarks.operators [--write] [--only TEXT] [--seconds 0.5]``.
 
 Each row of the table is one operator: the engine's time for the generated script, for the best hand-written DML
 ("idiom") and for numpy in float64. The idiom gets the same matrices as the generated script (weights included) and both
 are compared with each other and with numpy before anything is measured.
 
 What is timed is the execution inside the engine, of two prepared scripts of one session: inputs and weights are pinned
-beforehand and the results stay in the engine, so neither side transfers anything. The two scripts run alternately, after
-a warm-up that lets the JIT settle; times are medians, and the ratio is the median of the ratios of neighbouring runs,
-which a changing load of the machine moves least. The inputs are large enough to make the call from Python
+beforehand and the results stay in the engine, so neither side transfers anything. The two scripts run alternately,
+after a warm-up that lets the JIT settle; times are medians, and the ratio is the median of the ratios of neighbouring
+runs, which a changing load of the machine moves least. The inputs are large enough to make the call from Python
 (``call`` in the header, the median of a script that does nothing) small, and it is subtracted from both.
 """
 
@@ -41,8 +41,9 @@ EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
 HEADER = """## Operator families
 
 Written by `python -m benchmarks.operators --write`, which explains what is measured. *idiom* is the best hand-written
-DML for the operator, *ratio* is ours / idiom. Absolute times hold for one machine only ({cores} cores, engine in float64);
-ratios of medians of alternating runs carry over, within some 10 to 20 %. numpy computes in float64 too; * marks
+DML for the operator, *ratio* is ours / idiom. Absolute times hold for one machine only
+({cores} cores, engine in float64);
+ratios of neighbouring runs carry over, within some 20 %. numpy computes in float64 too; * marks
 ONNX's reference implementation, where numpy has no short form of its own.
 
 Engine call without work: {call:.2f} ms (subtracted).
@@ -237,7 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
     parser.add_argument("--only", default="", help="part of the family or the operator")
-    parser.add_argument("--seconds", type=float, default=1.0, help="measured time of each operator")
+    parser.add_argument("--seconds", type=float, default=0.5, help="measured time of each operator")
     arguments = parser.parse_args()
     rows, failures = [], []
     with Session() as session:

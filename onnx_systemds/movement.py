@@ -19,6 +19,7 @@ from onnx_systemds.layout import View
 Source = Callable[[View], str]
 Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and behind it; negative amounts crop
 
+MOST_PIECES = 8  # elements added to an axis that are written out as slices
 LONG_BLOCK = 32  # from this length on a row is worth gathering as a whole
 
 
@@ -263,6 +264,48 @@ def gathered(
     return Moved(rows.removeprefix("(").removesuffix(")"), View(count, suffix), (statement,))
 
 
+def _few_runs(mode: str, before: Dim, size: Dim, behind: Dim) -> list[tuple[int, int]]:
+    """The continued axis as ascending runs (start, length) of its elements, if sizes are known and they are few."""
+    if not (isinstance(before, int) and isinstance(size, int) and isinstance(behind, int)):
+        return []
+    if before + behind >= MOST_PIECES:
+        return []
+    places = range(-before, size + behind)
+    if mode == "edge":
+        found = [min(max(place, 0), size - 1) for place in places]
+    elif mode == "wrap":
+        found = [place % size for place in places]
+    else:
+        period = max(2 * (size - 1), 1)
+        found = [size - 1 - abs(size - 1 - place % period) for place in places]
+    runs: list[tuple[int, int]] = []
+    for place in found:
+        if runs and sum(runs[-1]) == place:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((place, 1))
+    return runs
+
+
+def _joined(
+    node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[int, int]], before: tuple[str, ...]
+) -> Moved:
+    """Runs of an axis side by side."""
+    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    count = sum(length for _, length in runs)
+    by_rows = prefix == 1
+    text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
+    if not text.isidentifier():  # only identifiers can be indexed
+        name = node.temporary("whole")
+        text, before = name, (*before, f"{name} = {text}")
+    if by_rows:
+        pieces = [f"{text}[{start + 1}:{start + length}, ]" for start, length in runs]
+        return Moved(f"rbind({', '.join(pieces)})", View(count, suffix), before)
+    spans = [(start * suffix + 1, (start + length) * suffix) for start, length in runs]
+    pieces = [f"{text}[, {node.factor(first)}:{node.factor(last)}]" for first, last in spans]
+    return Moved(f"cbind({', '.join(pieces)})", View(prefix, count * suffix), before)
+
+
 def padded_from_inside(
     node: NodeView, source: Source, dims: Dims, amounts: Amounts, mode: str, *, finite: bool
 ) -> Moved:
@@ -277,6 +320,11 @@ def padded_from_inside(
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
+        pieces = _few_runs(mode, before, size, behind)
+        if pieces:
+            moved = _joined(node, source, dims, axis, pieces, moved.before)
+            dims = (*dims[:axis], length, *dims[axis + 1 :])
+            continue
         positions = node.temporary("positions")
         call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(behind))
         step = gathered(node, source, dims, axis, positions, length, finite=finite)

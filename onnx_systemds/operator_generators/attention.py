@@ -195,6 +195,10 @@ class _Contraction:
             text = f"{self._as(left, batch + rows, View(count, m))} * {self._as(right, batch, View(count, 1))}"
             return self._bound(text, View(count, m), batch + rows, False, "product")
         x = self._as(left, batch + rows + inner, View(count * m, depth))
+        if count != 1 and right.labels == batch + cols + inner and cols and inner:
+            y = self._as(right, batch + cols + inner, View(count * n, depth))
+            text = self.node.call("batch_matmul_transposed", x, y, self.node.dim(count))
+            return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
         if count == 1:
             text = f"{x} %*% {y}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, all_known, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -28,6 +28,7 @@ from onnx_systemds.windows import (
     windows,
 )
 
+MOST_TAPS = 25  # taps of a depthwise filter that are written out
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
 
 Read = Callable[[View], str]
@@ -215,6 +216,10 @@ def _depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
         statements.append(f"{spread} = {repeated}")
         weight = spread
     sizes = [*image.sizes, *window.kernel, *window.strides, *window.dilations, *window.outputs]
+    plain = copies == 1 and set(window.strides) == {1} and int(str(taps)) <= MOST_TAPS
+    if plain and all_known((*image.sizes, *window.outputs)):
+        text = _shifted_sum(node, (planes, weight), rows, image.sizes, window, statements)
+        return statements, text, View(rows * window.outputs[0], window.outputs[1])
     parts = []
     for copy in range(copies):
         own = weight if copies == 1 else f"{weight}[, {copy * taps + 1}:{(copy + 1) * taps}]"
@@ -222,6 +227,30 @@ def _depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
     text = parts[0] if copies == 1 else f"cbind({', '.join(parts)})"
     # the reshape tells the engine's compiler the sizes, which it cannot see behind a function with loops
     return statements, node.reshape(text, layer.output_view), layer.output_view
+
+
+def _shifted_sum(
+    node: NodeView, factors: tuple[str, str], rows: Dim, sizes: Dims, window: Windows, statements: list[str]
+) -> str:
+    """The sum of shifted planes tap by tap, all sizes known: a loop would make the engine compile at each step."""
+    planes, taps = (text if text.isidentifier() else node.temporary("factor") for text in factors)
+    statements += [f"{name} = {text}" for name, text in zip((planes, taps), factors) if name != text]
+    height, width = (int(str(size)) for size in window.outputs)
+    line = int(str(sizes[1]))
+    span = (height - 1) * line + width
+    total = node.temporary("sum")
+    for tap in range(window.kernel[0] * window.kernel[1]):
+        i, j = divmod(tap, window.kernel[1])
+        first = i * window.dilations[0] * line + j * window.dilations[1] + 1
+        term = f"{planes}[, {first}:{first + span - 1}] * {taps}[, {tap + 1}]"
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    whole = View(rows * height, line)
+    if width == line:
+        return node.reshape(total, whole)
+    lines = node.temporary("lines")
+    rest = f"matrix(0, rows={node.dim(rows)}, cols={line - width})"
+    statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
+    return f"{lines}[, 1:{width}]"
 
 
 def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:

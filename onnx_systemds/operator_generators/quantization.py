@@ -217,10 +217,18 @@ def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -
 
 def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -> str:
     """An operand less its zero points: one, one for each row of A, or one for each column of B."""
-    matrix = node.view(position, view)
     if not node.has(zero):
-        return matrix
+        return node.view(position, view)
+    known, known_zero = node.constant(position), node.constant(zero)
+    if known is not None and known_zero is not None and known_zero.size == 1 and _is_plain(view):
+        shifted = known.astype(np.float64) - float(known_zero.ravel()[0])
+        return node.constant_matrix(shifted.reshape(int(str(view.rows)), int(str(view.cols))), "shifted")
+    matrix = node.view(position, view)
     return f"({matrix} - {_per_line(node, zero, view, lines)})"
+
+
+def _is_plain(view: View) -> bool:
+    return isinstance(view.rows, int) and isinstance(view.cols, int)
 
 
 def _per_line(node: NodeView, position: int, view: View, lines: Dim) -> str:

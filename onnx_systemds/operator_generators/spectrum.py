@@ -70,6 +70,43 @@ def _parts(node: NodeFacts) -> int:
     return int(parts)
 
 
+LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored with the weights
+
+
+def _transform(
+    node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, inverse: bool,
+    window: np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None = None,
+) -> str:  # fmt: skip
+    """The transform's matrix: an identifier where it is stored like a weight, a known window in it; else a call.
+
+    It is calculated at run time where it is large, or its size only known then.
+    """
+    if (
+        isinstance(used, int) and isinstance(length, int) and isinstance(wanted, int)
+        and used * parts * wanted * 2 <= LARGEST_TRANSFORM
+    ):  # fmt: skip
+        matrix = dft_matrix(used, length, wanted, parts, inverse)
+        if window is not None:
+            matrix = matrix * np.repeat(window.astype(np.float64).ravel(), parts).reshape(-1, 1)
+        return node.constant_matrix(matrix, "transform")
+    return node.call("dft_matrix", node.dim(used), node.dim(length), node.dim(wanted), parts, int(inverse))
+
+
+def dft_matrix(
+    used: int, length: int, wanted: int, parts: int, inverse: bool
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Real and imaginary parts alternate in the columns, with two ``parts`` in the rows, too."""
+    turns = np.outer(np.arange(used), np.arange(wanted)) % length
+    angles = np.arange(length) * (2 * np.pi / length)
+    cosines, sines = np.cos(angles)[turns], np.sin(angles)[turns]
+    if inverse:
+        cosines, sines = cosines / length, -sines / length
+    matrix = np.stack([cosines, -sines], 2).reshape(used, 2 * wanted)
+    if parts == 2:
+        matrix = np.stack([matrix, np.stack([sines, cosines], 2).reshape(used, 2 * wanted)], 1)
+    return matrix.reshape(used * parts, 2 * wanted)
+
+
 @generator("DFT", since=17)
 @generator("DFT", since=20)
 def dft(node: NodeView) -> Fragment:
@@ -94,8 +131,7 @@ def dft(node: NodeView) -> Fragment:
     if back:
         matrix = node.call("real_dft_matrix", node.dim(used), node.dim(length))
     else:
-        sizes = (node.dim(used), node.dim(length), node.dim(wanted))
-        matrix = node.call("dft_matrix", *sizes, parts, int(node.attribute("inverse")))
+        matrix = _transform(node, used, length, wanted, parts, bool(node.attribute("inverse")))
     spectra = Moved(f"{signals} %*% {matrix}", View(outer * inner, wanted * out_parts), tuple(before))
     if inner == 1:
         return node.result(spectra.text, spectra.view, before=spectra.before)
@@ -144,8 +180,9 @@ def stft(node: NodeView) -> Fragment:
     moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
     signals = moved.source(node)(View(dims[0] * frames, length * parts))
     wanted = node.output_dims()[2]
-    matrix = node.call("dft_matrix", node.dim(length), node.dim(length), node.dim(wanted), parts, 0)
-    if node.has(2):
+    known_window = node.constant(2) if node.has(2) else None
+    matrix = _transform(node, length, length, wanted, parts, False, known_window)
+    if node.has(2) and not (known_window is not None and matrix.isidentifier()):
         window = node.view(2, View(length, 1))
         if parts == 2:
             window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"

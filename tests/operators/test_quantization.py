@@ -102,6 +102,8 @@ CASES = [
          {"axis": -1, "block_size": 2}),
     *[Case("DynamicQuantizeLinear", 11, {"x": x}, outputs=3) for x in (X, np.abs(X), -np.abs(X), random(3, 4))],
     Case("MatMulInteger", 10, {"a": A, "b": B}),
+    Case("MatMulInteger", 10, {"a": A, "b": B, "az": np.array(7, np.uint8), "bz": np.array(9, np.uint8)},
+         constants=["b", "bz"], note="known weight"),
     Case("MatMulInteger", 10, {"a": A, "b": B, "az": np.array(7, np.uint8), "bz": np.array(9, np.uint8)}),
     Case("MatMulInteger", 10, {"a": random(2, 3, 4, dtype="uint8"), "b": random(2, 4, 5, dtype="uint8"),
                                "az": np.array(7, np.uint8), "bz": np.array(9, np.uint8)}),
