@@ -230,9 +230,10 @@ def every_nth(node: NodeView, image: Image, strides: Sequence[int]) -> tuple[str
     if all(stride == 1 for stride in strides):
         return image.seen(node, view), view, sizes
     shape = shape_list(node, (image.lead, 1, *image.sizes))
-    # a window of one element picks strided elements faster than a product with a selection matrix
+    # a window of one element picks strided elements faster than a product with a selection matrix; max_pool would turn
+    # -Inf into the least double
     text = (
-        f"max_pool({image.seen(node, view)}, input_shape={shape}, pool_size=[1, 1], "
+        f"avg_pool({image.seen(node, view)}, input_shape={shape}, pool_size=[1, 1], "
         f"stride={shape_list(node, strides)}, padding=[0, 0])"
     )
     return text, View(image.lead, product(sizes)), sizes

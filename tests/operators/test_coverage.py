@@ -23,18 +23,13 @@ MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
 DOMAINS = ("", "ai.onnx.preview.training")
 """Domains of which every operator is served or listed below; of others those that have a generator."""
 
-NOT_SUPPORTED = {
-    **dict.fromkeys(["StringConcat", "StringNormalizer", "StringSplit", "RegexFullMatch", "TfIdfVectorizer"], "text"),
-    **dict.fromkeys(["SequenceAt", "SequenceConstruct", "SequenceEmpty", "SequenceErase", "SequenceInsert",
-                     "SequenceLength", "SequenceMap", "ConcatFromSequence", "SplitToSequence"], "sequences"),
-    **dict.fromkeys(["Optional", "OptionalGetElement", "OptionalHasElement"], "optional values"),
-    "ImageDecoder": "compressed images",
-    **dict.fromkeys(["RoiAlign", "MaxRoiPool", "DeformConv"], "regions that the run decides"),
-    "Gradient": "derivatives of a sub-graph",
-}  # fmt: skip
+NOT_SUPPORTED = {"ImageDecoder": "compressed images"}
 """Operators of the served domains without a generator: what they need and the project has not."""
 
-NO_CASE = {"Constant": "folded before any generator is asked; tests/importing"}
+NO_CASE = {
+    "Constant": "folded before any generator is asked; tests/importing",
+    "Gradient": "replaced by the nodes of the derivative; tests/importing/test_differentiation.py",
+}
 """Operators that need no generator."""
 
 FIXED_DIMS = {
@@ -43,6 +38,8 @@ FIXED_DIMS = {
     "HammingWindow": "its input is a single element",
     "BlackmanWindow": "its input is a single element",
     "MelWeightMatrix": "its inputs are single elements",
+    "SequenceConstruct": "a list is written where it is used, whatever the dims",
+    "SequenceEmpty": "it has no items",
     "ConstantOfShape": "its input is the shape: as many elements as the output has axes",
 }
 """Operators whose inputs have no dims that a symbol could stand for, although they take tensors."""
