@@ -12,7 +12,7 @@ import pytest
 
 from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import random
+from tests.operators.harness import Covered, random
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
 
@@ -101,13 +101,26 @@ RUN_TIME = {
 }
 
 
-@pytest.mark.parametrize("name", RUN_TIME)
-def test_lists_at_run_time(name: str) -> None:
+OPSETS = (16, 18)
+LISTS = ["SequenceAt", "SequenceInsert", "SequenceErase", "SequenceLength", "ConcatFromSequence", "SplitToSequence",
+         "OptionalHasElement", "OptionalGetElement", "Optional"]  # fmt: skip
+COVERED = [*[Covered(op_type, OPSETS, symbolic=True) for op_type in LISTS], Covered("SequenceMap", (17,), symbolic=True),
+           *[Covered(op_type, (11, 13, 17)) for op_type in ("SequenceConstruct", "SequenceEmpty")]]  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("name", [name for name in RUN_TIME if name != "map"])
+def test_lists_at_run_time(name: str, opset: int) -> None:
     text, runs = RUN_TIME[name]
-    check(text, *runs)
+    check(text, *runs, opset=opset)
 
 
-@pytest.mark.parametrize("opset", [11, 13, 17])
+def test_map_at_run_time() -> None:
+    text, runs = RUN_TIME["map"]
+    check(text, *runs, opset=COVERED[len(LISTS)].opsets[0])
+
+
+@pytest.mark.parametrize("opset", COVERED[-1].opsets)
 def test_known_lists_leave_nothing(opset: int) -> None:
     text = """g (float[N,6] x) => (float[N,6] y, int64 n) {
         k = Constant <value = int64 {2}> ()
@@ -117,6 +130,7 @@ def test_known_lists_leave_nothing(opset: int) -> None:
         t = SequenceInsert(s, a, p)
         q = Constant <value = int64 {-1}> ()
         u = SequenceErase(t, q)
+        unused = SequenceEmpty()
         n = SequenceLength(u)
         y = ConcatFromSequence <axis = 1> (u)
     }"""
