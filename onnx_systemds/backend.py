@@ -84,8 +84,8 @@ class SystemDSBackendRep(BackendRep):
         ]
         needed += [name for name in self.open if not isinstance(self.types[name], TensorType)]
         new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]
-        if not new and any(isinstance(reason, ConstantNeeded) for reason in reasons):
-            # what is missing is made inside a loop: it may be known once the loop's inputs are
+        if not new and (self.open or any(isinstance(reason, ConstantNeeded) for reason in reasons)):
+            # what is missing is made inside a loop, or a loop over lists is written out: its inputs may help
             new = [name for name in self.names if name not in self.deciding and _counts(self.types[name])]
         if not new:
             raise error

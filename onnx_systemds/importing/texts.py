@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_systemds.importing.ir import Array
-from onnx_systemds.numbers import is_expressible, string_literal
+from onnx_systemds.java_text import frame_literal
+from onnx_systemds.numbers import is_expressible
 
 EMPTY = 1
 """The code of the empty string."""
@@ -39,10 +40,9 @@ class Vocabulary:
 
     @property
     def is_plain(self) -> bool:
-        """Whether DML can write all strings."""
+        """Whether DML can write all strings without the help of Java."""
         return all(is_expressible(text) for text in self.numbers)
 
     def literal(self) -> str:
-        """The dictionary as DML text: a frame of one column. Raises UnsupportedCase for characters DML lacks."""
-        frames = [f"as.frame({string_literal(text)})" for text in self.numbers]
-        return frames[0] if len(frames) == 1 else f"rbind({', '.join(frames)})"
+        """The dictionary as DML text: a frame of one column."""
+        return frame_literal(list(self.numbers))

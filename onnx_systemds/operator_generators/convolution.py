@@ -14,7 +14,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import (
@@ -100,6 +100,9 @@ def conv(node: NodeView) -> Fragment:
         bias = node.view(2, View(node.dims(2)[0], 1))
         # the product of a single image has a row per filter, else there is an image per row
         has_filter_rows = view.rows == node.dims(1)[0] and node.dims(0)[0] == 1
+        images = split_view(node.output_dims(), 1)
+        if not has_filter_rows and view != images:
+            text, view = node.reshape(text, images), images
         text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
     return node.result(text, view, before=before)
 
