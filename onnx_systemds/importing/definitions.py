@@ -93,6 +93,18 @@ def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
     return tuple(_rename(inner, names, attributes, prefix, node) for inner in function.nodes)
 
 
+def function_graph(node: Node, function: Function) -> Graph:
+    """The function's body as a graph of its own, with the node's attributes put in; omitted inputs are left out."""
+    attributes: dict[str, Attribute] = {name: known for name, known in function.attributes.items() if known is not None}
+    attributes.update(node.attributes)
+    given = dict(zip(function.inputs, node.inputs))
+    names = _Outer({"": "", **{name: "" for name in function.inputs if not given.get(name)}})
+    nodes = tuple(_rename(inner, names, attributes, function.name, node) for inner in function.nodes)
+    inputs = tuple(ValueInfo(name, None) for name in function.inputs if given.get(name))
+    outputs = tuple(ValueInfo(name, None) for name in function.outputs)
+    return Graph(function.name, function.doc_string, inputs, outputs, {}, nodes, {})
+
+
 def inline_graph(node: Node, graph: Graph, prefix: str) -> tuple[Node, ...]:
     """The nodes of a node's sub-graph without inputs, put where the node stands; names made inside are prefixed."""
     return inline_body(node, graph, prefix, (), node.outputs)

@@ -45,6 +45,7 @@ from onnx_systemds.importing.ir import (
 )
 from onnx_systemds.importing.known_lists import resolve
 from onnx_systemds.importing.lists import declared_list
+from onnx_systemds.importing.local_functions import call_values, is_called
 from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
@@ -68,6 +69,10 @@ class Context:
     simplify: bool = True
     _taken: set[str] = field(default_factory=set)
     _expansions: int = 0
+
+    def function_of(self, node: Node) -> Function | None:
+        """The model's own function that a node calls."""
+        return self.functions.get((node.domain, node.op_type, node.overload))
 
     def is_new(self, name: str) -> bool:
         """Whether a symbol is met for the first time."""
@@ -153,6 +158,10 @@ class InferenceFacts(NodeFacts):
         typed = infer_body(self.graph_attribute(name), inputs, self.values, self.context)
         self.bodies[name] = typed
         return typed
+
+    def type_graph(self, graph: Graph, inputs: Sequence[Value]) -> TypedGraph:
+        """Type the body of a function, which sees nothing of the graphs around it."""
+        return infer_body(graph, inputs, {}, self.context)
 
 
 def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
@@ -240,7 +249,9 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
         return inline_graph(node, branch, f"If{context.next_expansion()}")
     if node.identity == GRADIENT:
         return gradient_nodes(facts, before, f"Gradient{context.next_expansion()}")
-    function = context.functions.get((node.domain, node.op_type, node.overload))
+    function = context.function_of(node)
+    if function is not None and is_called(facts, function):
+        return None
     if function is None:
         resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
         if resolved is not None:
@@ -267,6 +278,9 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     node = facts.node
     if node.op_type == "Constant" and node.domain == "":
         return (constant_value(_constant_content(facts)),)
+    function = facts.context.function_of(node)
+    if function is not None:
+        return call_values(facts, function)
     if find_generator(node.identity, node.version) is None:
         raise unsupported(facts)
     rule = find_shape_rule(node.identity, node.version)
@@ -416,11 +430,10 @@ def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     """A node behind one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
     node = facts.node
     known = find_generator(node.identity, node.version) is not None
-    key = (node.domain, node.op_type, node.overload)
     schema = find_schema(node.domain, node.op_type, node.version)
     defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
     known = known or node.identity == GRADIENT
-    if not (known or defined or key in facts.context.functions or node.identity == ("", "Constant")):
+    if not (known or defined or facts.context.function_of(node) or node.identity == ("", "Constant")):
         raise unsupported(facts)
     return (FAILED,) * len(node.outputs)
 

@@ -206,13 +206,16 @@ class NodeView(NodeFacts):
         """The sub-graph in an attribute with the types that the shape rule found."""
         return self.scope.graph.bodies[self.position, attribute]
 
-    def body(self, attribute: str, outputs: Sequence[int] | None = None) -> SubFunction:
-        """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all)."""
+    def body(self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "") -> SubFunction:
+        """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
+
+        ``hint``: its name; without one it is named after the first output and the attribute.
+        """
         typed = self.typed_body(attribute)
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
-        rendered = self._render_body(typed, f"{base}_{attribute}")
+        rendered = self._render_body(typed, hint or f"{base}_{attribute}")
         self._functions += rendered.texts
         return rendered
 

@@ -11,12 +11,14 @@ from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
+from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.node_view import NodeView, SubFunction
 from onnx_systemds.importing.scope import NEW_TEXTS, TEXTS, WEIGHTS, Scope, ScriptParts
-from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value, is_parameter
 from onnx_systemds.importing.walk import reverse_order
 from onnx_systemds.layout import SCALAR, Form, View, split_view
 from onnx_systemds.names import Names
+from onnx_systemds.operator_generators.control_flow import call_function
 from onnx_systemds.operator_generators.registry import find_generator, text_operators
 
 STATEMENTS_PER_BLOCK = 100
@@ -72,8 +74,8 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     """Render a sub-graph as a function: its inputs, then what it captures, then sizes, then the weights.
 
-    The captured values are demanded of ``outer``; sizes that a parameter's matrix shows are read from it.
-    Scalars are doubles on the way in and out.
+    Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
+    parameter's matrix shows are read from it. Scalars are doubles on the way in and out.
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, is_main=False)
@@ -95,7 +97,10 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
     statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
-    name = parts.function_names.fresh(f"gen_{hint}")
+    text = _function_text("", graph.doc_string, inputs, body.outputs, statements)
+    name = parts.bodies.get(text)
+    if name is None:
+        name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text))
 
@@ -139,7 +144,7 @@ class _Body:
         scope, graph = self.scope, self.scope.graph
         node = graph.nodes[position]
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
-        generate = find_generator(node.identity, node.version)
+        generate = call_function if (position, BODY) in graph.bodies else find_generator(node.identity, node.version)
         try:
             sized = self._demand_sizes(position) + self._demand_elements(position)
             fragment = Fragment()
@@ -308,6 +313,8 @@ def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
     """The graph's own inputs: (value name, identifier); their boundary form is there from the start."""
     parameters: list[tuple[str, str]] = []
     for name in scope.graph.inputs:
+        if not is_parameter(scope.value(name)):
+            continue
         identifier = scope.names.of(name)
         form = scope.boundary(name)
         if scope.value(name).dtype == "string" and scope.is_main:

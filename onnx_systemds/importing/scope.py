@@ -18,7 +18,7 @@ from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.texts import Vocabulary
-from onnx_systemds.importing.values import TypedGraph, Value
+from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
 from onnx_systemds.layout import LIST, SCALAR, Form, View, boundary_form, converted, item_form, reshaped, split_view
 from onnx_systemds.names import Names, legal_identifier
@@ -47,6 +47,7 @@ class ScriptParts:
     imports: dict[str, None] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     weights: dict[str, Weight] = field(default_factory=dict)
+    bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
@@ -231,11 +232,7 @@ class Scope:
         return name in self.forms and name not in self.constants and not self._is_expression(name)
 
     def _is_expression(self, name: str) -> bool:
-        """Whether a value is a small tensor of sizes that are known at the start of the function."""
-        elements = self.value(name).elements
-        return elements is not None and not any(
-            symbol.startswith("?") for symbol in dim.symbols(elements.ravel().tolist())
-        )
+        return has_known_elements(self.value(name))
 
     def _identifier(self, name: str, form: Form) -> str:
         forms = self.forms.setdefault(name, {})

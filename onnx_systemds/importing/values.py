@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from onnx_systemds.dims import Dims, all_known, product
+from onnx_systemds.dims import Dims, all_known, product, symbols
 from onnx_systemds.importing.ir import Array, Graph, Node, OptionalType, SequenceType, Type
 
 if TYPE_CHECKING:
@@ -59,6 +59,18 @@ class Value:
     def is_known_size(self) -> bool:
         """Whether every dim is an integer."""
         return self.dims is not None and all_known(self.dims)
+
+
+def has_known_elements(value: Value) -> bool:
+    """Whether a value is a small tensor of sizes that are known at the start of a function."""
+    if value.elements is None:
+        return False
+    return not any(name.startswith("?") for name in symbols(value.elements.ravel().tolist()))
+
+
+def is_parameter(value: Value) -> bool:
+    """Whether an input of a graph is a parameter of the function: one whose content is known is none."""
+    return value.constant is None and not has_known_elements(value)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

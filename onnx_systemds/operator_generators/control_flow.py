@@ -15,8 +15,9 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import InferenceFacts, unknown_size
 from onnx_systemds.importing.ir import OptionalType
 from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
+from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.importing.values import TypedGraph, Value
+from onnx_systemds.importing.values import TypedGraph, Value, is_parameter
 from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -100,6 +101,25 @@ def call(function: str, arguments: Sequence[str], targets: Sequence[str]) -> str
     """A statement that calls a function with any number of results."""
     called = f"{function}({', '.join(arguments)})"
     return f"{targets[0]} = {called}" if len(targets) == 1 else f"[{', '.join(targets)}] = {called}"
+
+
+# --- calls of a model's own functions ---------------------------------------------------------------------------------
+
+
+def call_function(node: NodeView) -> Fragment:
+    """A call of the DML function that stands for a model's own function."""
+    body = node.typed_body(BODY)
+    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
+    targets = {position: node.target(position) for position in wanted}
+    function = node.body(BODY, wanted, hint=node.node.op_type)
+    positions = [position for position in range(node.input_count) if node.has(position)]
+    given = [
+        start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])
+    ]
+    fragment = node.fragment([call(function.name, [*given, *function.arguments], list(targets.values()))])
+    for position, target in targets.items():
+        fragment += node.result(target, node.boundary(position), position)
+    return fragment
 
 
 # --- carried values, for Loop and Scan ---------------------------------------------------------------------------

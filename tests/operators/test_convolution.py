@@ -33,6 +33,7 @@ CASES = [
       for x, copies, known, strides, dilations in [
           (ONE, 1, True, [1, 1], [1, 1]), (X2, 1, False, [2, 1], [1, 2]), (X2, 2, True, [2, 3], [2, 1]),
           (ONE, 3, False, [1, 2], [1, 1])]],
+    *[_conv(x, _weight(4, 1, 3, 2), B6[:4], group=4) for x in (ONE, X2)],
     _conv(X2, _weight(6, 2, 3, 3), B6, group=2, pads=[1, 1, 0, 1]),
     _conv(random(2, 18, 5, 4), _weight(9, 2, 3, 3), group=9, pads=[1, 1, 1, 1], strides=[2, 1]),
     _conv(random(2, 4, 9), _weight(6, 4, 3), B6, pads=[2, 1], strides=[2], dilations=[2]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,7 @@ def samples(kind: str) -> tuple[Array, Array]:
 
 def called(row: tuple[str, Any]) -> str:
     """The name of a row in test reports: the data and the estimator with what is not default."""
-    return f"{row[0]}-{''.join(repr(row[1]).split())}"[:100]
+    return re.sub(r"at0x[0-9a-f]+", "", f"{row[0]}-{''.join(repr(row[1]).split())}")[:100]
 
 
 def exported(estimator: Any, x: Array) -> Any:
