@@ -16,7 +16,6 @@ from onnx_systemds.correspondence import (
     VARIADIC_BUILTINS,
 )
 from onnx_systemds.dims import Dims
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -392,15 +391,11 @@ def where(node: NodeView) -> Fragment:
     """ifelse takes full matrices and scalars only."""
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
     condition, chosen, other = given.items
-    if condition.kind == SINGLE and given.form is not SCALAR:
-        if FULL not in (chosen.kind, other.kind):
-            raise UnsupportedCase("a choice between scalars that gives a matrix")
-        full = chosen if chosen.kind == FULL else other
-        mask = f"matrix({condition.text}, rows=nrow({full.text}), cols=ncol({full.text}))"
-        condition = Operand(mask, FULL)
-    branches = [branch.text if branch.kind == FULL else node.filled(branch.text, given.form)
+    # a condition matrix(c, ...) is taken for true everywhere by the engine's compiler: a single one stays a scalar
+    test = f"{condition.text} != 0" if condition.kind == SINGLE else condition.text
+    branches = [branch.text if branch.kind == FULL or given.form is SCALAR else node.filled(branch.text, given.form)
                 for branch in (chosen, other)]
-    text = f"ifelse({condition.text}{' != 0' if given.form is SCALAR else ''}, {', '.join(branches)})"
+    text = f"ifelse({test}, {', '.join(branches)})"
     return finish(node, Operand(text, FULL if given.form else SINGLE), given)
 
 

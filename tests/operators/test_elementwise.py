@@ -170,7 +170,9 @@ CASES = [
       for op, function in [("Add", np.add), ("Sub", np.subtract), ("Mul", np.multiply), ("Div", np.floor_divide)]
       for dtype in ("uint8",)],
     Case("Where", 9, {"c": np.array([True, False]), "a": random(3, 1), "b": np.array(7, np.float32)}),
-    Case("Where", 16, {"c": np.array(True), "a": random(2, 3, 4), "b": random(4, seed=1)}),
+    *[Case("Where", 16, {"c": np.array(c), "a": a, "b": b}, note=f"by {c}") for c in (True, False)
+      for a, b in [(random(2, 3, 4), random(4, seed=1)), (random(2, 3), np.array(0, np.float32)),
+                   (np.array(7, np.float32), random(2, 3))]],
     Case("Where", 16, {"c": random(2, 1, 4, dtype="bool"), "a": random(3, 1, dtype="int64"), "b": random(2, 3, 4, dtype="int64")}),
 ]  # fmt: skip
 
