@@ -14,7 +14,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View, split_view
+from onnx_systemds.layout import View
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import (
@@ -100,9 +100,6 @@ def conv(node: NodeView) -> Fragment:
         bias = node.view(2, View(node.dims(2)[0], 1))
         # the product of a single image has a row per filter, else there is an image per row
         has_filter_rows = view.rows == node.dims(1)[0] and node.dims(0)[0] == 1
-        images = split_view(node.output_dims(), 1)
-        if not has_filter_rows and view != images:
-            text, view = node.reshape(text, images), images
         text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
     return node.result(text, view, before=before)
 
@@ -222,7 +219,7 @@ def _depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
     plain = copies == 1 and set(window.strides) == {1} and int(str(taps)) <= MOST_TAPS
     if plain and all_known((*image.sizes, *window.outputs)):
         text = _shifted_sum(node, (planes, weight), rows, image.sizes, window, statements)
-        return statements, text, View(rows * window.outputs[0], window.outputs[1])
+        return statements, node.reshape(text, layer.output_view), layer.output_view
     parts = []
     for copy in range(copies):
         own = weight if copies == 1 else f"{weight}[, {copy * taps + 1}:{(copy + 1) * taps}]"

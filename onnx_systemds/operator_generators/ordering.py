@@ -88,7 +88,8 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
         axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
         before, size, behind = _around(dims, axis)
         backwards = bool(node.attribute("reverse"))
-        if behind == 1 and before != 1 and op_type == "CumSum" and not backwards:
+        wraps = wrapped(node.dtype(0), "x") != "x"
+        if behind == 1 and before != 1 and op_type == "CumSum" and not backwards and not wraps:
             return _along_rows(node, before, size)
         x = axis_first(node, 0, axis)
         x = f"rev({x})" if backwards else x
@@ -102,7 +103,7 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
         else:
             name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
             text = f"{name}({x})" if name == function else node.call(name, x)
-            if wrapped(node.dtype(0), "x") != "x":
+            if wraps:
                 sums = node.temporary("sums")
                 statements.append(f"{sums} = {text}")
                 text = stripped(wrapped(node.dtype(0), sums))

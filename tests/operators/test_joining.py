@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_systemds import import_model
-from onnx_systemds.errors import UnsupportedCase
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -204,9 +202,3 @@ def test_repetition_that_only_the_run_knows() -> None:
         {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
     ]
     check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}), sizes=ones[1:])
-
-
-def test_whether_a_symbolic_axis_is_cropped_or_padded_must_be_known() -> None:
-    case = Case("CenterCropPad", 18, {"x": random(7, 4), "s": ints(4, 7)}, {}, ("s",), {"x": ["n", 4]})
-    with pytest.raises(UnsupportedCase, match=r"CenterCropPad.*whether 4 crops or pads n"):
-        import_model(case_model(case))
