@@ -253,7 +253,11 @@ class _Body:
         """A text output as a frame, or as a string."""
         scope = self.scope
         scope.parts.imports["codes_text"] = None
-        codes = scope.demand(name, View(1, 1) if form is SCALAR else form)
+        if form is SCALAR:
+            view = View(1, 1)
+        else:
+            view = View(0, 1) if scope.value(name).size == 0 else form  # a frame has columns
+        codes = scope.demand(name, view)
         frame = f"codes_text({codes}, {scope.texts()})"
         return f"as.scalar({frame})" if form is SCALAR else frame
 

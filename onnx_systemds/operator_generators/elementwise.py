@@ -15,7 +15,7 @@ from onnx_systemds.correspondence import (
     UNARY_BUILTINS,
     VARIADIC_BUILTINS,
 )
-from onnx_systemds.dims import Dims
+from onnx_systemds.dims import Dims, all_known
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -390,13 +390,15 @@ def where_rule(node: NodeFacts) -> tuple[Value, ...]:
 def where(node: NodeView) -> Fragment:
     """ifelse takes full matrices and scalars only."""
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
-    condition, chosen, other = given.items
-    # a condition matrix(c, ...) is taken for true everywhere by the engine's compiler: a single one stays a scalar
-    test = f"{condition.text} != 0" if condition.kind == SINGLE else condition.text
-    branches = [branch.text if branch.kind == FULL or given.form is SCALAR else node.filled(branch.text, given.form)
-                for branch in (chosen, other)]
-    text = f"ifelse({test}, {', '.join(branches)})"
-    return finish(node, Operand(text, FULL if given.form else SINGLE), given)
+    condition, *branches = given.items
+    chosen, other = (one.text if one.kind == FULL else node.filled(one.text, given.form) for one in branches)
+    if condition.kind == SINGLE and all_known(node.output_dims()):
+        true = f"{condition.text} != 0"
+    else:  # by a scalar the engine takes unknown dims of the result for 0 x 0
+        true = condition.text if condition.kind == FULL else node.filled(condition.text, given.form)
+        if node.constant(0) is None:
+            true += " > 0"  # it takes a matrix filled with a scalar of the run for one without zeros
+    return finish(node, Operand(f"ifelse({true}, {chosen}, {other})", FULL if given.form else SINGLE), given)
 
 
 @generator("Clip", since=1)

@@ -173,6 +173,8 @@ CASES = [
     *[Case("Where", 16, {"c": np.array(c), "a": a, "b": b}, note=f"by {c}") for c in (True, False)
       for a, b in [(random(2, 3, 4), random(4, seed=1)), (random(2, 3), np.array(0, np.float32)),
                    (np.array(7, np.float32), random(2, 3))]],
+    *[Case("Where", 16, {"c": np.array(c), "a": random(2, 3, 4), "b": b}, note=str(c)) for c in (True, False)
+      for b in (random(4, seed=1), random(2, 3, 4, seed=1), np.array(7, np.float32))],
     Case("Where", 16, {"c": random(2, 1, 4, dtype="bool"), "a": random(3, 1, dtype="int64"), "b": random(2, 3, 4, dtype="int64")}),
 ]  # fmt: skip
 
@@ -196,6 +198,8 @@ CASES += [
                {"a": random(1, 3, 6, 2), "c": random(6, 2)}) for op in ("Max", "Sum", "Mean")],
     at_sizes(Case("Where", 16, {"c": random(2, 3, 1, dtype="bool"), "a": random(3, 4), "b": np.array(-9, np.float32)}),
              {"c": ["batch", "seq", 1], "a": ["seq", 4]}, {"c": random(1, 5, 1, dtype="bool"), "a": random(5, 4)}),
+    *[at_sizes(Case("Where", 16, {"c": np.array(c), "a": random(3, 4), "b": random(2, 3, 4)}, note=str(c)),
+               {"a": ["seq", 4], "b": ["batch", "seq", 4]}, {"a": random(5, 4), "b": random(1, 5, 4)}) for c in (True, False)],
     at_sizes(Case("Where", 16, {"c": random(2, 1, 3, 3, dtype="bool"), "a": random(2, 4, 3, 3), "b": random(1)}),
              {"c": ["batch", 1, "seq", "seq"], "a": ["batch", 4, "seq", "seq"]},
              {"c": random(1, 1, 5, 5, dtype="bool"), "a": random(1, 4, 5, 5)}),
@@ -226,3 +230,18 @@ def test_jumps_of_computed_floats(op: str) -> None:
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
     with ScoringFunction(import_model(model)) as function:
         np.testing.assert_array_equal(function(feeds)["y"], expected)
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+def test_choice_by_a_filled_condition(chosen: bool) -> None:
+    """The engine takes a matrix filled with a scalar of the run for one without zeros."""
+    model = onnx.parser.parse_model("""<ir_version: 9, opset_import: ["" : 18]>
+        g (float[2,3] a, float[2,3] b, bool c, float f) => (float[2,3] y, float[2,3] z) <int64[2] dims = {2, 3}> {
+          filled = Expand (c, dims) y = Where (filled, a, b)
+          numbers = Expand (f, dims) truth = Cast <to = 9> (numbers) z = Where (truth, a, b)
+        }""")
+    a, b = random(2, 3), random(2, 3, seed=1)
+    with ScoringFunction(import_model(model)) as function:
+        found = function({"a": a, "b": b, "c": np.array(chosen), "f": np.array(chosen, np.float32)})
+    np.testing.assert_array_equal(found["y"], a if chosen else b)
+    np.testing.assert_array_equal(found["z"], a if chosen else b)

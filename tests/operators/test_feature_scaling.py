@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 ML = "ai.onnx.ml"
 DTYPES = ["float", "double", "int64", "int32"]
@@ -20,6 +20,12 @@ def ml(op_type: str, *inputs: Any, constants: tuple[str, ...] = (), expected: An
     named = dict(zip("abcdef", inputs))
     dtypes = () if op_type in ("Binarizer", "Imputer", "ArrayFeatureExtractor") else ("float",)
     return Case(op_type, 1, named, attributes, constants, domain=ML, expected=expected, output_dtypes=dtypes)
+
+
+def any_samples(case: Case, **size: Array) -> Case:
+    """The case with a symbol for the number of samples, run at a further one."""
+    inputs = {name: array for name, array in case.inputs.items() if array is not None and name not in case.constants}
+    return at_sizes(case, {name: ("n", *array.shape[1:]) for name, array in inputs.items()}, size)
 
 
 CASES = [
@@ -71,35 +77,22 @@ CASES = [
     ml("OneHotEncoder", np.array([[2, 0, 1]]), cats_int64s=[0, 1, 2], zeros=0),
     ml("OneHotEncoder", random(2, 2, 3, dtype="int32"), cats_int64s=[0, 1],
        expected=lambda a, cats_int64s: (a[..., None] == np.array(cats_int64s)).astype(np.float32)),
+    any_samples(ml("Scaler", random(4, 3), offset=[0.5, -1.0, 2.0], scale=[2.0, 0.25, -1.0]), a=random(1, 3)),
+    any_samples(ml("Normalizer", random(4, 3), norm="L2"), a=random(7, 3)),
+    any_samples(ml("Binarizer", random(4, 3)), a=random(1, 3)),
+    any_samples(ml("Imputer", NAN, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan")), a=NAN[:1]),
+    any_samples(ml("FeatureVectorizer", random(4, 3), random(4, 2), inputdimensions=[4, 1]), a=random(1, 3),
+                b=random(1, 2)),
+    any_samples(ml("ArrayFeatureExtractor", random(4, 6), np.array([[5, 0, 0]]), constants=("b",)), a=random(1, 6)),
+    any_samples(ml("ArrayFeatureExtractor", np.array([[10, 20, 30]]), np.array([2, 0, 1, 1]), constants=("a",)),
+                b=np.array([1])),
+    any_samples(ml("OneHotEncoder", random(4, 3, dtype="int64"), cats_int64s=[0, 1]), a=random(9, 3, dtype="int64")),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-SYMBOLIC: list[tuple[Case, dict[str, Any]]] = [
-    (ml("Scaler", random(4, 3), offset=[0.5, -1.0, 2.0], scale=[2.0, 0.25, -1.0]), {"a": random(1, 3)}),
-    (ml("Normalizer", random(4, 3), norm="L2"), {"a": random(7, 3)}),
-    (ml("Binarizer", random(4, 3)), {"a": random(1, 3)}),
-    (ml("Imputer", NAN, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan")), {"a": NAN[:1]}),
-    (ml("FeatureVectorizer", random(4, 3), random(4, 2), inputdimensions=[4, 1]), {"a": random(1, 3), "b": random(1, 2)}),
-    (ml("ArrayFeatureExtractor", random(4, 6), np.array([[5, 0, 0]]), constants=("b",)), {"a": random(1, 6)}),
-    (ml("OneHotEncoder", random(4, 3, dtype="int64"), cats_int64s=[0, 1]), {"a": random(9, 3, dtype="int64")}),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("case", "size"), SYMBOLIC, ids=lambda given: str(given) if isinstance(given, Case) else "")
-def test_any_number_of_samples(case: Case, size: dict[str, Any]) -> None:
-    symbols = {name: ("n", *array.shape[1:]) for name, array in case.inputs.items()
-               if array is not None and name not in case.constants}  # fmt: skip
-    check_case(Case(**{**vars(case), "symbols": symbols}), sizes=[size])
-
-
-def test_indices_of_any_number() -> None:
-    case = ml("ArrayFeatureExtractor", np.array([[10, 20, 30]]), np.array([2, 0, 1, 1]), constants=("a",))
-    check_case(Case(**{**vars(case), "symbols": {"b": ("n",)}}), sizes=[{"b": np.array([1])}])
 
 
 def test_unknown_category_is_an_error_of_the_run() -> None:

@@ -157,11 +157,11 @@ def test_positions_of_a_sequence() -> None:
 def test_contents_that_only_the_run_knows() -> None:
     """One script serves all shapes, depths, diagonals and limits."""
     shapes = [{"s": ints(*shape)} for shape in [(2, 3, 4), (1, 3, 2), (4, 1, 1)]]
-    check_case(Case("ConstantOfShape", 9, shapes[0]), sizes=shapes[1:])
-    check_case(Case("ConstantOfShape", 9, {"s": ints(2, 3)}), sizes=[{"s": ints(0, 3)}, {"s": ints(4, 0)}])
+    check_case(Case("ConstantOfShape", 9, shapes[0], sizes=shapes[1:]))
+    check_case(Case("ConstantOfShape", 9, {"s": ints(2, 3)}, sizes=[{"s": ints(0, 3)}, {"s": ints(4, 0)}]))
     depths = [{"i": INDICES, "d": number(depth, "int64"), "v": VALUES} for depth in (3, 7)]
-    check_case(Case("OneHot", 11, depths[0], {"axis": 1}), sizes=depths[1:])
+    check_case(Case("OneHot", 11, depths[0], {"axis": 1}, sizes=depths[1:]))
     diagonals = [{"x": X, "k": number(k, "int64")} for k in (1, -2)]
-    check_case(Case("Trilu", 14, diagonals[0], {"upper": 0}), sizes=diagonals[1:])
+    check_case(Case("Trilu", 14, diagonals[0], {"upper": 0}, sizes=diagonals[1:]))
     limits = [{"a": number(1, "int64"), "b": number(b, "int64"), "c": number(c, "int64")} for b, c in [(9, 2), (-5, -2), (0, 1)]]
-    check_case(Case("Range", 11, limits[0]), sizes=limits[1:])
+    check_case(Case("Range", 11, limits[0], sizes=limits[1:]))

@@ -184,6 +184,6 @@ def bounds(starts: Array, ends: Array, steps: Array | None = None) -> dict[str, 
 )
 def test_slices_that_only_the_run_bounds(contents: list[dict[str, Array | None]]) -> None:
     """One script serves all bounds, those that leave nothing among them."""
-    check_case(Case("Slice", 13, contents[0], constants=["a"]), sizes=contents[1:])
+    check_case(Case("Slice", 13, contents[0], constants=["a"], sizes=contents[1:]))
     symbols = {"x": ["n", "m", "k"]}
-    check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols), sizes=contents[1:])
+    check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols, sizes=contents[1:]))

@@ -174,12 +174,12 @@ def test_pads_that_only_the_run_knows(mode: str) -> None:
     """One script pads, crops, or does nothing."""
     contents = [{"x": X[0], "p": ints(*pads)} for pads in [(1, 0, 2, 0, 2, 1), (0, -1, 2, -1, 0, 0), (0, 0, 0, 0, 0, 0)]]
     for symbols in ({}, {"x": ["n", 4, "w"]}):
-        check_case(Case("Pad", 19, contents[0], {"mode": mode}, symbols=symbols), sizes=contents[1:])
+        check_case(Case("Pad", 19, contents[0], {"mode": mode}, symbols=symbols, sizes=contents[1:]))
 
 
 def test_crop_and_pad_to_a_shape_of_the_run() -> None:
     contents = [{"x": X[0], "s": ints(*shape)} for shape in [(4, 2, 5), (1, 7, 5), (2, 1, 8)]]
-    check_case(Case("CenterCropPad", 18, contents[0]), sizes=contents[1:])
+    check_case(Case("CenterCropPad", 18, contents[0], sizes=contents[1:]))
 
 
 def test_parts_of_sizes_of_the_run() -> None:
@@ -187,18 +187,18 @@ def test_parts_of_sizes_of_the_run() -> None:
     for axis in (0, 2):
         x = np.moveaxis(X[0, :, 0], 1, 0) if axis == 0 else X[0]
         contents = [{"x": x, "s": ints(*sizes)} for sizes in [(1, 2, 2), (0, 4, 1)]]
-        check_case(Case("Split", 18, contents[0], {"axis": axis}, outputs=3), sizes=contents[1:])
+        check_case(Case("Split", 18, contents[0], {"axis": axis}, outputs=3, sizes=contents[1:]))
 
 
 def test_repetition_that_only_the_run_knows() -> None:
     repeats = [{"x": X[0], "r": ints(*times)} for times in [(2, 1, 3), (1, 2, 2), (1, 1, 1)]]
-    check_case(Case("Tile", 13, repeats[0]), sizes=repeats[1:])
-    check_case(Case("Tile", 6, repeats[0], symbols={"x": ["n", "m", 5]}), sizes=repeats[1:])
+    check_case(Case("Tile", 13, repeats[0], sizes=repeats[1:]))
+    check_case(Case("Tile", 6, repeats[0], symbols={"x": ["n", "m", 5]}, sizes=repeats[1:]))
     shapes = [{"x": X[0, :, :1], "s": ints(*shape)} for shape in [(2, 1, 4, 5), (1, 3, 1, 1), (0, 3, 4, 1)]]
-    check_case(Case("Expand", 13, shapes[0]), sizes=shapes[1:])
+    check_case(Case("Expand", 13, shapes[0], sizes=shapes[1:]))
     ones = [
         {"x": X[0], "s": ints(2, 3, 4, 5)},
         {"x": X[0, :1, :, :1], "s": ints(2, 6, 1, 2)},
         {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
     ]
-    check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}), sizes=ones[1:])
+    check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}, sizes=ones[1:]))

@@ -10,7 +10,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Case, case_model, check_case, random
+from tests.operators.harness import Case, at_sizes, case_model, check_case, random
 
 INTS = random(4, 5, dtype="int64")
 FLOATS = np.array([[0.5, -1.5, 2], [np.nan, 0.5, 7]], np.float32)
@@ -61,17 +61,14 @@ CASES = [
     encoder(4, INTS.astype(np.int32), "int16", lambda x, **_: np.where(x == 3, 5, 9).astype(np.int16),
             keys_tensor=tensor([3], np.int32), values_tensor=tensor([5], np.int16),
             default_tensor=tensor([9], np.int16)),
+    at_sizes(encoder(4, INTS, "int64", keys_int64s=[4, 2], values_int64s=[1, 0]), {"x": ("n", 5)},
+             {"x": random(1, 5, dtype="int64")}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_any_number_of_elements() -> None:
-    case = encoder(4, INTS, "int64", keys_int64s=[4, 2], values_int64s=[1, 0])
-    check_case(Case(**{**vars(case), "symbols": {"x": ("n", 5)}}), sizes=[{"x": random(1, 5, dtype="int64")}])
 
 
 @pytest.mark.parametrize(("attributes", "reason"), [

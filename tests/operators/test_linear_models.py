@@ -10,7 +10,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Case, case_model, check_case, compare, random, run_reference
+from tests.operators.harness import Case, at_sizes, case_model, check_case, compare, random, run_reference
 
 ML = "ai.onnx.ml"
 TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
@@ -55,22 +55,20 @@ CASES = [
     classifier(np.ones((2, 3), np.float32), 3, [5, 6, 8], [0.0] * 3, coefficients=[1.0, 0.0, 0.0] * 3),  # a tie
     classifier(np.array([[np.nan, 1, 2]], np.float32), 3, [5, 6, 8]),
     *[classifier(random(4, 3, dtype=dtype), 3, [2, 1, 0]) for dtype in ("double", "int64", "int32")],
+    *[
+        at_sizes(case, {"x": ("n", 3)}, {"x": random(1, 3, seed=4)}, {"x": random(40, 3, seed=5)})
+        for case in (
+            regressor(X, coefficients=[1.0, -2.0, 0.5], intercepts=[0.25]),
+            classifier(X, 1, [4, 8]),
+            classifier(X, 3, [4, 8, 1], post_transform="SOFTMAX"),
+        )
+    ],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("case", [
-    regressor(X, coefficients=[1.0, -2.0, 0.5], intercepts=[0.25]),
-    classifier(X, 1, [4, 8]),
-    classifier(X, 3, [4, 8, 1], post_transform="SOFTMAX"),
-], ids=str)  # fmt: skip
-def test_any_number_of_samples(case: Case) -> None:
-    case = Case(**{**vars(case), "symbols": {"x": ("n", 3)}})
-    check_case(case, sizes=[{"x": random(1, 3, seed=4)}, {"x": random(40, 3, seed=5)}])
 
 
 @pytest.mark.parametrize("unused", [0, 1])

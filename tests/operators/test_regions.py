@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Array, Case, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 REGIONS = np.array(
     [[0, 0, 6, 5], [1.3, 2.1, 7.7, 9.9], [-3, -2, 3, 4], [5, 5, 4, 4], [2.2, 1.1, 2.2, 1.1], [-9, -9, 19, 17],
@@ -73,6 +73,31 @@ def deform(
     return Case("DeformConv", opset, inputs, attributes)
 
 
+def any_align(**attributes: Any) -> Case:
+    """A RoiAlign of any images and regions; in opset 16 some of the few regions have no samples."""
+    symbols = {"x": ["batch", 3, "height", "width"], "regions": ["count", 4], "images": ["count"]}
+    other = {"x": random(1, 3, 5, 6, seed=2), "regions": REGIONS[:2], "images": np.zeros(2, np.int64)}
+    few = {"regions": REGIONS[3:5], "images": IMAGES[3:5]}
+    none = {"regions": REGIONS[:0], "images": IMAGES[:0]}
+    return at_sizes(align(16, X, **GRID, **attributes), symbols, other, few, none)
+
+
+def any_pool() -> Case:
+    """A MaxRoiPool of any images and regions, also of one outside of its image."""
+    symbols = {"x": ["batch", 3, "height", "width"], "regions": ["count", 5]}
+    other = {"x": random(1, 3, 5, 6, seed=2), "regions": WHOLE[:1]}
+    return at_sizes(pool(1, X, pooled_shape=[2, 2]), symbols, other, {"regions": WHOLE[6:]}, {"regions": WHOLE[:0]})
+
+
+def any_deform() -> Case:
+    """A DeformConv of any images."""
+    symbols = {"x": ["batch", 4, "height", "width"], "offset": ["batch", 16, "oh", "ow"], "mask": ["batch", 8, "oh", "ow"]}
+    groups = {"group": 2, "offset_group": 2}
+    other = deform(19, random(3, 4, 4, 5), random(6, 2, 2, 2, seed=2), (3, 4), True, True, **groups)
+    case = deform(19, IMAGE, random(6, 2, 2, 2, seed=1), (6, 5), True, True, **groups)
+    return at_sizes(case, symbols, {name: array for name, array in other.inputs.items() if array is not None})
+
+
 GRID = {"output_height": 3, "output_width": 2}
 IMAGE = random(2, 4, 7, 6)
 CASES = [
@@ -102,37 +127,17 @@ CASES = [
     deform(19, IMAGE, random(4, 4, 1, 1, seed=1), (7, 6), offset_group=4, bias=True),
     deform(22, IMAGE[:1], random(3, 4, 2, 2, seed=1), (6, 5), offset_group=2, kernel_shape=[2, 2]),
     deform(22, with_specials(IMAGE, (0, 0, 2, 2), (1, 3, 4, 5)), random(6, 2, 2, 2, seed=1), (6, 5), group=2),
+    any_align(),
+    any_align(mode="max"),
+    any_align(sampling_ratio=2),
+    any_pool(),
+    any_deform(),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("attributes", [{}, {"mode": "max"}, {"sampling_ratio": 2}], ids=str)
-def test_symbolic_align(attributes: dict[str, Any]) -> None:
-    symbols = {"x": ["batch", 3, "height", "width"], "regions": ["count", 4], "images": ["count"]}
-    case = replace(align(16, X, **GRID, **attributes), symbols=symbols)
-    other = {"x": random(1, 3, 5, 6, seed=2), "regions": REGIONS[:2], "images": np.zeros(2, np.int64)}
-    none = {"x": X, "regions": REGIONS[:0], "images": IMAGES[:0]}
-    small = {"x": X, "regions": REGIONS[3:5], "images": IMAGES[3:5]}  # in opset 16 regions without samples
-    check_case(case, sizes=[other, small, none])
-
-
-def test_symbolic_pool() -> None:
-    symbols = {"x": ["batch", 3, "height", "width"], "regions": ["count", 5]}
-    case = replace(pool(1, X, pooled_shape=[2, 2]), symbols=symbols)
-    other = {"x": random(1, 3, 5, 6, seed=2), "regions": WHOLE[:1]}
-    outside = {"x": X, "regions": WHOLE[6:]}
-    check_case(case, sizes=[other, outside, {"x": X, "regions": WHOLE[:0]}])
-
-
-def test_symbolic_deform() -> None:
-    case = deform(19, IMAGE, random(6, 2, 2, 2, seed=1), (6, 5), True, True, group=2, offset_group=2)
-    symbols = {"x": ["batch", 4, "height", "width"], "offset": ["batch", 16, "oh", "ow"], "mask": ["batch", 8, "oh", "ow"]}
-    other = deform(19, random(3, 4, 4, 5), random(6, 2, 2, 2, seed=2), (3, 4), True, True, group=2, offset_group=2)
-    check_case(replace(case, symbols=symbols), sizes=[other.inputs])
 
 
 def test_constant_weight() -> None:

@@ -94,15 +94,15 @@ def test_sizes_that_only_the_run_knows(attributes: dict[str, str], symbols: dict
         {"x": X, "roi": None, "scales": None, "sizes": np.array([1, 2, *sizes])}
         for sizes in [(7, 9), (3, 4), (6, 5), (12, 1)]
     ]
-    check_case(Case("Resize", 19, contents[0], attributes, symbols=symbols), sizes=contents[1:])
+    check_case(Case("Resize", 19, contents[0], attributes, symbols=symbols, sizes=contents[1:]))
 
 
 def test_factors_of_symbolic_sizes() -> None:
     """Interpolation along an axis whose size is a symbol."""
     for factors in (UP, scales(1, 1, 2, 0.5)):
         inputs = {"x": random(1, 2, 6, 4), "roi": None, "scales": factors}
-        case = Case("Resize", 13, inputs, {"mode": "linear"}, ["scales"], {"x": [1, 2, "h", "w"]})
-        check_case(case, sizes=[{**inputs, "x": random(1, 2, 5, 8)}])
+        case = Case("Resize", 13, inputs, {"mode": "linear"}, ["scales"])
+        check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 5, 8)}))
 
 
 GRID = (random(2, 3, 4, 2, seed=4) * 0.8).astype(np.float32)

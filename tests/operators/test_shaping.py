@@ -99,7 +99,7 @@ def test_shapes_that_only_the_run_knows(shapes: list[tuple[int, ...]], symbols: 
     """One script serves sizes, copied dims (0) and open ones (-1)."""
     contents = [{"x": X, "shape": ints(*shape)} for shape in shapes]
     for opset in (5, 13, 14):
-        check_case(Case("Reshape", opset, contents[0], symbols={"x": symbols}), sizes=contents[1:])
+        check_case(Case("Reshape", opset, contents[0], symbols={"x": symbols}, sizes=contents[1:]))
 
 
 def test_a_rank_that_only_the_run_knows_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Case, case_model, check_case, random
+from tests.operators.harness import Case, at_sizes, case_model, check_case, random
 
 ML = "ai.onnx.ml"
 TRANSFORMS = ["NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT"]
@@ -91,21 +91,21 @@ CASES = [
     linear(random(2, 3, seed=1), [4, 6], prob_a=[1.0], prob_b=[0.5]),
     linear(random(3, 3, seed=1), [0, 1, 2], kernel_type="RBF"),
     linear(random(1, 3, seed=1), [6]),
+    *[
+        at_sizes(case, {"x": ("n", 3)}, {"x": random(1, 3, seed=4)}, {"x": random(40, 3, seed=5)})
+        for case in (
+            regressor(**RBF),
+            classifier([2, 3, 2], [0, 1, 2], proba=True, **RBF),
+            classifier([2, 3], [0, 1], **RBF),
+            linear(random(2, 3, seed=1), [4, 6]),
+        )
+    ],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-@pytest.mark.parametrize("case", [
-    regressor(**RBF), classifier([2, 3, 2], [0, 1, 2], proba=True, **RBF), classifier([2, 3], [0, 1], **RBF),
-    linear(random(2, 3, seed=1), [4, 6]),
-], ids=str)  # fmt: skip
-def test_any_number_of_samples(case: Case) -> None:
-    case = Case(**{**vars(case), "symbols": {"x": ("n", 3)}})
-    check_case(case, sizes=[{"x": random(1, 3, seed=4)}, {"x": random(40, 3, seed=5)}])
 
 
 def test_undefined_scores_are_refused() -> None:

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Case, case_model, check_case
+from tests.operators.harness import Case, at_sizes, case_model, check_case
 from tests.operators.tree_models import MODES, data, listed, split
 
 ML = "ai.onnx.ml"
@@ -101,10 +101,19 @@ ENSEMBLES = [
     ensemble("doubles", rows=data(40, dtype="float64"), **split(4, 4, 2, seed=6, dtype=DOUBLE)),
     ensemble("SOFTMAX_ZERO", **split(4, 4, 2, seed=7), post_transform=3),
 ]
+SYMBOLIC = [
+    at_sizes(case, {"X": ["rows", 5]}, {"X": data(1)}, {"X": data(33, seed=1)})
+    for case in (
+        regressor("any rows", rows=data(7), **listed("target", 3, 4, 2), n_targets=2),
+        classifier("any rows", (3, 1, 2), rows=data(7), **listed("class", 3, 4, 3)),
+        ensemble("any rows", rows=data(7), **split(3, 4, 2)),
+    )
+]
+CASES = [*REGRESSORS, *CLASSIFIERS, *ENSEMBLES, *SYMBOLIC]
 
 
-@pytest.mark.parametrize("case", [*REGRESSORS, *CLASSIFIERS, *ENSEMBLES], ids=str)
-def test_tree_ensemble(case: Case) -> None:
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_case(case: Case) -> None:
     check_case(case)
 
 
@@ -131,18 +140,6 @@ def test_numbers_of_transforms_are_those_of_onnx() -> None:
 
 def _tensor(numbers: list[Any], dtype: int) -> Any:
     return helper.make_tensor("t", dtype, [len(numbers)], numbers)
-
-
-@pytest.mark.parametrize("op_type", ["TreeEnsembleRegressor", "TreeEnsembleClassifier", "TreeEnsemble"])
-def test_rows_are_symbolic(op_type: str) -> None:
-    attributes: dict[str, Any] = {
-        "TreeEnsembleRegressor": lambda: {**listed("target", 3, 4, 2), "n_targets": 2},
-        "TreeEnsembleClassifier": lambda: {**listed("class", 3, 4, 3), "classlabels_int64s": [3, 1, 2]},
-        "TreeEnsemble": lambda: split(3, 4, 2),
-    }[op_type]()
-    case = Case(op_type, 5 if op_type == "TreeEnsemble" else 3, {"X": data(7)}, attributes, domain=ML,
-                outputs=2 if op_type.endswith("Classifier") else 1, symbols={"X": ["rows", 5]})
-    check_case(case, sizes=[{"X": data(1)}, {"X": data(33, seed=1)}])
 
 
 def test_rows_are_walked_in_blocks() -> None:

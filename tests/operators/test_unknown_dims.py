@@ -21,6 +21,8 @@ PRODUCERS = [
     "y = Where(c, x, half)",
     "y = Where(c, half, x)",
     "y = Where(c, half, two)",
+    "sum = ReduceSum(x) less = Less(sum, half) y = Where(less, x, half)",
+    "sum = ReduceSum(x) more = Greater(sum, half) y = Where(more, half, x)",
     "y = CumSum<exclusive = 1>(x, last)",
     "y = Trilu(x)",
     "y = Mod<fmod = 1>(x, x2)",
