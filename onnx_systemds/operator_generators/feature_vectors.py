@@ -91,7 +91,7 @@ def _categories(node: NodeView) -> list[int]:
     """The categories, of texts their codes. Raises UnsupportedCase where there are none of the input's type."""
     if node.dtype(0) == "string":
         texts = node.attribute("cats_strings") or ()
-        found = node.codes(np.array(texts, dtype=object)).tolist()
+        found = [int(code) for code in node.codes(np.array(texts, dtype=object))]
     else:
         found = [int(category) for category in node.attribute("cats_int64s") or ()]
     if not found:
