@@ -1,4 +1,4 @@
-"""Operators on text: those that move it, compare it, cast it."""
+"""Casts between numbers and text, and operators that move, pad or sort text."""
 
 from __future__ import annotations
 
