@@ -14,7 +14,7 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx_systemds.errors import ConstantNeeded, MultipleErrors, TranspileError
 from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.ir import Model, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.importing.ir import MapType, Model, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.protos import dtype_of
 from onnx_systemds.scoring import ScoringFunction
@@ -94,7 +94,7 @@ class SystemDSBackendRep(BackendRep):
 
 def _is_open(type_: Type | None) -> bool:
     """Whether a declared type does not say enough: a list, or a tensor of any rank."""
-    return type_ is None or not isinstance(type_, TensorType) or type_.dims is None
+    return not isinstance(type_, MapType) and (not isinstance(type_, TensorType) or type_.dims is None)
 
 
 def _counts(type_: Type | None) -> bool:

@@ -149,10 +149,13 @@ def _solve(size: Dim, symbol: str, actual: int) -> int | None:
 
 
 def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[str, Any]:
-    """Inputs from named arrays: the items of a list are called NAME/0, NAME/1 ..."""
+    """Inputs from named arrays: the items of a list are NAME/0, NAME/1 ..., the sides of a map NAME/keys, NAME/values."""
     inputs: dict[str, Any] = dict(arrays)
     for port in ports:
-        if port.kind == "tensor":
+        if port.kind == "map" and f"{port.name}/keys" in arrays:
+            sides = [inputs.pop(f"{port.name}/{side}").tolist() for side in ("keys", "values")]
+            inputs[port.name] = dict(zip(*sides))
+        if not port.is_list:
             continue
         items: list[Matrix] = []
         while f"{port.name}/{len(items)}" in arrays:
@@ -165,11 +168,16 @@ def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[s
 
 
 def flat_results(results: Mapping[str, Any]) -> dict[str, Matrix]:
-    """Outputs as named arrays: the items of a list are called NAME/0, NAME/1 ...; text is of numpy's str dtype."""
+    """Outputs as named arrays: the items of a list are called NAME/0, NAME/1 ...; text is of numpy's str dtype.
+
+    Of a sequence of maps the values of each key are an array NAME/key.
+    """
     arrays: dict[str, Matrix] = {}
     for name, result in results.items():
         if isinstance(result, np.ndarray):
             named = {name: result}
+        elif result and isinstance(result[0], dict):
+            named = {f"{name}/{key}": np.array([item[key] for item in result], np.float32) for key in result[0]}
         else:
             named = {f"{name}/{number}": item for number, item in enumerate(result or ())}
         arrays |= {key: item.astype(str) if item.dtype == object else item for key, item in named.items()}

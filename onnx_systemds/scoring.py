@@ -12,6 +12,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
 from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.ir import TensorType
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.scope import WEIGHTS
 from onnx_systemds.importing.script import Port, Script
@@ -45,15 +46,15 @@ class ScoringFunction:
     def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
 
-        A sequence is a list of arrays, an optional its content or None.
+        A sequence is a list of arrays, an optional its content or None, a map a dict.
         timeout: seconds. Raises InvalidInput when an input is missing or has another shape than declared.
         """
         script = self.script
-        tensors = {port.name: _tensor(port, inputs) for port in script.inputs if port.kind == "tensor"}
+        tensors = {port.name: _tensor(port, inputs) for port in script.inputs if not port.is_list}
         sizes = bind_sizes(script.inputs, tensors)
         matrices: dict[str, Tensor] = {}
         for position, port in enumerate(script.inputs):
-            if port.kind == "tensor":
+            if not port.is_list:
                 matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
             else:
                 matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
@@ -63,9 +64,9 @@ class ScoringFunction:
         for position, symbol in enumerate(script.returned, len(script.outputs)):
             sizes[symbol] = int(computed[f"out{position}"].item())
         return {
-            port.name: restored(port, computed[f"out{position}"], sizes)
-            if port.kind == "tensor"
-            else list_transfer.received(port, computed, f"out{position}", sizes)
+            port.name: list_transfer.received(port, computed, f"out{position}", sizes)
+            if port.is_list
+            else _as_maps(port, restored(port, computed[f"out{position}"], sizes))
             for position, port in enumerate(script.outputs)
         }
 
@@ -85,12 +86,12 @@ class ScoringFunction:
 def driver_text(script: Script) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix."""
     lines = [script.body_text()]
-    if any(port.kind != "tensor" for port in script.inputs + script.outputs):
+    if any(port.is_list for port in script.inputs + script.outputs):
         lines.append(list_transfer.FUNCTIONS)
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
-        if port.kind != "tensor":
+        if port.is_list:
             reading, text = list_transfer.reading(port, name)
             lines += reading
             arguments.append(text)
@@ -116,7 +117,7 @@ def driver_text(script: Script) -> str:
     lines.append(f"{target} = {script.function}({', '.join(arguments)})")
     for position, port in enumerate(ports):
         number = f"result{position}"
-        if port.kind != "tensor":
+        if port.is_list:
             lines += list_transfer.writing(port, number, f"out{position}")
             continue
         if port.dims == () and port.dtype == "string":
@@ -155,6 +156,9 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
+    rows = dim.substitute(dim.product(port.dims[:1]), sizes)
+    if matrix.dtype == object and not matrix.size and isinstance(rows, int):
+        matrix = matrix.reshape(rows, 0 if rows else matrix.shape[1])  # no frame has rows without columns
     shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
@@ -166,7 +170,7 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
 
 
 def _variables(port: Port, name: str) -> list[str]:
-    return [name] if port.kind == "tensor" else list_transfer.variables(port, name)
+    return list_transfer.variables(port, name) if port.is_list else [name]
 
 
 def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
@@ -176,11 +180,30 @@ def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
 
 
 def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
-    tensor = np.asarray(_given(port, inputs))
+    given = _given(port, inputs)
+    tensor = np.asarray(_map_matrix(port, given) if port.kind == "map" else given)
     if tensor.ndim != len(port.dims):
         shown = ", ".join(map(str, port.dims))
         raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")
     return tensor
+
+
+def _map_matrix(port: Port, given: Mapping[Any, Any]) -> Tensor:
+    """The keys and the values of a map side by side, numbers written as text where either is text."""
+    assert port.map_type is not None and isinstance(port.map_type.value, TensorType)
+    dtype = port.map_type.value.dtype
+    keys, values = list(given), list(given.values())
+    if dtype != "string":
+        values = np.array(values, numpy_dtype(dtype)).tolist()
+    if port.dtype == "string":
+        pairs = [[str(key), str(value)] for key, value in zip(keys, values)]
+        return np.array(pairs, dtype=object).reshape(-1, 2)
+    return np.array([keys, values], dtype=np.float64).T
+
+
+def _as_maps(port: Port, tensor: Tensor) -> Any:
+    """A dict for each row, where the output is a sequence of maps."""
+    return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
 
 
 def _known_size(port: Port) -> str:

@@ -12,7 +12,7 @@ import onnx
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.inference import Context, infer
-from onnx_systemds.importing.ir import Array, Graph, Model, Node, OptionalType, SequenceType, Type
+from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
     Progress,
@@ -120,6 +120,10 @@ def _port(typed: TypedGraph, name: str) -> Port:
         return _list_port(typed, name)
     if value.dims is None:
         raise UnsupportedCase(f"the rank of {quoted(name)} is unknown")
+    if value.keys:
+        return Port(name, value.dtype, value.dims, "maps", keys=value.keys)
+    if isinstance(value.type, MapType):
+        return Port(name, value.dtype, value.dims, "map", map_type=value.type)
     return Port(name, value.dtype, value.dims)
 
 
@@ -131,6 +135,8 @@ def _list_port(typed: TypedGraph, name: str) -> Port:
         kind = "optional sequence"
         items = typed.values[items[0]].items if items else items
         element = element.element
+    if element is not None and element.dtype == "string":
+        raise UnsupportedCase(f"the items of {quoted(name)} are text: not supported in inputs and outputs")
     dims = None if items is None else tuple(typed.values[item].dims or () for item in items)
     if element is None:  # no item is ever there
         return Port(name, "float", (), kind, dims)

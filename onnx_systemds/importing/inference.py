@@ -35,6 +35,7 @@ from onnx_systemds.importing.ir import (
     Array,
     Function,
     Graph,
+    MapType,
     Node,
     OptionalType,
     SequenceType,
@@ -137,6 +138,11 @@ def declared_value(given: ValueInfo, context: Context) -> Value:
         return Value(given.type.dtype, context.dims(given.type.dims, given.name))
     if isinstance(given.type, (SequenceType, OptionalType)):
         return declared_list(given.type)
+    if isinstance(given.type, MapType) and isinstance(given.type.value, TensorType):
+        # two columns, the keys and the values; of text where either is
+        dtypes = (given.type.key, given.type.value.dtype)
+        dims = context.dims((None, 2), given.name)
+        return Value("string" if "string" in dtypes else dtypes[1], dims, type=given.type)
     return Value("", None, type=given.type)
 
 

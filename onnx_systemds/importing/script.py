@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx_systemds import templates
 from onnx_systemds.dims import Dims
 from onnx_systemds.files import replacing
+from onnx_systemds.importing.ir import MapType
 from onnx_systemds.importing.weights import Weight, write_list
 from onnx_systemds.numbers import string_literal
 
@@ -19,6 +20,9 @@ class Port:
 
     kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
+    "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
+    "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
+    either is text.
     """
 
     name: str
@@ -26,6 +30,13 @@ class Port:
     dims: Dims
     kind: str = "tensor"
     item_dims: tuple[Dims, ...] | None = None
+    keys: tuple[int, ...] | tuple[str, ...] = ()
+    map_type: MapType | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a DML list."""
+        return self.kind not in ("tensor", "maps", "map")
 
 
 @dataclass(frozen=True, slots=True)

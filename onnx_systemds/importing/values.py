@@ -34,6 +34,7 @@ class Value:
     element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
     items: the names of the items, where they are known at conversion.
     is_count: whether an integer is certainly not negative.
+    keys: a sequence of maps with the same keys is the matrix of their values; these are the keys of its columns.
     """
 
     dtype: str
@@ -44,6 +45,7 @@ class Value:
     element: Value | None = None
     items: tuple[str, ...] | None = None
     is_count: bool = False
+    keys: tuple[int, ...] | tuple[str, ...] = ()
 
     @property
     def is_list(self) -> bool:

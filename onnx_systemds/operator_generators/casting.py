@@ -20,6 +20,7 @@ from onnx_systemds.operator_generators.activation import by_function
 from onnx_systemds.operator_generators.elementwise import is_single, stripped, truncated, unary, wrapped
 from onnx_systemds.operator_generators.precision import as_float, is_computed
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.text_casting import number_to_text, text_to_number
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,20 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
     return node.fragment(before) + fragment
 
 
+def _text(node: NodeView, source: str, target: str) -> Fragment:
+    """From or to text; numbers are rounded to their type on the way."""
+    number = source if target == "string" else target
+    if number == "bool" or number in INTEGER_DTYPES:
+        rounding: list[object] = []
+    elif number in FLOAT_FORMATS and number not in _NO_NAN:
+        goal = FLOAT_FORMATS[number]
+        beyond = goal.largest if goal.always and node.attribute("saturate") != 0 else goal.beyond
+        rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)] if number != "double" else []
+    else:
+        raise UnsupportedCase(f"a cast of {source} to {target}")
+    return number_to_text(node, rounding) if target == "string" else text_to_number(node, target, rounding)
+
+
 @generator("Cast", since=1)
 @generator("Cast", since=6)
 @generator("Cast", since=9)
@@ -181,6 +196,8 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
 def cast(node: NodeView) -> Fragment:
     """To another element type; since opset 19 with saturation, since 24 with a rounding mode for float8e8m0."""
     source, target = node.dtype(0), target_dtype(node)
+    if source != target and "string" in (source, target):
+        return _text(node, source, target)
     for dtype in (source, target):
         if dtype != "bool" and dtype not in INTEGER_DTYPES and dtype not in FLOAT_FORMATS and dtype != _POWERS:
             raise UnsupportedCase(f"a cast of {source} to {target}: the engine's matrices hold real numbers only")

@@ -8,7 +8,6 @@ import numpy as np
 
 from onnx_systemds.broadcasting import gather_rows_text
 from onnx_systemds.dims import Dim
-from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -16,11 +15,6 @@ from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
 
 Labels = Union[tuple[int, ...], tuple[str, ...]]
-
-
-def text_labels_error() -> UnsupportedCase:
-    """The reason for which labels or categories that are texts are refused."""
-    return UnsupportedCase("text labels: not supported yet")
 
 
 def class_labels(node: NodeFacts, ints: str = "classlabels_ints") -> Labels:
@@ -41,9 +35,8 @@ def label_result(node: NodeView, index: str, labels: Labels, rows: Dim, output: 
 
 
 def _label_text(node: NodeView, index: str, labels: Labels, rows: Dim) -> str:
-    if labels_dtype(labels) == "string":
-        raise text_labels_error()
-    numbers = [int(label) for label in labels]
+    given = node.codes(np.array(labels, dtype=object)) if labels_dtype(labels) == "string" else labels
+    numbers = [int(label) for label in given]
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if numbers == [numbers[0] + step * position for position in range(len(numbers))]:
         scaled = index if step == 1 else f"({index}) * {literal(step)}"

@@ -11,9 +11,8 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.class_labels import text_labels_error
 from onnx_systemds.operator_generators.feature_scaling import ML, sample_count
-from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.registry import generator, shape_rule, takes_text
 from onnx_systemds.operator_generators.selecting import Steps
 
 # --- FeatureVectorizer -----------------------------------------------------------------------------------------
@@ -85,13 +84,18 @@ def array_feature_extractor(node: NodeView) -> Fragment:
 # --- OneHotEncoder ---------------------------------------------------------------------------------------------
 
 
-def _categories(node: NodeFacts) -> list[int]:
-    """The categories. Raises UnsupportedCase for texts."""
-    if node.attribute("cats_strings") or node.dtype(0) == "string":
-        raise text_labels_error()
-    found = [int(category) for category in node.attribute("cats_int64s") or ()]
+takes_text("ArrayFeatureExtractor", "OneHotEncoder", domain=ML)
+
+
+def _categories(node: NodeView) -> list[int]:
+    """The categories, of texts their codes. Raises UnsupportedCase where there are none of the input's type."""
+    if node.dtype(0) == "string":
+        texts = node.attribute("cats_strings") or ()
+        found = [int(code) for code in node.codes(np.array(texts, dtype=object))]
+    else:
+        found = [int(category) for category in node.attribute("cats_int64s") or ()]
     if not found:
-        raise UnsupportedCase("OneHotEncoder without categories")
+        raise UnsupportedCase("OneHotEncoder without categories of the input's type")
     return found
 
 
@@ -111,7 +115,7 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     row = [category if last[category] == position else np.nan for position, category in enumerate(categories)]
     view = View(node.size(0), len(categories))
     x = node.view(0, View(node.size(0), 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
-    if node.dtype(0) not in INTEGER_DTYPES:
+    if node.dtype(0) not in INTEGER_DTYPES and node.dtype(0) != "string":
         x = f"(sign({x}) * floor(abs({x})))"
     text = f'outer({x}, {node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")}, "==")'
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

@@ -10,6 +10,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.movement import (
@@ -382,10 +383,12 @@ def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
 
 
 def _fill(node: NodeView) -> str:
-    """The number to add: by attribute, since opset 11 by input."""
+    """The number to add: by attribute, since opset 11 by input; to text the code of the empty string."""
     if node.version < 11:
         return literal(node.attribute("value"))
-    return node.scalar(2) if node.has(2) else "0"
+    if node.has(2):
+        return node.scalar(2)
+    return str(EMPTY) if node.dtype(0) == "string" else "0"
 
 
 @shape_rule("CenterCropPad")

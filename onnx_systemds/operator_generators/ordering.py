@@ -211,7 +211,10 @@ def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Unique", since=11)
 def unique(node: NodeView) -> Fragment:
-    """Different rows, with the axis in the rows; without an axis all elements are rows of one column."""
+    """Different rows, with the axis in the rows; without an axis all elements are rows of one column.
+
+    Text is sorted by its code points: ranks stand for it meanwhile.
+    """
     dims = node.dims(0)
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
@@ -219,7 +222,8 @@ def unique(node: NodeView) -> Fragment:
     if size == 0:
         return reduce(Fragment.__add__, (empty(node, output) for output in range(4) if node.wants(output)))
     x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
-    plain = flat and node.attribute("sorted") and is_finite(node, 0)
+    ranked = node.dtype(0) == "string" and bool(node.attribute("sorted"))
+    plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
         values, rows = node.temporary("values"), node.output_dims(0)[0]
         found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
@@ -234,10 +238,20 @@ def unique(node: NodeView) -> Fragment:
         order += f"rows={node.dim(columns)}, cols=1)"
     count = node.output_dims(0)[axis] if node.node.outputs[0] else unknown_size(node, 0, axis)
     names = [node.temporary(hint) for hint in ("values", "first", "inverse", "counts")]
+    statements: list[str] = []
+    if ranked:
+        ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
+        statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts())}")
+        x = ranks
     call = node.call("unique_rows", x, f"t({order})", "TRUE" if node.attribute("sorted") else "FALSE")
-    fragment = node.fragment([f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"])
+    statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
+    values = names[0]
+    if ranked and node.wants(0):
+        values = node.temporary("codes")
+        statements.append(f"{values} = {node.call('codes_of_ranks', names[0], by_rank)}")
+    fragment = node.fragment(statements)
     if node.wants(0):
-        fragment += node.result(*from_axis_first(node, names[0], before, count, behind), 0)
+        fragment += node.result(*from_axis_first(node, values, before, count, behind), 0)
     for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):
         if node.wants(output):
             fragment += node.result(name, View(rows, 1), output)

@@ -22,12 +22,12 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule, ta
 
 # They move or compare elements, and a code is as good as a number. Control flow hands text on.
 takes_text(
-    "CenterCropPad", "Compress", "Concat", "ConcatFromSequence", "DepthToSpace", "Equal", "Expand", "Flatten", "Gather",
-    "GatherElements", "GatherND", "Identity", "If", "Loop", "Optional", "OptionalGetElement", "OptionalHasElement",
-    "Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements", "ScatterND", "SequenceAt", "SequenceConstruct",
-    "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Size", "Slice", "SpaceToDepth", "Split",
-    "SplitToSequence", "Squeeze", "Tile", "Transpose", "Unsqueeze", "Where",
-    "StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer",
+    "CenterCropPad", "Compress", "Concat", "ConcatFromSequence", "DepthToSpace", "Equal", "Expand", "Flatten",
+    "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop", "OneHot", "Optional", "OptionalGetElement",
+    "OptionalHasElement", "Pad", "Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements", "ScatterND",
+    "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Size",
+    "Slice", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "Transpose",
+    "Unique", "Unsqueeze", "Where", "StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer",
 )  # fmt: skip
 
 

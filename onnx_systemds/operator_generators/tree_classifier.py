@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.class_labels import label_result
 from onnx_systemds.operator_generators.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.trees import FLOAT, ML, attributes_of, data_view, walk, walked, with_base
@@ -131,9 +132,7 @@ def _label_output(node: NodeView, scored: _Scored) -> Fragment:
     labels, dtype = class_labels(node)
     rows = data_view(node).rows
     if dtype == "string":
-        if node.wants(0):
-            raise UnsupportedCase("text labels: not supported yet")
-        return node.fragment()
+        return label_result(node, scored.index, labels, rows)
     if scored.direct or labels == tuple(range(len(labels))):
         return node.result(scored.index, View(rows, 1))
     column = np.array(labels, dtype=np.float64).reshape(-1, 1)

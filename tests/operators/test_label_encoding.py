@@ -72,15 +72,10 @@ def test_case(case: Case) -> None:
 
 
 @pytest.mark.parametrize(("attributes", "reason"), [
-    ({"keys_int64s": [3], "values_strings": ["a"]}, "not supported yet"),
+    ({"keys_strings": ["a"], "values_int64s": [3]}, "keys of type string for int64"),
     ({"keys_int64s": [3, 4], "values_int64s": [1]}, "2 keys and 1 values"),
     ({"values_int64s": [1]}, "without keys"),
 ])  # fmt: skip
 def test_refused(attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(encoder(2, INTS, "int64", **attributes)))
-
-
-def test_text_positions_are_refused() -> None:
-    with pytest.raises(TranspileError, match="not supported yet"):
-        import_model(case_model(encoder(1, INTS, "string", classes_strings=["a", "b"])))
