@@ -6,10 +6,11 @@ as in any model. Their shapes are inferred as usual, so an expander may leave si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.importing import protos
@@ -46,12 +47,22 @@ class Expansion(NodeFacts):
         """Write a node of the given outputs ("": not wanted); returns their names."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
+        self._write(op_type, domain, inputs, tuple(outputs), attributes)
+        return tuple(outputs)
+
+    def _write(
+        self, op_type: str, domain: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
+        attributes: Mapping[str, Attribute],
+    ) -> None:  # fmt: skip
         name = f"{self.node.name or self.node.op_type}/{op_type}"
         version = 1 if domain == CONTRIB else OPSET
-        self.nodes.append(
-            Node(op_type, domain, tuple(inputs), tuple(outputs), attributes, name, "", self.node.index, version)
-        )
-        return tuple(outputs)
+        self.nodes.append(Node(op_type, domain, inputs, outputs, attributes, name, "", self.node.index, version))
+
+    def cast(self, name: str, dtype: str, to: str = "") -> str:
+        """A value in another element type."""
+        target = to or self.fresh("Cast")
+        self._write("Cast", "", (name,), (target,), {"to": int(onnx.TensorProto.DataType.Value(dtype.upper()))})
+        return target
 
     def fresh(self, hint: str) -> str:
         """A new name of a value."""
