@@ -80,3 +80,20 @@ class Expansion(NodeFacts):
         """Give a value as an output, if the node has it."""
         if self.output(position):
             self.emit("Identity", name, to=self.output(position))
+
+    def length(self, name: str, axis: int) -> str:
+        """The length of a value along an axis: an integer of rank 0."""
+        return self.emit("Gather", self.emit("Shape", name), self.known(axis), axis=0)
+
+    def count_up(self, limit: str, start: str = "") -> str:
+        """The integers from 0, or ``start``, up to but without ``limit``."""
+        return self.emit("Range", start or self.known(0), limit, self.known(1))
+
+    def unsqueeze(self, name: str, *axes: int) -> str:
+        """A value with new axes of size 1."""
+        return self.emit("Unsqueeze", name, self.known(axes))
+
+    def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        """The part of a value along one axis."""
+        given = (self.known([number]) for number in (start, end, axis, step))
+        return self.emit("Slice", name, *given)
