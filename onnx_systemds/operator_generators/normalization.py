@@ -162,9 +162,10 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(dims), statistics, statistics)
 
 
+@generator("LayerNormalization", since=1)
 @generator("LayerNormalization", since=17)
 def layer_normalization(node: NodeView) -> Fragment:
-    """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias."""
+    """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
     dims = node.dims(0)
     axis = node.axis()
     view = View(product(dims[:axis]), product(dims[axis:]))
@@ -175,9 +176,9 @@ def layer_normalization(node: NodeView) -> Fragment:
         f"{centred} = {x} - {mean}",
         f"{spread} = sqrt(rowMeans({centred}^2) + {literal(node.attribute('epsilon'))})",
     ]
-    text = f"{centred} / {spread} * {_trailing(node, 1, dims, axis)}"
+    text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
     if node.has(2):
-        text += f" + {_trailing(node, 2, dims, axis)}"
+        text += f" + {trailing_operand(node, 2, dims, axis)}"
     fragment = node.result(text, view, before=statements)
     column = View(view.rows, 1)
     fragment += node.result(mean, column, 1)
@@ -192,10 +193,10 @@ def rms_normalization(node: NodeView) -> Fragment:
     view = View(product(dims[:axis]), product(dims[axis:]))
     x = node.view(0, view)
     root = f"sqrt(rowMeans({x}^2) + {literal(node.attribute('epsilon'))})"
-    return node.result(f"{x} / {root} * {_trailing(node, 1, dims, axis)}", view)
+    return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
 
 
-def _trailing(node: NodeView, position: int, dims: Dims, axis: int) -> str:
+def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> str:
     """A scale or bias as right operand of a matrix with the axes from ``axis`` on in the columns."""
     view = View(product(dims[:axis]), product(dims[axis:]))
     own = node.dims(position)

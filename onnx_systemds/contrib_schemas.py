@@ -1,0 +1,147 @@
+"""Signatures of onnxruntime's own operators, which ONNX has no schemas for: names, and the attributes' defaults.
+
+Nearly all are of domain com.microsoft, version 1; a few layer normalizations stand in ONNX's own domain.
+Names end in ``?`` where they are optional and in ``*`` where there may be any number.
+Defaults are those of onnxruntime's schemas, or of its documentation where a schema is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+CONTRIB = "com.microsoft"
+
+Default = int | float | str | tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContribSchema:
+    """The signature of one operator. attributes: their defaults, None where there is none."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Default]
+
+
+SCHEMAS: dict[tuple[str, str], ContribSchema] = {}
+
+REFUSED: dict[str, str] = {}
+"""Operators of com.microsoft that will not be converted, and why."""
+
+
+def find_contrib_schema(domain: str, op_type: str) -> ContribSchema | None:
+    """The signature of an operator, None where it is none of onnxruntime's or not in the table."""
+    return SCHEMAS.get((domain, op_type))
+
+
+def contrib_default(domain: str, op_type: str, name: str) -> Default:
+    """The default of an attribute, None where there is none."""
+    schema = find_contrib_schema(domain, op_type)
+    return None if schema is None else schema.attributes.get(name)
+
+
+def _operator(op_type: str, inputs: str, outputs: str, **attributes: Default) -> None:
+    """Add an operator of com.microsoft."""
+    _add((CONTRIB, op_type), inputs, outputs, attributes)
+
+
+def _add(identity: tuple[str, str], inputs: str, outputs: str, attributes: Mapping[str, Default]) -> None:
+    """Add a row; fractions are rounded to FP32, in which onnxruntime keeps them."""
+    rounded = {
+        name: float(np.float32(default)) if isinstance(default, float) else default
+        for name, default in attributes.items()
+    }
+    SCHEMAS[identity] = ContribSchema(tuple(inputs.split()), tuple(outputs.split()), MappingProxyType(rounded))
+
+
+def _refused(reason: str, *op_types: str) -> None:
+    REFUSED.update(dict.fromkeys(op_types, reason))
+
+
+_IMAGE: dict[str, Default] = {
+    "auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None,
+}  # fmt: skip
+
+# --- products and convolutions -----------------------------------------------------------------------------------
+
+_operator("FusedMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0)
+_operator("TransposeMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0)
+_operator("FusedMatMulActivation", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0,
+          activation=None, activation_alpha=None, activation_beta=None, activation_gamma=None,
+          activation_axis=None)  # fmt: skip
+_operator("FusedGemm", "A B C?", "Y", transA=0, transB=0, alpha=1.0, beta=1.0, activation=None,
+          activation_alpha=None, activation_beta=None, activation_gamma=None)  # fmt: skip
+_operator("GemmFastGelu", "X W bias?", "Y")
+_operator("FusedConv", "X W B? Z?", "Y", **_IMAGE, activation=None, activation_params=None)
+
+# --- activations -------------------------------------------------------------------------------------------------
+
+_operator("Gelu", "X", "Y")
+_operator("FastGelu", "X bias?", "Y")
+_operator("BiasGelu", "A B", "C")
+_operator("QuickGelu", "X", "Y", alpha=1.702)
+_operator("BiasSplitGelu", "X bias", "Y")
+_operator("BiasSoftmax", "data bias", "output", axis=1, is_inner_broadcast=None)
+_operator("BiasAdd", "X bias skip", "Y")
+
+# --- normalizations ----------------------------------------------------------------------------------------------
+
+_STASHED: dict[str, Default] = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+_add(("", "LayerNormalization"), "X Scale B?", "Y Mean? InvStdDev?", _STASHED)
+_add(("", "SimplifiedLayerNormalization"), "X scale", "Y inv_std_var?", _STASHED)
+_operator("SkipLayerNormalization", "input skip gamma beta? bias?",
+          "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
+_operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
+          "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
+_operator("EmbedLayerNormalization",
+          "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+          "output mask_index? embedding_sum?", epsilon=1e-12, mask_index_type=0)  # fmt: skip
+
+# --- attention ---------------------------------------------------------------------------------------------------
+
+_operator("Attention", "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
+          "output present?", num_heads=None, unidirectional=0, qkv_hidden_sizes=None, past_present_share_buffer=0,
+          do_rotary=0, rotary_embedding_dim=0, mask_filter_value=-10000.0, scale=None)  # fmt: skip
+_operator("MultiHeadAttention",
+          "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
+          "cache_indirection?", "output present_key? present_value? qk?",
+          num_heads=None, mask_filter_value=-10000.0, scale=None, unidirectional=0)  # fmt: skip
+_operator("GroupQueryAttention",
+          "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? "
+          "position_ids? attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?",
+          "output present_key? present_value? output_qk?",
+          num_heads=None, kv_num_heads=None, scale=None, softcap=0.0, local_window_size=-1, do_rotary=0,
+          rotary_interleaved=0, smooth_softmax=-1, qk_output=0, k_quant_type="NONE", v_quant_type="NONE",
+          kv_cache_bit_width=None, sliding_window_cache=0, causal=1, qk_norm_epsilon=1e-6)  # fmt: skip
+_operator("RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", interleaved=0, num_heads=0,
+          rotary_embedding_dim=0, is_packed_batching=0, scale=1.0)  # fmt: skip
+
+# --- data movement and the rest ----------------------------------------------------------------------------------
+
+_operator("GatherND", "data indices", "output")
+_operator("Inverse", "X", "Y")
+_operator("Trilu", "X k?", "Y", upper=1)
+_operator("Unique", "x", "y idx counts")
+_operator("CropAndResize", "X rois batch_indices crop_size", "Y", mode="bilinear", extrapolation_value=0.0)
+_operator("Range", "start limit delta?", "Y")
+_operator("ExpandDims", "X axis", "Y")
+_operator("Pad", "data pads value?", "output", mode="constant")
+_operator("NhwcMaxPool", "x", "y", auto_pad="NOTSET", ceil_mode=0, dilations=None, kernel_shape=None, pads=None,
+          strides=None)  # fmt: skip
+_operator("GridSample", "X Grid", "Y", mode="bilinear", padding_mode="zeros", align_corners=0)
+_operator("CDist", "A B", "C", metric="sqeuclidean")
+_operator("Rfft", "X", "Y", signal_ndim=1, normalized=0, onesided=1)
+_operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
+_operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, pads=None, storage_order=0, strides=None)
+
+# --- quantized ---------------------------------------------------------------------------------------------------
+
+# --- refused -----------------------------------------------------------------------------------------------------
+
+_refused("it generates text by running a model within the model, with a search that has no form in DML",
+         "BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")  # fmt: skip
+_refused("it is compiled for one accelerator and has no definition", "EPContext", "Snpe")

@@ -1,0 +1,54 @@
+"""Activations of onnxruntime's optimisers: GELU in its forms, alone and behind a bias."""
+
+from __future__ import annotations
+
+from onnx_systemds.contrib_schemas import CONTRIB
+from onnx_systemds.importing.expansion import Expansion
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.elementwise import same_dims, unary
+from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
+
+shape_rule("QuickGelu", domain=CONTRIB)(same_dims)
+
+
+@expander("Gelu", domain=CONTRIB)
+def gelu(node: Expansion) -> None:
+    """ONNX's Gelu by the error function."""
+    node.emit("Gelu", node.input(0), to=node.output())
+
+
+@expander("BiasGelu", domain=CONTRIB)
+def bias_gelu(node: Expansion) -> None:
+    """Gelu of a sum."""
+    node.emit("Gelu", node.emit("Add", node.input(0), node.input(1)), to=node.output())
+
+
+@expander("FastGelu", domain=CONTRIB)
+def fast_gelu(node: Expansion) -> None:
+    """Gelu by tanh, of a sum where a bias is given."""
+    x = node.emit("Add", node.input(0), node.input(1)) if node.has(1) else node.input(0)
+    node.emit("Gelu", x, to=node.output(), approximate="tanh")
+
+
+@generator("QuickGelu", since=1, domain=CONTRIB)
+def quick_gelu(node: NodeView) -> Fragment:
+    """x times the sigmoid of alpha * x."""
+    alpha = literal(-float(node.attribute("alpha")))
+    return unary(node, lambda x: f"{x} / (1 + exp({x} * ({alpha})))")
+
+
+@expander("BiasSplitGelu", domain=CONTRIB)
+def bias_split_gelu(node: Expansion) -> None:
+    """Of the sum with the bias the first half of the channels times the Gelu of the second one."""
+    total = node.emit("Add", node.input(0), node.input(1))
+    left, right = node.fresh("left"), node.fresh("right")
+    node.emit_several("Split", [left, right], total, axis=-1, num_outputs=2)
+    node.emit("Mul", left, node.emit("Gelu", right), to=node.output())
+
+
+@expander("BiasAdd", domain=CONTRIB)
+def bias_add(node: Expansion) -> None:
+    """The sum of a value, a bias per channel and a skipped value."""
+    node.emit("Add", node.emit("Add", node.input(0), node.input(1)), node.input(2), to=node.output())

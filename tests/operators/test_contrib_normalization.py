@@ -1,0 +1,105 @@
+"""Layer normalizations of onnxruntime's optimisers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operators.contrib_cases import contrib
+from tests.operators.harness import Array, Case, check_case, random
+
+X, SKIP = random(2, 3, 4), random(2, 3, 4, seed=1)
+GAMMA, BETA, BIAS = random(4, seed=2), random(4, seed=3), random(4, seed=4)
+SUMMED = ["out", "", "", "total"]
+
+
+def skipped(inputs: dict[str, Array | None], **others: Any) -> Case:
+    return contrib("SkipLayerNormalization", {"x": X, "skip": SKIP, "gamma": GAMMA, **inputs}, tolerance=2e-5, **others)
+
+
+def simplified(inputs: dict[str, Array | None], **others: Any) -> Case:
+    return contrib("SkipSimplifiedLayerNormalization", {"x": X, "skip": SKIP, "gamma": GAMMA, **inputs}, **others)
+
+
+def statistics(x: Array, skip: Array, gamma: Array, beta: Array, **_: Any) -> list[Array]:
+    """The outputs that the CPU kernel leaves out: by numpy."""
+    total = (x + skip).astype(np.float64)
+    mean = total.mean(-1, keepdims=True)
+    inverse = 1 / np.sqrt(total.var(-1, keepdims=True) + 1e-12)
+    outputs = ((total - mean) * inverse * gamma + beta, mean, inverse, total)
+    return [output.astype(np.float32) for output in outputs]
+
+
+def simplified_statistics(x: Array, skip: Array, gamma: Array, **_: Any) -> list[Array]:
+    total = (x + skip).astype(np.float64)
+    inverse = 1 / np.sqrt((total**2).mean(-1, keepdims=True) + 1e-12)
+    outputs = (total * inverse * gamma, total.mean(-1, keepdims=True), inverse)
+    return [output.astype(np.float32) for output in outputs]
+
+
+IDS = np.array([[1, 3, 0], [7, 2, 2]], dtype=np.int32)
+SEGMENTS = np.array([[0, 1, 1], [0, 0, 1]], dtype=np.int32)
+MASK = np.array([[1, 1, 0], [1, 0, 0]], dtype=np.int32)
+POSITIONS = np.array([[4, 1, 0], [0, 1, 2]], dtype=np.int32)
+TABLES = {"word": random(8, 4), "position": random(5, 4, seed=1), "segment": random(2, 4, seed=2)}
+SCALES = {"gamma": GAMMA, "beta": BETA}
+
+
+def embedded(
+    segments: Array | None = SEGMENTS, mask: Array | None = None, positions: Array | None = None, **others: Any
+) -> Case:
+    tables = {**TABLES, "segment": TABLES["segment"] if segments is not None else None}
+    inputs = {"ids": IDS, "segments": segments, **tables, **SCALES}
+    if mask is not None or positions is not None:
+        inputs["mask"] = mask
+    if positions is not None:
+        inputs["positions"] = positions
+    return contrib("EmbedLayerNormalization", inputs, output_dtypes=["float", "int32", "float"], **others)
+
+
+CASES = [
+    *[Case("LayerNormalization", opset, {"x": X, "scale": GAMMA, "bias": BETA}) for opset in (9, 13)],
+    Case("LayerNormalization", 13, {"x": random(2, 3, 4, 5), "scale": random(4, 5)}, {"axis": 2}),
+    Case("SimplifiedLayerNormalization", 17, {"x": X, "scale": GAMMA}),
+    Case("SimplifiedLayerNormalization", 13, {"x": random(2, 3, 4, 5), "scale": random(5)}, {"epsilon": 0.5}, outputs=2,
+         expected=lambda x, scale, **_: [x / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(0.5)) * scale,
+                                         1 / np.sqrt((x**2).mean(-1, keepdims=True) + np.float32(0.5))]),
+    skipped({"beta": BETA}),
+    skipped({"beta": BETA, "bias": BIAS}, attributes={"epsilon": 0.25}, outputs=SUMMED),
+    skipped({}),
+    skipped({"beta": None, "bias": BIAS}, outputs=SUMMED),
+    skipped({"skip": random(1, 3, 4, seed=5), "beta": BETA}),
+    skipped({"skip": random(3, 4, seed=5), "beta": BETA}),
+    contrib("SkipLayerNormalization", {"x": random(5, 4), "skip": random(5, 4, seed=1), "gamma": GAMMA, "beta": BETA}),
+    skipped({"beta": BETA}, outputs=4, expected=statistics),
+    simplified({}),
+    simplified({"bias": BIAS}, attributes={"epsilon": 0.25}, outputs=SUMMED),
+    simplified({}, outputs=3, expected=simplified_statistics),
+    embedded(outputs=2),
+    embedded(mask=MASK, outputs=2),
+    embedded(mask=MASK, outputs=3, attributes={"epsilon": 0.5}),
+    embedded(segments=None, outputs=2),
+    embedded(positions=POSITIONS, outputs=3),
+    embedded(positions=POSITIONS[:1], mask=MASK, outputs=2),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_normalization(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    case = skipped({"beta": BETA}, outputs=SUMMED,
+                   symbols={"x": ["batch", "seq", 4], "skip": ["batch", "seq", 4]})  # fmt: skip
+    check_case(case, sizes=[{**case.inputs, "x": random(1, 5, 4), "skip": random(1, 5, 4, seed=1)}])
+
+
+def test_embeddings_of_symbolic_sizes() -> None:
+    dims = ["batch", "seq"]
+    case = embedded(mask=MASK, outputs=2, symbols={"ids": dims, "segments": dims, "mask": dims})
+    longer = {"ids": np.tile(IDS, (2, 1))[:, :2], "segments": np.tile(SEGMENTS, (2, 1))[:, :2],
+              "mask": np.tile(MASK, (2, 1))[:, :2]}  # fmt: skip
+    check_case(case, sizes=[{**case.inputs, **{name: np.ascontiguousarray(array) for name, array in longer.items()}}])

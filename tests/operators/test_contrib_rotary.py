@@ -1,0 +1,103 @@
+"""RotaryEmbedding and GroupQueryAttention of onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_systemds.errors import TranspileError
+from tests.operators.contrib_cases import contrib
+from tests.operators.harness import Array, Case, check_case, random
+
+ANGLES = np.outer(np.arange(12), [1, 0.5, 0.25, 0.125]).astype(np.float32)
+COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+POSITIONS = np.array([[3, 1, 4, 0], [5, 9, 2, 6]], dtype=np.int64)
+FIRST = np.array([2], dtype=np.int64)
+
+
+def rotary(x: Array, positions: Array = POSITIONS, width: int = 4, **attributes: Any) -> Case:
+    inputs = {"x": x, "positions": positions, "cos": COS[:, :width].copy(), "sin": SIN[:, :width].copy()}
+    return contrib("RotaryEmbedding", inputs, attributes=attributes)
+
+
+def grouped(
+    length: int, total: int, lengths: list[int], past: int = 0, batch: int = 2, packed: bool = False,
+    extra: dict[str, Array | None] | None = None, outputs: int = 3, note: str = "", **attributes: Any,
+) -> Case:  # fmt: skip
+    """A row of GroupQueryAttention: four heads of queries, two of keys, all of eight."""
+    if packed:
+        new: dict[str, Array | None] = {"q": random(batch, length, 64), "k": None, "v": None}
+    else:
+        new = {"q": random(batch, length, 32), "k": random(batch, length, 16, seed=1),
+               "v": random(batch, length, 16, seed=2)}  # fmt: skip
+    caches = {name: random(batch, 2, past, 8, seed=3 + seed) if past else None
+              for seed, name in enumerate(["past_key", "past_value"])}  # fmt: skip
+    counts = {"lengths": np.array(lengths, np.int32), "total": np.array(total, np.int32)}
+    turning = {"cos": COS, "sin": SIN} if attributes.get("do_rotary") else {}
+    if extra and not turning:
+        turning = {"cos": None, "sin": None}  # type: ignore[dict-item]
+    return contrib("GroupQueryAttention", {**new, **caches, **counts, **turning, **(extra or {})},
+                   attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note)  # fmt: skip
+
+
+CASES = [
+    rotary(random(2, 4, 24)),
+    rotary(random(2, 4, 24), FIRST),
+    rotary(random(2, 4, 24), interleaved=1),
+    rotary(random(2, 3, 4, 8)),
+    rotary(random(2, 3, 4, 8), FIRST, interleaved=1),
+    rotary(random(2, 4, 24), width=2, num_heads=3, rotary_embedding_dim=4),
+    rotary(random(2, 3, 4, 8), width=2, num_heads=3, rotary_embedding_dim=4, interleaved=1),
+    grouped(4, 4, [3, 3], note="prompt"),
+    grouped(4, 4, [3, 3], note="one output", outputs=1),
+    grouped(4, 4, [3, 3], packed=True, note="packed"),
+    grouped(4, 4, [3, 3], note="scale", scale=0.7),
+    grouped(1, 5, [4, 4], past=4, note="past"),
+    grouped(1, 5, [4, 2], past=4, note="ragged past"),
+    grouped(1, 5, [4, 3], past=8, note="buffer"),
+    grouped(4, 4, [3, 3], past=8, note="prompt in a buffer"),
+    grouped(3, 7, [6], past=4, batch=1, note="further prompt"),
+    grouped(4, 4, [3, 3], note="turned", do_rotary=1),
+    grouped(1, 5, [4, 3], past=6, note="turned past", do_rotary=1, rotary_interleaved=1),
+    grouped(4, 4, [3, 3], packed=True, note="turned packed", do_rotary=1),
+    grouped(4, 4, [3, 3], note="positions", do_rotary=1, extra={"positions": POSITIONS}),
+    grouped(4, 4, [3, 3], note="window", local_window_size=2),
+    grouped(1, 7, [6, 5], past=6, note="window past", local_window_size=3),
+    grouped(4, 4, [3, 3], note="cap", softcap=0.5),
+    grouped(4, 4, [3, 3], note="bias", softcap=0.5, extra={"positions": None, "bias": random(2, 1, 4, 4, seed=7)}),
+    grouped(4, 4, [3, 3], note="bias of heads", extra={"positions": None, "bias": random(1, 4, 4, 4, seed=7)}),
+    grouped(4, 4, [3, 3], note="smooth", smooth_softmax=1),
+    grouped(4, 4, [3, 3], note="sink", extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
+    grouped(4, 4, [3, 2], note="not causal", causal=0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_rotary(case: Case) -> None:
+    check_case(case)
+
+
+def test_rotary_of_symbolic_sizes() -> None:
+    case = rotary(random(2, 4, 24))
+    dims = {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]}
+    case = contrib("RotaryEmbedding", dict(case.inputs), symbols=dims)
+    check_case(case, sizes=[{**case.inputs, "x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}])
+
+
+def test_generation_of_symbolic_sizes() -> None:
+    """One model serves the prompt, whose cache is new, and the tokens behind it."""
+    case = grouped(1, 5, [4, 3], past=4, do_rotary=1)
+    symbols = {"q": ["batch", "seq", 32], "k": ["batch", "seq", 16], "v": ["batch", "seq", 16], "lengths": ["batch"],
+               "past_key": ["batch", 2, "past", 8], "past_value": ["batch", 2, "past", 8]}  # fmt: skip
+    case = contrib("GroupQueryAttention", dict(case.inputs), attributes=case.attributes, outputs=3, symbols=symbols)
+    later = grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1)
+    buffered = grouped(1, 5, [4, 3], past=9, do_rotary=1)
+    prompt = grouped(4, 4, [3, 3], past=8, do_rotary=1)
+    check_case(case, sizes=[dict(other.inputs) for other in (later, buffered, prompt)])
+
+
+def test_a_quantized_cache_is_refused() -> None:
+    with pytest.raises(TranspileError, match="quantized"):
+        check_case(grouped(4, 4, [3, 3], k_quant_type="PER_TENSOR"))
