@@ -9,7 +9,8 @@ from typing import Any
 import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registry
-from onnx_systemds.operator_generators.registry import operator_generators
+from onnx_systemds.contrib_schemas import CONTRIB
+from onnx_systemds.operator_generators.registry import expanders, operator_generators
 
 DOMAINS = ("", "ai.onnx.ml")
 
@@ -49,7 +50,7 @@ def support_rows() -> list[Row]:
     ]  # fmt: skip
     rows += [
         Row(domain, name, tuple(sorted(versions)), max(versions), False, False)
-        for (domain, name), versions in operator_generators.items()
+        for (domain, name), versions in {**expanders, **operator_generators}.items()
         if (domain, name) not in newest
     ]
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
@@ -57,13 +58,29 @@ def support_rows() -> list[Row]:
 
 def table_lines() -> Iterator[str]:
     """The table as Markdown, with the counts in front."""
-    rows = support_rows()
+    everything = support_rows()
+    rows = [row for row in everything if row.domain != CONTRIB]
     own = sum(bool(row.generators) for row in rows)
     defined = sum(row.status == "by definition" for row in rows)
     yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
     yield ""
     yield "| operator | imported | generators since opset | newest version |"
     yield "|---|---|---|---|"
+    yield from _lines(rows)
+    contrib = [row for row in everything if row.domain == CONTRIB]
+    yield ""
+    yield "## Of onnxruntime"
+    yield ""
+    yield f"{len(contrib)} operators of domain {CONTRIB}, which onnxruntime's optimisers write into models:"
+    yield ""
+    yield "| operator | imported | by |"
+    yield "|---|---|---|"
+    for row in contrib:
+        how = "a generator" if (row.domain, row.op_type) in operator_generators else "ONNX operators"
+        yield f"| {row.op_type} | {row.status} | {how} |"
+
+
+def _lines(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         name = f"{row.domain}.{row.op_type}" if row.domain else row.op_type
         yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} |"

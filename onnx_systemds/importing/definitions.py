@@ -1,6 +1,7 @@
 """Operators by definition: a node is replaced by the nodes of its function body.
 
-That is exact, not a guess: the body is a model's own function, or the definition that ONNX gives of an operator.
+That is exact, not a guess: the body is a model's own function, one of our expansions (see `expansion`), or the
+definition that ONNX gives of an operator.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import onnx
 
 from onnx_systemds.errors import Reasons, UnsupportedCase, quoted
 from onnx_systemds.importing import protos
+from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts, default_attribute, find_schema
 from onnx_systemds.importing.from_protobuf import Converter
 from onnx_systemds.importing.ir import (
@@ -26,6 +28,7 @@ from onnx_systemds.importing.ir import (
 )
 from onnx_systemds.importing.mapped_files import MappedFiles
 from onnx_systemds.importing.tensors import TensorReader
+from onnx_systemds.operator_generators.registry import find_expander
 
 
 def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[Node, ...] | None:
@@ -33,6 +36,12 @@ def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[No
 
     ``function`` is the model's own definition, if it has one.
     """
+    if function is None:
+        expander = find_expander(facts.node.identity, facts.node.version)
+        if expander is not None:
+            expansion = Expansion(facts, prefix)
+            expander(expansion)
+            return tuple(expansion.nodes)
     found = function if function is not None else onnx_definition(facts)
     return None if found is None else inline(facts.node, found, prefix)
 

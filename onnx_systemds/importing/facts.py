@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import onnx
 
+from onnx_systemds.contrib_schemas import contrib_default
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.importing.ir import Array, Graph, Node
@@ -179,11 +180,11 @@ class NodeFacts:
 
 @lru_cache(maxsize=8192)
 def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any:
-    """ONNX's default of an attribute in the given opset version, None where there is none."""
+    """The default of an attribute in the given opset version, ONNX's or onnxruntime's; None where there is none."""
     try:
         schema: Any = onnx.defs.get_schema(op_type, version, domain)  # deprecated ones have defaults, too
     except onnx.defs.SchemaError:
-        return None
+        return contrib_default(domain, op_type, name)
     if name not in schema.attributes:
         return None
     default = schema.attributes[name].default_value

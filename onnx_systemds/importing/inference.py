@@ -14,6 +14,7 @@ import numpy as np
 import onnx
 import onnx.shape_inference
 
+from onnx_systemds.contrib_schemas import CONTRIB, REFUSED
 from onnx_systemds.dims import Dim, Dims, substitute, symbol, symbols
 from onnx_systemds.errors import (
     ConstantNeeded,
@@ -46,7 +47,12 @@ from onnx_systemds.importing.known_lists import resolve
 from onnx_systemds.importing.lists import declared_list
 from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
-from onnx_systemds.operator_generators.registry import find_generator, find_shape_rule, operator_generators
+from onnx_systemds.operator_generators.registry import (
+    find_expander,
+    find_generator,
+    find_shape_rule,
+    operator_generators,
+)
 
 FAILED = Value("", None)
 """Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
@@ -224,7 +230,7 @@ def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Valu
 
 
 def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> tuple[Node, ...] | None:
-    """The nodes that stand for a node: a model function, or ONNX's own definition when we have no generator.
+    """The nodes that stand for a node: a model function, or an expansion or definition when we have no generator.
 
     An If whose condition is known stands for one of its branches, a Gradient for derivatives of the nodes before it.
     """
@@ -251,12 +257,16 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     """The error for an operator that can neither be generated nor expanded."""
     node = facts.node
     known = sorted(operator_generators.get(node.identity, {}))
+    if node.domain == CONTRIB and node.op_type in REFUSED:
+        return UnsupportedOperator(REFUSED[node.op_type])
     if known:
         return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
     if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
         if find_schema(node.domain, node.op_type, node.version) is None:
             return UnsupportedOperator("ONNX has no such operator in this opset version")
         return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
+    if node.domain == CONTRIB:
+        return UnsupportedOperator("the operator of onnxruntime is not supported", hint="see: onnx-systemds operators")
     return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
 
 
@@ -416,7 +426,7 @@ def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     key = (node.domain, node.op_type, node.overload)
     schema = find_schema(node.domain, node.op_type, node.version)
     defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
-    known = known or node.identity == GRADIENT
+    known = known or node.identity == GRADIENT or find_expander(node.identity, node.version) is not None
     if not (known or defined or key in facts.context.functions or node.identity == ("", "Constant")):
         raise unsupported(facts)
     return (FAILED,) * len(node.outputs)

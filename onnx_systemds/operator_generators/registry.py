@@ -1,4 +1,4 @@
-"""The two registries: how an operator is written in DML, and which shapes it gives."""
+"""The registries: how an operator is written in DML, which shapes it gives, or which other nodes stand for it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import onnx
 from onnx_systemds.errors import quoted
 
 if TYPE_CHECKING:
+    from onnx_systemds.importing.expansion import Expansion
     from onnx_systemds.importing.facts import NodeFacts
     from onnx_systemds.importing.fragment import Fragment
     from onnx_systemds.importing.node_view import NodeView
@@ -18,12 +19,14 @@ if TYPE_CHECKING:
 
     Generator = Callable[[NodeView], Fragment]
     ShapeRule = Callable[[NodeFacts], tuple[Value, ...]]
+    Expander = Callable[[Expansion], None]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Identity = tuple[str, str]  # (domain, op_type); the domain of ai.onnx is ""
 
 operator_generators: dict[Identity, dict[int, Generator]] = {}
 shape_rules: dict[Identity, dict[int, ShapeRule]] = {}
+expanders: dict[Identity, dict[int, Expander]] = {}
 text_operators: set[Identity] = set()
 
 
@@ -44,6 +47,14 @@ def shape_rule(op_type: str, since: int = 1, domain: str = "") -> Callable[[Func
     return _register(shape_rules, op_type, since, domain)
 
 
+def expander(op_type: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below, which writes other nodes in the place of the operator.
+
+    It is asked where the operator has no generator; shapes follow from the nodes. Raises ValueError on a second one.
+    """
+    return _register(expanders, op_type, since, domain)
+
+
 def takes_text(*op_types: str, domain: str = "") -> None:
     """Say that the generators of these operators are right for text, too: for codes instead of numbers."""
     text_operators.update((domain, op_type) for op_type in op_types)
@@ -57,6 +68,11 @@ def find_generator(identity: Identity, version: int) -> Generator | None:
 def find_shape_rule(identity: Identity, version: int) -> ShapeRule | None:
     """The shape rule with the highest ``since`` not above ``version``; None when there is none."""
     return _newest(shape_rules, identity, version)
+
+
+def find_expander(identity: Identity, version: int) -> Expander | None:
+    """The expander with the highest ``since`` not above ``version``; None when there is none."""
+    return _newest(expanders, identity, version)
 
 
 def signature(schema: Any) -> tuple[object, ...]:
@@ -93,7 +109,7 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
 
 def _register(
     registry: dict[Identity, dict[int, Callable[..., object]]] | dict[Identity, dict[int, Generator]]
-    | dict[Identity, dict[int, ShapeRule]],
+    | dict[Identity, dict[int, ShapeRule]] | dict[Identity, dict[int, Expander]],
     op_type: str,
     since: int,
     domain: str,

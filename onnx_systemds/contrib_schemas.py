@@ -1,0 +1,179 @@
+"""Signatures of onnxruntime's own operators, which ONNX has no schemas for: names, and the attributes' defaults.
+
+Nearly all are of domain com.microsoft, version 1; a few layer normalizations stand in ONNX's own domain.
+Names end in ``?`` where they are optional and in ``*`` where there may be any number.
+Defaults are those of onnxruntime's schemas, or of its documentation where a schema is silent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+CONTRIB = "com.microsoft"
+
+Default = int | float | str | tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ContribSchema:
+    """The signature of one operator. attributes: their defaults, None where there is none."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attributes: Mapping[str, Default]
+
+
+SCHEMAS: dict[tuple[str, str], ContribSchema] = {}
+
+REFUSED: dict[str, str] = {}
+"""Operators of com.microsoft that will not be converted, and why."""
+
+
+def find_contrib_schema(domain: str, op_type: str) -> ContribSchema | None:
+    """The signature of an operator, None where it is none of onnxruntime's or not in the table."""
+    return SCHEMAS.get((domain, op_type))
+
+
+def contrib_default(domain: str, op_type: str, name: str) -> Default:
+    """The default of an attribute, None where there is none."""
+    schema = find_contrib_schema(domain, op_type)
+    return None if schema is None else schema.attributes.get(name)
+
+
+def _operator(op_type: str, inputs: str, outputs: str, domain: str = CONTRIB, **attributes: Default) -> None:
+    """Add a row; fractions are rounded to FP32, in which onnxruntime keeps them."""
+    rounded = {
+        name: float(np.float32(default)) if isinstance(default, float) else default
+        for name, default in attributes.items()
+    }
+    schema = ContribSchema(tuple(inputs.split()), tuple(outputs.split()), MappingProxyType(rounded))
+    SCHEMAS[domain, op_type] = schema
+
+
+def _refused(reason: str, *op_types: str) -> None:
+    REFUSED.update(dict.fromkeys(op_types, reason))
+
+
+_IMAGE = {"auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None}
+
+# --- products and convolutions -----------------------------------------------------------------------------------
+
+_operator("FusedMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0)
+_operator("TransposeMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0)
+_operator("FusedMatMulActivation", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0,
+          activation=None, activation_alpha=None, activation_beta=None, activation_gamma=None, activation_axis=None)  # fmt: skip
+_operator("FusedGemm", "A B C?", "Y", transA=0, transB=0, alpha=1.0, beta=1.0, activation=None,
+          activation_alpha=None, activation_beta=None, activation_gamma=None)  # fmt: skip
+_operator("GemmFastGelu", "X W bias?", "Y")
+_operator("FusedConv", "X W B? Z?", "Y", **_IMAGE, activation=None, activation_params=None)
+
+# --- activations -------------------------------------------------------------------------------------------------
+
+_operator("Gelu", "X", "Y")
+_operator("FastGelu", "X bias?", "Y")
+_operator("BiasGelu", "A B", "C")
+_operator("QuickGelu", "X", "Y", alpha=1.702)
+_operator("BiasSplitGelu", "X bias", "Y")
+_operator("BiasSoftmax", "data bias", "output", axis=1, is_inner_broadcast=None)
+_operator("BiasAdd", "X bias skip", "Y")
+
+# --- normalizations ----------------------------------------------------------------------------------------------
+
+for _domain in ("", CONTRIB):
+    _operator("LayerNormalization", "X Scale B?", "Y Mean? InvStdDev?", _domain, axis=-1, epsilon=1e-5, stash_type=1)
+    _operator("SimplifiedLayerNormalization", "X scale", "Y inv_std_var?", _domain, axis=-1, epsilon=1e-5,
+              stash_type=1)  # fmt: skip
+_operator("SkipLayerNormalization", "input skip gamma beta? bias?",
+          "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
+_operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
+          "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
+_operator("EmbedLayerNormalization",
+          "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
+          "output mask_index? embedding_sum?", epsilon=1e-12, mask_index_type=0)  # fmt: skip
+
+# --- attention ---------------------------------------------------------------------------------------------------
+
+_operator("Attention", "input weights bias? mask_index? past? attention_bias? past_sequence_length?",
+          "output present?", num_heads=None, unidirectional=0, qkv_hidden_sizes=None, past_present_share_buffer=0,
+          do_rotary=0, rotary_embedding_dim=0, mask_filter_value=-10000.0, scale=None)  # fmt: skip
+_operator("MultiHeadAttention",
+          "query key? value? bias? key_padding_mask? attention_bias? past_key? past_value? past_sequence_length? "
+          "cache_indirection?", "output present_key? present_value? qk?",
+          num_heads=None, mask_filter_value=-10000.0, scale=None, unidirectional=0)  # fmt: skip
+_operator("GroupQueryAttention",
+          "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? "
+          "position_ids? attention_bias? head_sink? k_scale? v_scale?", "output present_key? present_value? output_qk?",
+          num_heads=None, kv_num_heads=None, scale=None, softcap=0.0, local_window_size=-1, do_rotary=0,
+          rotary_interleaved=0, smooth_softmax=-1, qk_output=0, k_quant_type="NONE", v_quant_type="NONE",
+          kv_cache_bit_width=None)  # fmt: skip
+_operator("RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", interleaved=0, num_heads=0,
+          rotary_embedding_dim=0, is_packed_batching=0, scale=1.0)  # fmt: skip
+
+# --- data movement and the rest ----------------------------------------------------------------------------------
+
+_operator("GatherND", "data indices", "output")
+_operator("Inverse", "X", "Y")
+_operator("Trilu", "X k?", "Y", upper=1)
+_operator("Unique", "x", "y idx counts")
+_operator("CropAndResize", "X rois batch_indices crop_size", "Y", mode="bilinear", extrapolation_value=0.0)
+_operator("Range", "start limit delta?", "Y")
+_operator("ExpandDims", "X axis", "Y")
+_operator("Pad", "data pads value?", "output", mode="constant")
+_operator("NhwcMaxPool", "x", "y", auto_pad="NOTSET", ceil_mode=0, dilations=None, kernel_shape=None, pads=None,
+          strides=None)  # fmt: skip
+_operator("GridSample", "X Grid", "Y", mode="bilinear", padding_mode="zeros", align_corners=0)
+_operator("CDist", "A B", "C", metric="sqeuclidean")
+_operator("Rfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
+_operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
+_operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, pads=None, storage_order=0, strides=None)
+
+# --- quantized ---------------------------------------------------------------------------------------------------
+
+_WINDOWS = {"auto_pad": "NOTSET", "kernel_shape": None, "pads": None, "strides": None}
+_operator("QuantizeLinear", "x y_scale y_zero_point?", "y", axis=1)
+_operator("DequantizeLinear", "x x_scale x_zero_point?", "y", axis=1)
+_operator("DynamicQuantizeMatMul", "A B b_scale b_zero_point? bias?", "Y")
+_operator("MatMulIntegerToFloat", "A B a_scale b_scale a_zero_point? b_zero_point? bias?", "Y")
+_operator("MatMulInteger16", "A B", "Y")
+_operator("QGemm", "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?", "Y",
+          alpha=1.0, transA=0, transB=0)  # fmt: skip
+_operator("QLinearAdd", "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?", "C")
+_operator("QLinearMul", "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?", "C")
+_operator("QLinearSigmoid", "X X_scale X_zero_point? Y_scale Y_zero_point?", "Y")
+_operator("QLinearLeakyRelu", "X X_scale X_zero_point? Y_scale Y_zero_point?", "Y", alpha=0.01)
+_operator("QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "Y", axis=-1, opset=13)
+_operator("QLinearConcat", "Y_scale Y_zero_point inputs*", "Y", axis=None)
+_operator("QLinearWhere", "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point", "Z")
+_operator("QLinearReduceMean", "data data_scale data_zero_point? reduced_scale reduced_zero_point?", "reduced",
+          axes=None, keepdims=1)  # fmt: skip
+_operator("QLinearAveragePool", "X x_scale x_zero_point? y_scale y_zero_point?", "Y", **_WINDOWS, ceil_mode=0,
+          channels_last=0, count_include_pad=0)  # fmt: skip
+_operator("QLinearGlobalAveragePool", "X x_scale x_zero_point y_scale y_zero_point", "Y", channels_last=0)
+_operator("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?", "y", **_IMAGE,
+          channels_last=0)  # fmt: skip
+_operator("DynamicQuantizeLSTM", "X W R B? sequence_lens? initial_h? initial_c? P? W_scale W_zero_point R_scale "
+          "R_zero_point", "Y? Y_h? Y_c?", activation_alpha=None, activation_beta=None, activations=None, clip=None,
+          direction="forward", hidden_size=None, input_forget=0)  # fmt: skip
+_operator("QAttention", "input weight bias input_scale weight_scale mask_index? input_zero_point? "
+          "weight_zero_point? past?", "output present?", num_heads=None, unidirectional=0, do_rotary=0,
+          past_present_share_buffer=0, mask_filter_value=-10000.0, scale=None)  # fmt: skip
+_operator("QEmbedLayerNormalization", "input_ids segment_ids? word_embedding_quant position_embedding_quant "
+          "segment_embedding? gamma_quant beta_quant mask? word_embedding_scale position_embedding_scale "
+          "segment_embedding_scale? gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
+          "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out?",
+          epsilon=1e-12)  # fmt: skip
+_operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=None, bits=4, block_size=None,
+          accuracy_level=0, weight_prepacked=0)  # fmt: skip
+_operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quant_type=None, training_mode=0, transB=1)
+_operator("GatherBlockQuantized", "data indices scales zero_points?", "output", bits=4, block_size=128, gather_axis=0,
+          quantize_axis=1)  # fmt: skip
+
+# --- refused -----------------------------------------------------------------------------------------------------
+
+_refused("it generates text by running a model within the model, with a search that has no form in DML",
+         "BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch")  # fmt: skip
+_refused("it is compiled for one accelerator and has no definition", "EPContext", "Snpe")
