@@ -44,28 +44,35 @@ def contrib_default(domain: str, op_type: str, name: str) -> Default:
     return None if schema is None else schema.attributes.get(name)
 
 
-def _operator(op_type: str, inputs: str, outputs: str, domain: str = CONTRIB, **attributes: Default) -> None:
+def _operator(op_type: str, inputs: str, outputs: str, **attributes: Default) -> None:
+    """Add an operator of com.microsoft."""
+    _add((CONTRIB, op_type), inputs, outputs, attributes)
+
+
+def _add(identity: tuple[str, str], inputs: str, outputs: str, attributes: Mapping[str, Default]) -> None:
     """Add a row; fractions are rounded to FP32, in which onnxruntime keeps them."""
     rounded = {
         name: float(np.float32(default)) if isinstance(default, float) else default
         for name, default in attributes.items()
     }
-    schema = ContribSchema(tuple(inputs.split()), tuple(outputs.split()), MappingProxyType(rounded))
-    SCHEMAS[domain, op_type] = schema
+    SCHEMAS[identity] = ContribSchema(tuple(inputs.split()), tuple(outputs.split()), MappingProxyType(rounded))
 
 
 def _refused(reason: str, *op_types: str) -> None:
     REFUSED.update(dict.fromkeys(op_types, reason))
 
 
-_IMAGE = {"auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None}
+_IMAGE: dict[str, Default] = {
+    "auto_pad": "NOTSET", "dilations": None, "group": 1, "kernel_shape": None, "pads": None, "strides": None,
+}  # fmt: skip
 
 # --- products and convolutions -----------------------------------------------------------------------------------
 
 _operator("FusedMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0)
 _operator("TransposeMatMul", "A B", "Y", alpha=1.0, transA=0, transB=0)
 _operator("FusedMatMulActivation", "A B", "Y", alpha=1.0, transA=0, transB=0, transBatchA=0, transBatchB=0,
-          activation=None, activation_alpha=None, activation_beta=None, activation_gamma=None, activation_axis=None)  # fmt: skip
+          activation=None, activation_alpha=None, activation_beta=None, activation_gamma=None,
+          activation_axis=None)  # fmt: skip
 _operator("FusedGemm", "A B C?", "Y", transA=0, transB=0, alpha=1.0, beta=1.0, activation=None,
           activation_alpha=None, activation_beta=None, activation_gamma=None)  # fmt: skip
 _operator("GemmFastGelu", "X W bias?", "Y")
@@ -83,10 +90,9 @@ _operator("BiasAdd", "X bias skip", "Y")
 
 # --- normalizations ----------------------------------------------------------------------------------------------
 
-for _domain in ("", CONTRIB):
-    _operator("LayerNormalization", "X Scale B?", "Y Mean? InvStdDev?", _domain, axis=-1, epsilon=1e-5, stash_type=1)
-    _operator("SimplifiedLayerNormalization", "X scale", "Y inv_std_var?", _domain, axis=-1, epsilon=1e-5,
-              stash_type=1)  # fmt: skip
+_STASHED: dict[str, Default] = {"axis": -1, "epsilon": 1e-5, "stash_type": 1}
+_add(("", "LayerNormalization"), "X Scale B?", "Y Mean? InvStdDev?", _STASHED)
+_add(("", "SimplifiedLayerNormalization"), "X scale", "Y inv_std_var?", _STASHED)
 _operator("SkipLayerNormalization", "input skip gamma beta? bias?",
           "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
 _operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
@@ -106,10 +112,11 @@ _operator("MultiHeadAttention",
           num_heads=None, mask_filter_value=-10000.0, scale=None, unidirectional=0)  # fmt: skip
 _operator("GroupQueryAttention",
           "query key? value? past_key? past_value? seqlens_k total_sequence_length cos_cache? sin_cache? "
-          "position_ids? attention_bias? head_sink? k_scale? v_scale?", "output present_key? present_value? output_qk?",
+          "position_ids? attention_bias? head_sink? k_scale? v_scale? q_norm_weight? k_norm_weight?",
+          "output present_key? present_value? output_qk?",
           num_heads=None, kv_num_heads=None, scale=None, softcap=0.0, local_window_size=-1, do_rotary=0,
           rotary_interleaved=0, smooth_softmax=-1, qk_output=0, k_quant_type="NONE", v_quant_type="NONE",
-          kv_cache_bit_width=None)  # fmt: skip
+          kv_cache_bit_width=None, sliding_window_cache=0, causal=1, qk_norm_epsilon=1e-6)  # fmt: skip
 _operator("RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", interleaved=0, num_heads=0,
           rotary_embedding_dim=0, is_packed_batching=0, scale=1.0)  # fmt: skip
 
@@ -127,13 +134,13 @@ _operator("NhwcMaxPool", "x", "y", auto_pad="NOTSET", ceil_mode=0, dilations=Non
           strides=None)  # fmt: skip
 _operator("GridSample", "X Grid", "Y", mode="bilinear", padding_mode="zeros", align_corners=0)
 _operator("CDist", "A B", "C", metric="sqeuclidean")
-_operator("Rfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
+_operator("Rfft", "X", "Y", signal_ndim=1, normalized=0, onesided=1)
 _operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
 _operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, pads=None, storage_order=0, strides=None)
 
 # --- quantized ---------------------------------------------------------------------------------------------------
 
-_WINDOWS = {"auto_pad": "NOTSET", "kernel_shape": None, "pads": None, "strides": None}
+_WINDOWS: dict[str, Default] = {"auto_pad": "NOTSET", "kernel_shape": None, "pads": None, "strides": None}
 _operator("QuantizeLinear", "x y_scale y_zero_point?", "y", axis=1)
 _operator("DequantizeLinear", "x x_scale x_zero_point?", "y", axis=1)
 _operator("DynamicQuantizeMatMul", "A B b_scale b_zero_point? bias?", "Y")

@@ -48,11 +48,9 @@ def support_rows() -> list[Row]:
             schema.has_function or schema.has_context_dependent_function, schema.deprecated)
         for (domain, name), schema in newest.items()
     ]  # fmt: skip
-    rows += [
-        Row(domain, name, tuple(sorted(versions)), max(versions), False, False)
-        for (domain, name), versions in {**expanders, **operator_generators}.items()
-        if (domain, name) not in newest
-    ]
+    others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)
+              for identity in registry if identity not in newest}  # fmt: skip
+    rows += [Row(*identity, versions, versions[-1], False, False) for identity, versions in others.items()]
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
 
 

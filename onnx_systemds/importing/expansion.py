@@ -57,13 +57,13 @@ class Expansion(NodeFacts):
         """A new name of a value."""
         return f"{self.prefix}/{hint}{len(self.nodes)}"
 
-    def constant(self, content: Any, dtype: str = "int64") -> str:
+    def known(self, content: Any, dtype: str = "int64") -> str:
         """A known tensor: its name."""
         return self.emit("Constant", value=np.array(content, protos.numpy_dtype(dtype)))
 
     def reshape(self, name: str, *dims: int, to: str = "") -> str:
         """A value in other dims: 0 keeps the one at its place, -1 is what remains."""
-        return self.emit("Reshape", name, self.constant(dims), to=to)
+        return self.emit("Reshape", name, self.known(dims), to=to)
 
     def give(self, name: str, position: int = 0) -> None:
         """Give a value as an output, if the node has it."""

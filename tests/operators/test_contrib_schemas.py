@@ -1,0 +1,42 @@
+"""The table of signatures against the schemas that onnxruntime has compiled in."""
+
+from __future__ import annotations
+
+import onnx
+from onnxruntime.capi import onnxruntime_pybind11_state as native
+
+import onnx_systemds.operator_generators  # noqa: F401  fills the registries
+from onnx_systemds.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
+from onnx_systemds.operator_generators.registry import expanders, operator_generators
+
+
+def _default(attribute: object) -> object:
+    stated = onnx.AttributeProto()
+    stated.ParseFromString(attribute._default_value)  # type: ignore[attr-defined]
+    content = onnx.helper.get_attribute_value(stated) if stated.type else None
+    return content.decode() if isinstance(content, bytes) else tuple(content) if isinstance(content, list) else content
+
+
+def test_the_table_agrees_with_the_schemas_of_onnxruntime() -> None:
+    """Names in their order, and each default that a schema states."""
+    judged = {(schema.domain, schema.name): schema for schema in native.get_all_operator_schema()
+              if schema.since_version == 1}
+    for identity, own in SCHEMAS.items():
+        schema = judged.get(identity)
+        if schema is None:  # registered at another place than its domain says
+            continue
+        marks = {"Single": "", "Optional": "?", "Variadic": "*"}
+        for mine, theirs in ((own.inputs, schema.inputs), (own.outputs, schema.outputs)):
+            names = tuple(formal.name + marks[str(formal.option).rsplit(".", 1)[-1]] for formal in theirs)
+            assert mine == names, identity
+        assert set(own.attributes) == set(schema.attributes), identity
+        for name, attribute in schema.attributes.items():
+            stated = _default(attribute)
+            if stated is not None:
+                assert own.attributes[name] == stated, (identity, name)
+
+
+def test_whatever_is_registered_has_a_signature() -> None:
+    registered = {identity for identity in [*operator_generators, *expanders] if identity[0] == CONTRIB}
+    assert registered <= set(SCHEMAS)
+    assert not {op_type for _, op_type in registered} & set(REFUSED)
