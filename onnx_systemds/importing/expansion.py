@@ -6,10 +6,11 @@ as in any model. Their shapes are inferred as usual, so an expander may leave si
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import onnx
 
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.importing import protos
@@ -46,12 +47,22 @@ class Expansion(NodeFacts):
         """Write a node of the given outputs ("": not wanted); returns their names."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
+        self._write(op_type, domain, inputs, tuple(outputs), attributes)
+        return tuple(outputs)
+
+    def _write(
+        self, op_type: str, domain: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
+        attributes: Mapping[str, Attribute],
+    ) -> None:  # fmt: skip
         name = f"{self.node.name or self.node.op_type}/{op_type}"
         version = 1 if domain == CONTRIB else OPSET
-        self.nodes.append(
-            Node(op_type, domain, tuple(inputs), tuple(outputs), attributes, name, "", self.node.index, version)
-        )
-        return tuple(outputs)
+        self.nodes.append(Node(op_type, domain, inputs, outputs, attributes, name, "", self.node.index, version))
+
+    def cast(self, name: str, dtype: str, to: str = "") -> str:
+        """A value in another element type."""
+        target = to or self.fresh("Cast")
+        self._write("Cast", "", (name,), (target,), {"to": int(onnx.TensorProto.DataType.Value(dtype.upper()))})
+        return target
 
     def fresh(self, hint: str) -> str:
         """A new name of a value."""
@@ -69,3 +80,20 @@ class Expansion(NodeFacts):
         """Give a value as an output, if the node has it."""
         if self.output(position):
             self.emit("Identity", name, to=self.output(position))
+
+    def length(self, name: str, axis: int) -> str:
+        """The length of a value along an axis: an integer of rank 0."""
+        return self.emit("Gather", self.emit("Shape", name), self.known(axis), axis=0)
+
+    def count_up(self, limit: str, start: str = "") -> str:
+        """The integers from 0, or ``start``, up to but without ``limit``."""
+        return self.emit("Range", start or self.known(0), limit, self.known(1))
+
+    def unsqueeze(self, name: str, *axes: int) -> str:
+        """A value with new axes of size 1."""
+        return self.emit("Unsqueeze", name, self.known(axes))
+
+    def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        """The part of a value along one axis."""
+        given = (self.known([number]) for number in (start, end, axis, step))
+        return self.emit("Slice", name, *given)
