@@ -147,7 +147,7 @@ def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, s
 
 
 def _cache_index(node: Expansion, sizes: Sizes) -> str:
-    """For each sample, head and place of the returned cache the row: of the given cache, of the new tokens, or zeros."""
+    """For each sample, head and place of the returned cache its row: in the given cache, the new tokens, or zeros."""
     old, new = node.length(node.input(3), 2), sizes.length
     rows = node.emit("Mul", node.length(node.input(0), 0), node.known(sizes.shared))
     total = node.emit("Max", old, _total_value(node))

@@ -183,13 +183,13 @@ def average_pool(node: NodeView) -> Fragment:
     statements, image = pooled(node, _input_image(node, window), window, "avg_pool")
     text = image.text
     if any(pad != 0 for pad in (*window.before, *window.after)):
-        before, share = _counted_share(node, window, include=bool(node.attribute("count_include_pad")))
+        before, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
         statements += before
         text = f"{text} / {share}" if share else text
     return node.result(text, image.view, before=statements)
 
 
-def _counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
+def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
     """A row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
         share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))

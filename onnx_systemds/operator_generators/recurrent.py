@@ -62,10 +62,11 @@ def shape_of(node: NodeFacts) -> Shape:
         hidden = int(node.attribute("hidden_size") or 0)
     if not hidden:
         raise UnsupportedCase("the hidden size is unknown")
-    return Shape(steps, batch, inputs, hidden, 2 if _direction(node) == "bidirectional" else 1, batch_first)
+    return Shape(steps, batch, inputs, hidden, 2 if direction_of(node) == "bidirectional" else 1, batch_first)
 
 
-def _direction(node: NodeFacts) -> str:
+def direction_of(node: NodeFacts) -> str:
+    """The attribute direction."""
     return str(node.attribute("direction") or "forward").lower()
 
 
@@ -98,32 +99,38 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("LSTM", since=14)
 def recurrent(node: NodeView) -> Fragment:
     """A call for each direction. Opset 7 removed output_sequence, opset 14 added layout."""
-    return _Layer(node).fragment()
+    return Layer(node, node.node.op_type, shape_of(node)).fragment()
 
 
-class _Layer:
+class Layer:
     """The statements of one node."""
 
-    def __init__(self, node: NodeView) -> None:
+    @property
+    def variant(self) -> type[Variant]:
+        """What writes the function of one direction."""
+        return Variant
+
+    def __init__(self, node: NodeView, kind: str, shape: Shape) -> None:
         self.node = node
-        self.kind = node.node.op_type
-        self.shape = shape_of(node)
+        self.kind = kind
+        self.shape = shape
         self.states = ["h", "c"] if self.kind == "LSTM" else ["h"]
         self.activations = _activations(node, self.kind, self.shape.directions)
 
     def fragment(self) -> Fragment:
+        """The calls of all directions, and the outputs from them."""
         node, shape = self.node, self.shape
         if shape.steps * shape.batch == 0:
             return self._unchanged()
-        x = self._input()
-        backward = [_direction(node) == "reverse"] if shape.directions == 1 else [False, True]
+        x = self.input()
+        backward = [direction_of(node) == "reverse"] if shape.directions == 1 else [False, True]
         lines: list[str] = []
         results: list[list[str]] = []
         for direction, is_backward in enumerate(backward):
             suffix = ("_backward" if is_backward else "_forward") if shape.directions == 2 else ""
             targets = [node.temporary(hint + suffix) for hint in ["all", *self.states]]
-            function = _Variant(node, self.kind, self.activations[direction])
-            arguments = [x, *self._weights(direction), *self._states(direction), *self._extras(direction)]
+            function = self.variant(node, self.kind, self.activations[direction])
+            arguments = [x, *self.weights(direction), *self._states(direction), *self._extras(direction)]
             arguments.append(str(int(is_backward)))
             lines.append(f"[{', '.join(targets)}] = {function.register()}({', '.join(arguments)})")
             results.append(targets)
@@ -147,7 +154,7 @@ class _Layer:
                 fragment += node.result(*self._last(states), output)
         return fragment
 
-    def _input(self) -> str:
+    def input(self) -> str:
         """X with a row for each step and sequence, the steps outermost."""
         node, shape = self.node, self.shape
         rows = shape.steps * shape.batch
@@ -156,7 +163,7 @@ class _Layer:
             return x
         return _swapped(node, x, shape.batch, shape.steps, shape.inputs, finite=is_finite(node, _X))
 
-    def _weights(self, direction: int) -> list[str]:
+    def weights(self, direction: int) -> list[str]:
         """W and R as the products read them, and the bias as a row (two for GRUs that need them apart)."""
         node, count = self.node, GATES[self.kind] * self.shape.hidden
         texts = []
@@ -167,9 +174,10 @@ class _Layer:
                 continue
             whole = node.view(position, View(self.shape.directions * count, inner))
             texts.append(f"t({_rows(whole, direction, count, self.shape.directions)})")
-        return [*texts, *self._bias(direction, count)]
+        return [*texts, *self.bias(direction, count)]
 
-    def _bias(self, direction: int, count: int) -> list[str]:
+    def bias(self, direction: int, count: int) -> list[str]:
+        """The bias of a direction as rows, where there is one."""
         node = self.node
         if not node.has(_B):
             return []
@@ -290,7 +298,7 @@ def _number(value: float) -> str:
 # --- the function of one variant ----------------------------------------------------------------------------------
 
 
-class _Variant:
+class Variant:
     """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
 
     def __init__(self, node: NodeView, kind: str, activations: Sequence[str]) -> None:
@@ -313,7 +321,7 @@ class _Variant:
         inputs += [f"{state}0" for state in states]
         inputs += ["P"] if self.has_peepholes else []
         inputs += ["lens"] if self.has_lens else []
-        steps = [*getattr(self, f"_{self.kind.lower()}_step")(), *self._advance(states)]
+        steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
         parts = {
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
@@ -338,10 +346,12 @@ class _Variant:
             return [f"{target} = {form.replace('{x}', text)}"]
         return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
 
-    def _rnn_step(self) -> list[str]:
+    def rnn_step(self) -> list[str]:
+        """A step of RNN."""
         return self._active(0, "h_new", "G[first:last, ] + h %*% R")
 
-    def _gru_step(self) -> list[str]:
+    def gru_step(self) -> list[str]:
+        """A step of GRU."""
         lines = ["g = G[first:last, ]", "k = 2 * m", "l = k + 1", "w = 3 * m"]
         if self.node.attribute("linear_before_reset"):
             state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
@@ -353,7 +363,8 @@ class _Variant:
         lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), "h_new = (1 - z) * h_tilde + z * h"]
         return lines
 
-    def _lstm_step(self) -> list[str]:
+    def lstm_step(self) -> list[str]:
+        """A step of LSTM."""
         lines = ["g = G[first:last, ] + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
         coupled = bool(self.node.attribute("input_forget"))
         if self.has_peepholes:
