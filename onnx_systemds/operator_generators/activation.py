@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from onnx_systemds.broadcasting import SINGLE, Operand, Operands
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -150,6 +152,9 @@ def atanh(node: NodeView) -> Fragment:
     return by_function(node, "area_tanh")
 
 
+MOST_DRAWN = 65_536  # random numbers that are drawn at conversion
+
+
 @shape_rule("Dropout")
 def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result and mask are like the input; the mask is boolean since opset 10."""
@@ -197,11 +202,22 @@ def _dropped(node: NodeView, share: str) -> Fragment:
     """A random share of the elements becomes zero, the others are scaled up."""
     form = node.wanted_form(0) if node.wants(0) else node.wanted_form(1)
     view = View(1, 1) if form is SCALAR else form
-    seed = node.attribute("seed")
-    seeded = "" if seed is None else f", seed={int(seed)}"
-    numbers = f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1{seeded})"
     mask = node.temporary("kept")
-    before = [f"{mask} = {numbers} >= {share}"]
+    before = [f"{mask} = {_drawn(node, view)} >= {share}"]
     x = f"as.matrix({node.scalar(0)})" if node.dims(0) == () else node.view(0, view)
     fragment = node.result(f"{x} * {mask} / (1 - {share})", view, before=before)
     return fragment + node.result(mask, view, 1)
+
+
+def _drawn(node: NodeView, view: View) -> str:
+    """A uniform random number for each element.
+
+    With a seed and few elements of known number they are numpy's, drawn at conversion: those of ONNX's reference.
+    """
+    seed, count = node.attribute("seed"), node.size(0)
+    if seed is None:
+        return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1)"
+    if not isinstance(count, int) or count > MOST_DRAWN:
+        return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1, seed={int(seed)})"
+    numbers = np.random.RandomState(int(seed) % 2**32).uniform(0, 1, count)
+    return node.constant_matrix(numbers.reshape(int(str(view.rows)), int(str(view.cols))), "drawn")
