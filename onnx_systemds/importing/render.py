@@ -58,7 +58,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     _demand_element_sources(scope, parameters)
     given = _sized(scope, parameters)
     views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.symbol_statements(given)
+    symbols, unsolved = scope.symbol_statements(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *body.statements])
     if scope.uses_texts:

@@ -304,10 +304,13 @@ class Scope:
             statements += self.define(name, f"rbind({column})" if value.elements.size > 1 else column, form)
         return statements
 
-    def symbol_statements(self, given: Sequence[tuple[str, Dims]]) -> tuple[list[str], list[str]]:
+    def symbol_statements(
+        self, given: Sequence[tuple[str, Dims]], *, checked: bool = False
+    ) -> tuple[list[str], list[str]]:
         """Definitions of the sizes used, and the identifiers of those that the inputs do not determine.
 
-        ``given``: identifier and dims of each matrix input, which has the form of function boundaries.
+        ``given``: identifier and dims of each matrix input, which has the form of function boundaries. With ``checked``
+        inputs that contradict each other end the run with a message.
         """
         equations: list[tuple[str, Dim]] = []
         for identifier, dims in given:
@@ -316,23 +319,39 @@ class Scope:
                 equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
         solved: dict[str, str] = {}
         needs: dict[str, tuple[str, ...]] = {}
+        left = equations
         progress = True
         while progress:
             progress = False
-            for total, size in equations:
+            for total, size in list(left):
                 open_symbols = [name for name in dim.symbols(size) if name not in solved]
-                if len(open_symbols) == 1:
-                    text = dim.solve(size, open_symbols[0], total, self._symbol_name)
-                    if text is not None:
-                        solved[open_symbols[0]] = text
-                        needs[open_symbols[0]] = dim.symbols(size)
-                        progress = True
+                text = dim.solve(size, open_symbols[0], total, self._symbol_name) if len(open_symbols) == 1 else None
+                if text is not None:
+                    solved[open_symbols[0]] = text
+                    needs[open_symbols[0]] = dim.symbols(size)
+                    left = [equation for equation in left if equation[0] != total]
+                    progress = True
+        checks = self._checks([equation for equation in left if set(dim.symbols(equation[1])) <= set(solved)] if checked
+                              else [])  # fmt: skip
         wanted = {name for name in self.sizes if name in solved}
         for name in reversed(list(solved)):
             if name in wanted:
                 wanted.update(needs[name])
         statements = [f"{self.size_name(name)} = {text}" for name, text in solved.items() if name in wanted]
-        return statements, [name for name in self.sizes if name not in solved]
+        return statements + checks, [name for name in self.sizes if name not in solved]
+
+    def _checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
+        """Statements that stop the run where an input's rows or columns are not what other inputs say."""
+        checks: list[str] = []
+        for total, size in equations:
+            if not dim.symbols(size):
+                continue
+            expected = self.dim_text(size)
+            kind, _, identifier = total.rstrip(")").partition("(")
+            has = f"{identifier} has "
+            message = f'"{has}" + {total} + " {"rows" if kind == "nrow" else "columns"}, not {expected} = " + ({expected})'
+            checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
+        return checks
 
 
 def _camel_case(name: str) -> str:
