@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TypeVar, cast
 
 from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError, quoted
 from onnx_systemds.exporting import syntax as tree
@@ -29,24 +29,20 @@ from onnx_systemds.exporting.tokens import (
 )
 
 _T = TypeVar("_T")
+_Commented = TypeVar("_Commented", bound=tree.StatementNode)
 
 _DEEPEST = 100
 _SPELLINGS = {"&&": "&", "||": "|"}
 _LEVELS = tree.BINARY_LEVELS | {"&&": tree.AND, "||": tree.OR}
 _ASSIGNS = ("=", "<-")
 _VALUE_TYPES = {
-    spelling: meaning
-    for word, meaning in (
-        ("int", "int"),
-        ("integer", "int"),
-        ("string", "string"),
-        ("boolean", "boolean"),
-        ("double", "double"),
-        ("unknown", "unknown"),
-    )
+    spelling: "int" if word == "integer" else word
+    for word in ("int", "integer", "string", "boolean", "double", "unknown")
     for spelling in (word, word.capitalize())
 }
-_DATA_TYPES = {word: word.lower() for kind in ("matrix", "frame", "list", "scalar") for word in (kind, kind.capitalize())}
+_DATA_TYPES = {
+    spelling: kind for kind in ("matrix", "frame", "list", "scalar") for spelling in (kind, kind.capitalize())
+}
 _AFTER_CALL = frozenset(_LEVELS) | {")", "]", ",", ":"}
 
 
@@ -226,6 +222,8 @@ class _Parser:
             "function": "a function is defined as name = function(...) return (...) { ... }",
             "}": "there is no open '{' for it",
         }
+        if self.peek().kind in _ASSIGNS and self.token.kind in KEYWORDS:
+            hints = {self.token.kind: f"{self.token.text} is a word of the language and no name"}
         last = self.last
         if last is not None and last.kind not in (";", "}", "{"):
             self.fail("an operator, ';' or the next statement", hints.get(self.token.kind, ""))
@@ -237,19 +235,19 @@ class _Parser:
             return self.block(owner)
         if self.token.kind == END:
             self.fail(f"the body of {owner}")
-        found = self.statement()
+        found = cast(tree.Statement, self.statement())
         self.skip_semicolons()
-        return (found,), ()  # type: ignore[return-value]  # no function: not at the top
+        return (found,), ()
 
     def block(self, owner: str) -> tuple[tree.Block, tuple[str, ...]]:
         """Parse statements in braces."""
         opening = self.expect("{", f"to begin the body of {owner}")
         outer, self.open_brackets = self.open_brackets, 0
-        statements: list[tree.Item] = []
+        statements: list[tree.Statement] = []
         while self.token.kind != "}":
             if self.token.kind == END:
                 self.fail(f"'}}' to close the body of {owner}, which begins in line {opening.line}")
-            statements.append(self.statement())
+            statements.append(cast(tree.Statement, self.statement()))
             self.skip_semicolons()
         left = self.comments_of_next()
         if statements:
@@ -257,7 +255,7 @@ class _Parser:
             left = ()
         self.advance()
         self.open_brackets = outer
-        return tuple(statements), left  # type: ignore[return-value]
+        return tuple(statements), left
 
     def enter(self) -> None:
         """Count one more level of nesting; the caller counts it down again."""
@@ -727,11 +725,11 @@ def _touch(left: Token, right: Token) -> bool:
 
 
 def _with_comments(
-    item: tree.Item,
+    item: _Commented,
     before: tuple[str, ...] = (),
     beside: tuple[str, ...] = (),
     after: tuple[str, ...] = (),
-) -> tree.Item:
+) -> _Commented:
     """Return `item` with more comments."""
     old = item.comments
     comments = tree.Comments(old.before + before, old.beside + beside, old.after + after, old.inside)

@@ -16,6 +16,8 @@ from onnx_systemds.exporting.tokens import is_string, tokenize, unescape
 _WIDTH = 100
 _INDENT = "  "
 _BREAK_BEHIND = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
+_ARITHMETIC = frozenset("+-*/^")
+_ALWAYS_TIGHT = frozenset("^")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 
 
@@ -154,7 +156,7 @@ def _path(path: str) -> str:
 
 def _loop_range(bounds: tree.LoopRange) -> str:
     if bounds.step is None:
-        return f"{print_expression(bounds.start)}:{print_expression(bounds.stop)}"
+        return f"{_tight(bounds.start)}:{_tight(bounds.stop)}"
     return f"seq({', '.join(map(print_expression, (bounds.start, bounds.stop, bounds.step)))})"
 
 
@@ -193,44 +195,40 @@ def _wrapped(line: str, indent: str) -> Iterator[str]:
 # Expressions
 
 
-def _expression(node: tree.Expression, level: int, follow: int) -> str:
+def _expression(node: tree.Expression, level: int, follow: int, tight: frozenset[str] = _ALWAYS_TIGHT) -> str:
     """Return the text of an expression that stands where operators of at least `level` are read.
 
-    follow: the level of the operator directly behind it, 0 if none: `!` and the signs would reach across a
-    looser text of their own into a tighter operator that follows.
+    follow: the level of the operator directly behind it, 0 if none. `!` and the signs take a tighter operator
+    that follows them into their operand. tight: the operators without blanks around them.
     """
     if isinstance(node, tree.Binary):
-        return _binary(node, level, follow)
+        return _binary(node, level, follow, tight)
     if isinstance(node, tree.Unary):
         own = tree.UNARY_LEVELS[node.operator]
         if follow >= own:
-            return f"({_expression(node, tree.OR, 0)})"
-        return node.operator + _expression(node.operand, own, follow)
+            return f"({_expression(node, tree.OR, 0, tight)})"
+        return node.operator + _expression(node.operand, own, follow, tight)
     return _primary(node)
 
 
-def _binary(node: tree.Binary, level: int, follow: int) -> str:
+def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -> str:
     """Return the text of a binary expression; its left side is taken down step by step, however deep it is."""
-    own = tree.BINARY_LEVELS[node.operator]
-    if own < level:
-        return f"({_binary(node, tree.OR, 0)})"
     parts: list[str] = []
-    closing = ""
+    opened = 0
     current: tree.Expression = node
     while isinstance(current, tree.Binary):
         own = tree.BINARY_LEVELS[current.operator]
         if own < level:
             parts.append(")")
-            closing += "("
+            opened += 1
             level, follow = tree.OR, 0
-            continue
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
-        parts.append(_expression(current.right, right_level, follow))
-        parts.append(current.operator if own == tree.POWER else f" {current.operator} ")
+        parts.append(_expression(current.right, right_level, follow, tight))
+        parts.append(current.operator if current.operator in tight else f" {current.operator} ")
         current, level, follow = current.left, left_level, own
-    parts.append(_expression(current, level, follow))
-    parts.append(closing)
-    return "".join(reversed(parts))
+        # The parenthesis opens where the leftmost operand begins, which is the end of this walk.
+    parts.append(_expression(current, level, follow, tight))
+    return "(" * opened + "".join(reversed(parts))
 
 
 def _primary(node: tree.Expression) -> str:
@@ -263,8 +261,23 @@ def _argument(argument: tree.CallArgument) -> str:
 def _span(span: tree.Span) -> str:
     if span.lower is None:
         return ""
-    upper = "" if span.upper is None else f":{print_expression(span.upper)}"
-    return print_expression(span.lower) + upper
+    if span.upper is None:
+        return print_expression(span.lower)
+    return f"{_tight(span.lower)}:{_tight(span.upper)}"
+
+
+def _tight(bound: tree.Expression) -> str:
+    """Return the text of an end of a range, without blanks around operators where it is arithmetic only."""
+    nodes = [bound]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, tree.Binary):
+            if node.operator not in _ARITHMETIC:
+                return print_expression(bound)
+            nodes += (node.left, node.right)
+        elif isinstance(node, tree.Unary):
+            nodes.append(node.operand)
+    return _expression(bound, tree.OR, 0, _ARITHMETIC)
 
 
 def number_text(value: int | float) -> str:

@@ -13,12 +13,11 @@ from dataclasses import dataclass, field
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError
 from onnx_systemds.exporting.excerpts import excerpt
 
-KEYWORDS = frozenset(
-    """
+_KEYWORDS = """
     source setwd as ifdef if else for parfor in while function return externalFunction implemented
     int integer string boolean double unknown Int Integer String Boolean Double Unknown TRUE FALSE
-    """.split()
-)
+    """
+KEYWORDS = frozenset(_KEYWORDS.split())
 NAME, INT, DOUBLE, STRING, ARGUMENT, END = "name", "INT", "DOUBLE", "STRING", "ARGUMENT", "END"
 
 _DOTTED_WORDS = (
