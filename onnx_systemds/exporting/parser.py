@@ -1,8 +1,8 @@
-"""Tokens -> tree: a recursive descent over statements, precedence climbing over expressions.
+"""Tokens -> tree: a recursive descent over statements; `parse_script` and `parse_file`.
 
 Follows Dml.g4 of SystemDS and the checks of its DmlSyntacticValidator that need no more than the text. Line
 breaks mean nothing in DML; where a statement ends follows from what cannot go on with it, at times only from
-what stands behind the next bracket (see `_begins_targets`).
+what stands behind the next bracket (see `ExpressionParser.begins_targets`).
 """
 
 from __future__ import annotations
@@ -14,27 +14,12 @@ from typing import NoReturn, TypeVar, cast
 
 from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError, quoted
 from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.excerpts import excerpt
-from onnx_systemds.exporting.tokens import (
-    ARGUMENT,
-    DOUBLE,
-    END,
-    INT,
-    KEYWORDS,
-    NAME,
-    STRING,
-    Token,
-    tokenize,
-    unescape,
-)
+from onnx_systemds.exporting.expressions import ASSIGNS, LEVELS, ExpressionParser
+from onnx_systemds.exporting.reader import touch
+from onnx_systemds.exporting.tokens import ARGUMENT, END, KEYWORDS, NAME, STRING, Token, tokenize, unescape
 
-_T = TypeVar("_T")
 _Commented = TypeVar("_Commented", bound=tree.StatementNode)
 
-_DEEPEST = 100
-_SPELLINGS = {"&&": "&", "||": "|"}
-_LEVELS = tree.BINARY_LEVELS | {"&&": tree.AND, "||": tree.OR}
-_ASSIGNS = ("=", "<-")
 _VALUE_TYPES = {
     spelling: "int" if word == "integer" else word
     for word in ("int", "integer", "string", "boolean", "double", "unknown")
@@ -43,7 +28,6 @@ _VALUE_TYPES = {
 _DATA_TYPES = {
     spelling: kind for kind in ("matrix", "frame", "list", "scalar") for spelling in (kind, kind.capitalize())
 }
-_AFTER_CALL = frozenset(_LEVELS) | {")", "]", ",", ":"}
 
 
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
@@ -71,82 +55,8 @@ def parse_file(path: str | Path) -> tree.Script:
     return parse_script(text, str(path))
 
 
-class _Parser:
-    """Walks over the tokens. `token` is the next one, `last` the one consumed before it."""
-
-    def __init__(self, tokens: list[Token], text: str, file: str) -> None:
-        self.tokens = tokens
-        self.text = text
-        self.file = file
-        self.index = 0
-        self.token = tokens[0]
-        self.last: Token | None = None
-        self.depth = 0
-        self.open_brackets = 0
-        self.pending: list[str] = []
-
-    # Tokens
-
-    def advance(self) -> Token:
-        """Consume the next token and keep its comments for the statement it belongs to."""
-        token = self.token
-        if token.comments:
-            self.pending.extend(comment for comment, _ in token.comments)
-            token.comments = []
-        self.last = token
-        self.index = min(self.index + 1, len(self.tokens) - 1)
-        self.token = self.tokens[self.index]
-        return token
-
-    def peek(self, ahead: int = 1) -> Token:
-        """Return the token `ahead` places behind the next one."""
-        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
-
-    def expect(self, kind: str, purpose: str = "", hint: str = "") -> Token:
-        """Consume a token of this kind, or fail: expected `kind` `purpose`."""
-        if self.token.kind != kind:
-            what = "a name" if kind == NAME else "a string in quotes" if kind == STRING else f"'{kind}'"
-            self.fail(f"{what} {purpose}".rstrip(), hint)
-        return self.advance()
-
-    def skip_semicolons(self) -> None:
-        """Consume any number of ``;``."""
-        while self.token.kind == ";":
-            self.advance()
-
-    def place(self, token: Token | None = None) -> ScriptPlace:
-        """Return where `token`, or else the next one, begins."""
-        token = token or self.token
-        return ScriptPlace(self.file, token.line, token.column)
-
-    # Errors
-
-    def fail(self, expected: str, hint: str = "") -> NoReturn:
-        """Raise: expected this, found the next token."""
-        self.reject(f"expected {expected}, found {_described(self.token)}", hint or self.usual_hint(expected))
-
-    def reject(self, message: str, hint: str = "", at: Token | None = None) -> NoReturn:
-        """Raise an error at a token, the next one if none is given."""
-        token = at or self.token
-        length = len(token.text.partition("\n")[0])
-        shown = excerpt(self.text, token.line, token.column, length)
-        raise ScriptSyntaxError(message, self.place(token), shown, hint)
-
-    def usual_hint(self, expected: str) -> str:
-        """Return the advice for mistakes that are easily made, or nothing."""
-        token, last = self.token, self.last
-        for string in (last, token):
-            if string is not None and string.kind == STRING and string.end_line > string.line:
-                return f"a string goes from line {string.line} to line {string.end_line}: is a quote missing?"
-        if token.kind == "<-":
-            return "<- is an assignment; a comparison with a negative number is < -1"
-        if token.kind == "=":
-            return "equality is =="
-        if token.kind in KEYWORDS and expected.startswith(("a name", "an expression")):
-            return f"{token.text} is a word of the language and no name"
-        if last is not None and last.kind in (INT, DOUBLE) and token.kind == NAME and _touch(last, token):
-            return "a name begins with a letter"
-        return ""
+class _Parser(ExpressionParser):
+    """Parses statements, functions and whole scripts."""
 
     # Scripts and blocks
 
@@ -203,12 +113,12 @@ class _Parser:
         if kind in known:
             return known[kind]
         if kind == NAME:
-            if self.peek().kind in _ASSIGNS and self.peek(2).kind in ("function", "externalFunction"):
+            if self.peek().kind in ASSIGNS and self.peek(2).kind in ("function", "externalFunction"):
                 if not top:
                     self.reject("a function is defined inside a block", "define it at the top level of the script")
                 return self.function if self.peek(2).kind == "function" else self.external_function
             return self.call_statement if self.peek().kind == "(" else self.assignment
-        if kind == ARGUMENT and self.peek().kind in (*_ASSIGNS, "+="):
+        if kind == ARGUMENT and self.peek().kind in (*ASSIGNS, "+="):
             hint = f"name = ifdef({self.token.text}, default)"
             self.reject("an argument of the command line cannot be assigned", hint)
         return self.no_statement()
@@ -222,7 +132,7 @@ class _Parser:
             "function": "a function is defined as name = function(...) return (...) { ... }",
             "}": "there is no open '{' for it",
         }
-        if self.peek().kind in _ASSIGNS and self.token.kind in KEYWORDS:
+        if self.peek().kind in ASSIGNS and self.token.kind in KEYWORDS:
             hints = {self.token.kind: f"{self.token.text} is a word of the language and no name"}
         last = self.last
         if last is not None and last.kind not in (";", "}", "{"):
@@ -257,36 +167,13 @@ class _Parser:
         self.open_brackets = outer
         return tuple(statements), left
 
-    def enter(self) -> None:
-        """Count one more level of nesting; the caller counts it down again."""
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            self.reject(f"the script is nested more than {_DEEPEST} levels deep", "use variables for parts of it")
-
-    # Comments
-
-    def comments_of_next(self) -> tuple[str, ...]:
-        """Take the comments in front of the next token."""
-        found = tuple(comment for comment, _ in self.token.comments)
-        self.token.comments = []
-        return found
-
-    def comments_beside(self) -> tuple[str, ...]:
-        """Take the comments behind the last token that begin on its line."""
-        line = self.last.end_line if self.last else 0
-        found = tuple(comment for comment, at in self.token.comments if at == line)
-        if found and self.token.line == line and self.token.kind not in (END, "}"):
-            return ()  # x = 1 /* for y */ y = 2
-        self.token.comments = self.token.comments[len(found) :]
-        return found
-
     # Statements
 
     def assignment(self) -> tree.Assign:
         """``target = value``, ``target <- value``, ``target += value``."""
         target = self.target()
         operator = self.token
-        if operator.kind not in (*_ASSIGNS, "+="):
+        if operator.kind not in (*ASSIGNS, "+="):
             self.fail(f"'=' or '+=' behind {target.name}")
         self.advance()
         value = self.assigned_value(target, operator)
@@ -310,7 +197,7 @@ class _Parser:
         default = self.expression()
         self.open_brackets -= 1
         self.expect(")", "to close ifdef")
-        if self.token.kind in _LEVELS:
+        if self.token.kind in LEVELS:
             self.fail("the end of the assignment", "ifdef stands alone: assign it to a variable first")
         return tree.IfDefined(argument, default, position=self.place(start))
 
@@ -325,13 +212,13 @@ class _Parser:
 
     def multi_assignment(self) -> tree.MultiAssign:
         """``[a, b] = f(...)``."""
-        if self.last and self.last.kind in (")", "]") and _touch(self.last, self.token) and not self.begins_targets():
+        if self.last and self.last.kind in (")", "]") and touch(self.last, self.token) and not self.begins_targets():
             self.fail("an operator, ';' or the next statement", "only variables can be indexed: assign it to one first")
         start = self.advance()
         targets = self.separated(self.target, "]", "the list of targets")
         if not targets:
             self.reject("the list of targets is empty", at=start)
-        if self.token.kind not in _ASSIGNS:
+        if self.token.kind not in ASSIGNS:
             self.fail("'=' behind the list of targets")
         self.advance()
         if self.token.kind != NAME or self.peek().kind != "(":
@@ -343,13 +230,13 @@ class _Parser:
     def call_statement(self) -> tree.CallStatement:
         """A call whose results are not used."""
         call = self.call()
-        if self.token.kind in _ASSIGNS:
+        if self.token.kind in ASSIGNS:
             self.reject("a call cannot be assigned to", "an index stands in brackets: X[i, j] = ...")
         self.end_of_call("a value must be assigned: x = ...")
         return tree.CallStatement(call, position=call.position)
 
     def end_of_call(self, hint: str) -> None:
-        if self.token.kind in _LEVELS:
+        if self.token.kind in LEVELS:
             self.fail("the end of the statement", hint)
         self.skip_semicolons()
 
@@ -536,193 +423,6 @@ class _Parser:
         name = self.expect(NAME, "for an option").text
         self.expect("=", f"behind the option {name}")
         return name, unescape(self.expect(STRING, f"for the option {name}").text)
-
-    # Expressions
-
-    def expression(self, level: int = tree.OR, purpose: str = "") -> tree.Expression:
-        """Parse operators that bind at least as tightly as `level`."""
-        self.enter()
-        left = self.operand(purpose)
-        while (found := _LEVELS.get(self.token.kind, 0)) >= level:
-            operator = self.advance()
-            right = self.expression(
-                found if operator.kind == "^" else found + 1, f"to the right of '{operator.kind}'"
-            )
-            spelling = _SPELLINGS.get(operator.kind, operator.kind)
-            left = tree.Binary(spelling, left, right, position=self.place(operator))
-        self.depth -= 1
-        return left
-
-    def operand(self, purpose: str) -> tree.Expression:
-        """Parse an expression that begins with no operand in front of it."""
-        token = self.token
-        kind = token.kind
-        if kind == NAME:
-            return self.named_operand()
-        if kind in tree.UNARY_LEVELS:
-            self.advance()
-            inner = self.expression(tree.UNARY_LEVELS[kind], f"behind '{kind}'")
-            return tree.Unary(kind, inner, position=self.place(token))
-        if kind == "(":
-            self.advance()
-            self.open_brackets += 1
-            found = self.expression(purpose="in the parentheses")
-            self.open_brackets -= 1
-            self.close(")", "the parentheses", token)
-            return found
-        if kind == "[":
-            self.advance()
-            items = self.separated(self.expression, "]", "the list")
-            if not items:
-                self.reject("a list in brackets is empty", at=token)
-            return tree.ListExpression(items, position=self.place(token))
-        return self.literal(purpose)
-
-    def literal(self, purpose: str) -> tree.Expression:
-        """A number, a string, TRUE, FALSE or an argument of the command line."""
-        token, position = self.token, self.place()
-        makers: dict[str, Callable[[str], tree.Expression]] = {
-            INT: lambda text: tree.IntLiteral(int(text), position=position),
-            DOUBLE: lambda text: tree.DoubleLiteral(float(text), position=position),
-            STRING: lambda text: tree.StringLiteral(unescape(text), position=position),
-            ARGUMENT: lambda text: tree.Argument(text[1:], position=position),
-            "TRUE": lambda _: tree.BooleanLiteral(True, position=position),
-            "FALSE": lambda _: tree.BooleanLiteral(False, position=position),
-        }
-        if token.kind not in makers:
-            hint = "ifdef stands only directly behind the '=' of an assignment" if token.kind == "ifdef" else ""
-            self.fail(f"an expression {purpose}".rstrip(), hint)
-        self.advance()
-        return makers[token.kind](token.text)
-
-    def named_operand(self) -> tree.Expression:
-        """A call, an indexed variable, a constant or a variable."""
-        after = self.peek().kind
-        if after == "(":
-            call = self.call()
-            self.skip_semicolons_in_expression()
-            return call
-        token = self.advance()
-        constant = token.text in tree.CONSTANTS
-        if after == "[" and not self.begins_targets():
-            if constant:
-                self.reject(f"{token.text} is a constant and cannot be indexed", at=token)
-            return self.indexed(token)
-        position = self.place(token)
-        return tree.Constant(token.text, position=position) if constant else tree.Name(token.text, position=position)
-
-    def begins_targets(self) -> bool:
-        """Whether the ``[`` ahead begins the next statement, ``[a, b] = f()``, and no index."""
-        if self.open_brackets:
-            return False
-        depth = 0
-        for index in range(self.index, len(self.tokens)):
-            kind = self.tokens[index].kind
-            if kind in ("[", "("):
-                depth += 1
-            elif kind in ("]", ")"):
-                depth -= 1
-                if depth == 0:
-                    return self.tokens[min(index + 1, len(self.tokens) - 1)].kind in _ASSIGNS
-            elif kind in (END, ";", "{", "}"):
-                return False
-        return False
-
-    def skip_semicolons_in_expression(self) -> None:
-        """Skip the ``;`` that the grammar allows behind any call, where the expression goes on behind them."""
-        ahead = 0
-        while self.peek(ahead).kind == ";":
-            ahead += 1
-        if ahead and (self.open_brackets or self.peek(ahead).kind in _AFTER_CALL):
-            for _ in range(ahead):
-                self.advance()
-
-    def indexed(self, name: Token) -> tree.Indexed:
-        """``[rows, columns]`` behind `name`."""
-        opening = self.expect("[")
-        self.open_brackets += 1
-        rows = self.span("rows", name)
-        columns = None
-        if self.token.kind == ",":
-            self.advance()
-            columns = self.span("columns", name)
-        self.open_brackets -= 1
-        hint = "an index has at most rows and columns" if self.token.kind == "," else ""
-        self.close("]", f"the index of {name.text}", opening, "" if columns else "','", hint)
-        return tree.Indexed(name.text, rows, columns, position=self.place(name))
-
-    def span(self, what: str, name: Token) -> tree.Span:
-        """One dimension of an index."""
-        position = self.place()
-        if self.token.kind in (",", "]"):
-            return tree.Span(position=position)
-        lower = self.expression(purpose=f"for the {what} of {name.text}")
-        if self.token.kind != ":":
-            return tree.Span(lower, position=position)
-        self.advance()
-        if self.token.kind in (",", "]"):
-            size = "nrow" if what == "rows" else "ncol"
-            self.fail("the end of the range", f"DML has no open ranges: write {size}({name.text})")
-        return tree.Span(lower, self.expression(purpose="for the end of the range"), position=position)
-
-    def call(self) -> tree.Call:
-        """``name(arguments)``."""
-        name = self.advance()
-        opening = self.expect("(")
-        self.open_brackets += 1
-        arguments = self.separated(self.call_argument, ")", f"the call of {name.text}", opening)
-        self.open_brackets -= 1
-        return tree.Call(name.text, arguments, position=self.place(name))
-
-    def call_argument(self) -> tree.CallArgument:
-        """``value`` or ``name=value``."""
-        position = self.place()
-        name = None
-        if self.token.kind == NAME and self.peek().kind == "=":
-            name = self.advance().text
-            self.advance()
-        value = self.expression(purpose=f"for the argument {name}" if name else "")
-        return tree.CallArgument(name, value, position=position)
-
-    def separated(
-        self, parse: Callable[[], _T], closing: str, owner: str, opening: Token | None = None
-    ) -> tuple[_T, ...]:
-        """Parse what stands between commas, up to and with the closing bracket; the opening one is consumed."""
-        opening = opening or self.last
-        self.open_brackets += 1
-        found: list[_T] = []
-        if self.token.kind != closing:
-            found.append(parse())
-            while self.token.kind == ",":
-                self.advance()
-                found.append(parse())
-        self.open_brackets -= 1
-        self.close(closing, owner, opening, "','")
-        return tuple(found)
-
-    def close(
-        self, closing: str, owner: str, opening: Token | None, instead: str = "", hint: str = ""
-    ) -> None:
-        """Consume a closing bracket, or say what it would have closed."""
-        if self.token.kind != closing:
-            where = f", opened in line {opening.line}" if opening and opening.line != self.token.line else ""
-            before = f"{instead} or " if instead else ""
-            self.fail(f"{before}'{closing}' to close {owner}{where}", hint)
-        self.advance()
-
-
-def _described(token: Token) -> str:
-    if token.kind == END:
-        return "the end of the script"
-    if token.kind == STRING:
-        text = token.text if len(token.text) <= 30 else f"{token.text[:30]}..."
-        return f"the string {text.splitlines()[0]}"
-    return f"'{token.text if len(token.text) <= 60 else token.text[:60] + '...'}'"
-
-
-def _touch(left: Token, right: Token) -> bool:
-    return left.line == right.line and left.column + len(left.text) == right.column
-
 
 def _with_comments(
     item: _Commented,

@@ -120,14 +120,14 @@ def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
 
 def _surely(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
-        common = surely_assigned(statement.body)
-        return common & surely_assigned(statement.otherwise) if common else common
+        return frozenset.intersection(*map(surely_assigned, _branches(statement)[1]))
     return frozenset(target.name for target in _targets(statement))
 
 
 def _read_first(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
-        return read_in(statement.condition) | read_first(statement.body) | read_first(statement.otherwise)
+        conditions, blocks = _branches(statement)
+        return frozenset().union(*map(read_in, conditions), *map(read_first, blocks))
     if isinstance(statement, tree.While):
         return read_in(statement.condition) | read_first(statement.body)
     if isinstance(statement, tree.For):
@@ -141,8 +141,18 @@ def _read_first(statement: tree.Statement) -> Names:
     return read_in(statement)
 
 
+def _branches(statement: tree.If) -> tuple[list[tree.Expression], list[tree.Block]]:
+    """Return the conditions and the bodies of an if with all its else-ifs, and the body of its else, maybe empty."""
+    conditions, blocks = [statement.condition], [statement.body]
+    while len(statement.otherwise) == 1 and isinstance(only := statement.otherwise[0], tree.If):
+        statement = only
+        conditions.append(statement.condition)
+        blocks.append(statement.body)
+    return conditions, [*blocks, statement.otherwise]
+
+
 def _read_in_target(target: tree.Target, accumulate: bool) -> Names:
-    """Return what the assignment of a target reads: its indices, and the variable itself unless all of it is replaced."""
+    """Return what the assignment of a target reads: its indices, and itself unless all of it is replaced."""
     if isinstance(target, tree.Indexed) or accumulate:
         return read_in(target)
     return frozenset()

@@ -135,7 +135,7 @@ def _joined(path: str, working_folder: str) -> str:
 
 
 def _normal(path: str) -> str | None:
-    """Return a path inside the jar without ``.`` and ``..``, None when it leads outside; ``/`` is the top of the jar."""
+    """Return a path from the top of the jar, without ``.`` and ``..``; None when it leads outside."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
