@@ -16,7 +16,7 @@ from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError,
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.expressions import ASSIGNS, LEVELS, ExpressionParser
 from onnx_systemds.exporting.reader import touch
-from onnx_systemds.exporting.tokens import ARGUMENT, END, KEYWORDS, NAME, STRING, Token, tokenize, unescape
+from onnx_systemds.exporting.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token, tokenize, unescape
 
 _Commented = TypeVar("_Commented", bound=tree.StatementNode)
 
@@ -132,6 +132,8 @@ class _Parser(ExpressionParser):
             "function": "a function is defined as name = function(...) return (...) { ... }",
             "}": "there is no open '{' for it",
         }
+        if self.token.kind in (INT, DOUBLE) and touch(self.token, self.peek()):
+            hints = {self.token.kind: "a name begins with a letter"}
         if self.peek().kind in ASSIGNS and self.token.kind in KEYWORDS:
             hints = {self.token.kind: f"{self.token.text} is a word of the language and no name"}
         last = self.last
@@ -171,10 +173,13 @@ class _Parser(ExpressionParser):
 
     def assignment(self) -> tree.Assign:
         """``target = value``, ``target <- value``, ``target += value``."""
+        before, first = self.last, self.token
         target = self.target()
         operator = self.token
         if operator.kind not in (*ASSIGNS, "+="):
-            self.fail(f"'=' or '+=' behind {target.name}")
+            after_number = before is not None and before.kind in (INT, DOUBLE) and touch(before, first)
+            hint = "a name begins with a letter, and a product is written with *" if after_number else ""
+            self.fail(f"'=' or '+=' behind {target.name}", hint)
         self.advance()
         value = self.assigned_value(target, operator)
         self.skip_semicolons()

@@ -79,12 +79,12 @@ class TokenReader:
                 return f"a string goes from line {string.line} to line {string.end_line}: is a quote missing?"
         if token.kind == "<-":
             return "<- is an assignment; a comparison with a negative number is < -1"
-        if token.kind == "=":
+        if token.kind == "=" and expected.startswith(("an operator", "')' to close the condition")):
             return "equality is =="
         if token.kind in KEYWORDS and expected.startswith(("a name", "an expression")):
             return f"{token.text} is a word of the language and no name"
         if last is not None and last.kind in (INT, DOUBLE) and token.kind == NAME and touch(last, token):
-            return "a name begins with a letter"
+            return "a name begins with a letter, and a product is written with *"
         return ""
 
     def separated(

@@ -71,7 +71,8 @@ def tokenize(text: str, file: str = "<text>", warnings: list[str] | None = None)
         if text.startswith("/*", offset):
             match = _BLOCK_COMMENT.match(text, offset)
         if match is None:
-            raise _lexical_error(text, offset, ScriptPlace(file, line, offset - line_start + 1))
+            place = ScriptPlace(file, line, offset - line_start + 1)
+            raise _lexical_error(text, offset, place, [t for t in tokens if t.kind == STRING and t.end_line > t.line])
         kind = match.lastgroup or "comment"
         found, end = match.group(), match.end()
         first_line, column = line, offset - line_start + 1
@@ -137,10 +138,11 @@ def _check_number(kind: str, found: str, text: str, place: ScriptPlace) -> None:
         )
 
 
-def _lexical_error(text: str, offset: int, place: ScriptPlace) -> ScriptSyntaxError:
+def _lexical_error(text: str, offset: int, place: ScriptPlace, strings: list[Token]) -> ScriptSyntaxError:
+    """Say what is wrong at `offset`; strings: those over several lines, one of which may have swallowed too much."""
     character = text[offset]
     if character in "\"'":
-        return _string_error(text, offset, place)
+        return _string_error(text, offset, place, strings)
     if text.startswith("/*", offset):
         return _error("expected '*/' to close this comment, found the end of the script", text, place, 2)
     hints = {
@@ -161,12 +163,13 @@ def _lexical_error(text: str, offset: int, place: ScriptPlace) -> ScriptSyntaxEr
     return _error(message, text, place, 1, hints.get(character, ""))
 
 
-def _string_error(text: str, offset: int, place: ScriptPlace) -> ScriptSyntaxError:
+def _string_error(text: str, offset: int, place: ScriptPlace, strings: list[Token]) -> ScriptSyntaxError:
     quote = text[offset]
     body = re.compile(rf"""(?:\\[btnfr"'\\]|[^\\{quote}])*""").match(text, offset + 1)
     end = body.end() if body else offset + 1
     if end == len(text):
-        return _error(f"expected {quote} to close this string, found the end of the script", text, place, 1)
+        hint = f"a string goes from line {strings[-1].line} to line {strings[-1].end_line}" if strings else ""
+        return _error(f"expected {quote} to close this string, found the end of the script", text, place, 1, hint)
     line = place.line + text.count("\n", offset, end)
     column = end - text.rfind("\n", 0, end)
     found = repr(text[end + 1])[1:-1] if end + 1 < len(text) else "the end of the script"
