@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.reader import TokenReader
 from onnx_systemds.exporting.tokens import ARGUMENT, DOUBLE, END, INT, NAME, STRING, Token, unescape
 
 ASSIGNS = ("=", "<-")
 LEVELS = tree.BINARY_LEVELS | {"&&": tree.AND, "||": tree.OR}
+_LITERALS = frozenset((INT, DOUBLE, STRING, ARGUMENT, "TRUE", "FALSE"))
 _SPELLINGS = {"&&": "&", "||": "|"}
 _AFTER_CALL = frozenset(LEVELS) | {")", "]", ",", ":"}
 
@@ -59,19 +58,19 @@ class ExpressionParser(TokenReader):
     def literal(self, purpose: str) -> tree.Expression:
         """A number, a string, TRUE, FALSE or an argument of the command line."""
         token, position = self.token, self.place()
-        makers: dict[str, Callable[[str], tree.Expression]] = {
-            INT: lambda text: tree.IntLiteral(int(text), position=position),
-            DOUBLE: lambda text: tree.DoubleLiteral(float(text), position=position),
-            STRING: lambda text: tree.StringLiteral(unescape(text), position=position),
-            ARGUMENT: lambda text: tree.Argument(text[1:], position=position),
-            "TRUE": lambda _: tree.BooleanLiteral(True, position=position),
-            "FALSE": lambda _: tree.BooleanLiteral(False, position=position),
-        }
-        if token.kind not in makers:
+        if token.kind not in _LITERALS:
             hint = "ifdef stands only directly behind the '=' of an assignment" if token.kind == "ifdef" else ""
             self.fail(f"an expression {purpose}".rstrip(), hint)
         self.advance()
-        return makers[token.kind](token.text)
+        if token.kind == INT:
+            return tree.IntLiteral(int(token.text), position=position)
+        if token.kind == DOUBLE:
+            return tree.DoubleLiteral(float(token.text), position=position)
+        if token.kind == STRING:
+            return tree.StringLiteral(unescape(token.text), position=position)
+        if token.kind == ARGUMENT:
+            return tree.Argument(token.text[1:], position=position)
+        return tree.BooleanLiteral(token.kind == "TRUE", position=position)
 
     def named_operand(self) -> tree.Expression:
         """A call, an indexed variable, a constant or a variable."""

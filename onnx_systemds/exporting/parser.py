@@ -32,7 +32,6 @@ _DATA_TYPES = {
 
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
     """Return the tree of a script; `file` is the name its places carry. Raises ScriptSyntaxError."""
-    text = text.replace("\r\n", "\n")
     warnings: list[str] = []
     parser = _Parser(tokenize(text, file, warnings), text, file)
     return parser.script(tuple(warnings))
@@ -52,7 +51,8 @@ def parse_file(path: str | Path) -> tree.Script:
             f"expected text in UTF-8, found the byte 0x{error.object[error.start]:02X}",
             ScriptPlace(str(path), line, column),
         ) from None
-    return parse_script(text, str(path))
+    # As the engine reads lines: a carriage return alone ends one too, and with it a comment.
+    return parse_script(text.replace("\r\n", "\n").replace("\r", "\n"), str(path))
 
 
 class _Parser(ExpressionParser):

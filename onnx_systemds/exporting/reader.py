@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError
+from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError, escaped
 from onnx_systemds.exporting.excerpts import excerpt
 from onnx_systemds.exporting.tokens import DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token
 
 _T = TypeVar("_T")
 
 _DEEPEST = 100
+_LONGEST_MESSAGE = 400
 
 
 class TokenReader:
@@ -69,7 +70,7 @@ class TokenReader:
         token = at or self.token
         length = len(token.text.partition("\n")[0])
         shown = excerpt(self.text, token.line, token.column, length)
-        raise ScriptSyntaxError(message, self.place(token), shown, hint)
+        raise ScriptSyntaxError(escaped(message, _LONGEST_MESSAGE), self.place(token), shown, hint)
 
     def usual_hint(self, expected: str) -> str:
         """Return the advice for mistakes that are easily made, or nothing."""

@@ -328,6 +328,16 @@ def test_a_file_keeps_its_name(tmp_path) -> None:
     assert script.items == (tree.Assign(tree.Name("x"), tree.StringLiteral("ä")),)
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_line_ends_of_a_file(tmp_path, end: str) -> None:
+    path = tmp_path / "model.dml"
+    path.write_bytes(f"x = 1 # a{end}y = 2{end}".encode())
+    script = parse_file(path)
+    assert len(script.items) == 2
+    assert script.items[0].comments.beside == ("# a",)
+    assert script.items[1].position.line == 2
+
+
 def test_every_script_of_systemds_parses() -> None:
     try:
         names = jar_scripts()

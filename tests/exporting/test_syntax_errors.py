@@ -151,6 +151,15 @@ def test_a_place_cannot_forge_lines() -> None:
     assert "\x1b" not in str(caught.value)
 
 
+def test_a_message_is_short_and_printable() -> None:
+    for script in (f"x = {'a' * 100_000}(1 2", "x = f(1 '\x1b[31m\u202e')"):
+        with pytest.raises(ScriptSyntaxError) as caught:
+            parse_script(script)
+        text = str(caught.value)
+        assert len(text) < 800
+        assert all(character.isprintable() or character == "\n" for character in text)
+
+
 def test_a_file_that_is_no_text(tmp_path) -> None:
     path = tmp_path / "model.dml"
     path.write_bytes(b"x = 1\ny = \xff\n")
