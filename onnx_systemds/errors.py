@@ -59,6 +59,18 @@ class NodePlace:
         return f"graph {quoted(self.graph)} node {quoted(self.node)} ({operator}, opset {self.version})"
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptPlace:
+    """A place in a script; lines and columns count from 1."""
+
+    file: str
+    line: int
+    column: int
+
+    def __str__(self) -> str:
+        return f"{escaped(self.file)}:{self.line}:{self.column}"
+
+
 class TranspileError(Exception):
     """A model or script cannot be converted. `place` is anything that prints as a place, or None.
 
@@ -100,6 +112,23 @@ class ConstantNeeded(UnsupportedCase):
 
 class ShapeUnknown(TranspileError):
     """A shape, rank or type that the conversion needs cannot be found out."""
+
+
+class ScriptSyntaxError(TranspileError):
+    """A text that is no DML script. `excerpt` shows the line it breaks off in, and where."""
+
+    def __init__(self, message: str, place: ScriptPlace, excerpt: str = "", hint: str = "") -> None:
+        super().__init__(message, place, hint)
+        self.excerpt = excerpt
+
+    def __str__(self) -> str:
+        shown = f"\n{self.excerpt}" if self.excerpt else ""
+        advice = f"\n  hint: {self.hint}" if self.hint else ""
+        return f"{self.place}: {self.message}{shown}{advice}"
+
+
+class ScriptNotFound(TranspileError):
+    """A script named by ``source`` is neither on disk nor part of SystemDS."""
 
 
 class InternalError(TranspileError):

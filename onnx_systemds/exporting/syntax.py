@@ -1,0 +1,387 @@
+"""The tree of a DML script: frozen dataclasses, equal when they mean the same wherever they stand.
+
+Positions and comments take no part in equality. Spellings without a difference in meaning are one in the tree:
+``<-`` is ``=``, ``&&`` is ``&`` (the engine replaces it), ``seq(a, b)`` in the head of a loop is ``a:b``,
+``Integer`` is ``int``, and parentheses are only the shape of the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TypeAlias
+
+from onnx_systemds.errors import ScriptPlace as Position
+
+NOWHERE = Position("<none>", 0, 0)
+
+# How tightly the operators bind, loosest first; all associate to the left but ``^``.
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, MODULUS, MATRIX_PRODUCT, SIGN, POWER, PRIMARY = range(1, 12)
+BINARY_LEVELS = {
+    "|": OR,
+    "&": AND,
+    **dict.fromkeys((">", ">=", "<", "<=", "==", "!="), COMPARISON),
+    **dict.fromkeys(("+", "-"), SUM),
+    **dict.fromkeys(("*", "/"), PRODUCT),
+    **dict.fromkeys(("%%", "%/%"), MODULUS),
+    "%*%": MATRIX_PRODUCT,
+    "^": POWER,
+}
+UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
+CONSTANTS = ("Inf", "NaN", "pi")
+
+
+@dataclass(frozen=True)
+class Node:
+    """Any part of the tree, and where it begins (a binary expression: where its operator stands)."""
+
+    position: Position = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
+
+
+# Expressions
+
+
+@dataclass(frozen=True)
+class IntLiteral(Node):
+    """A whole number from 0 to 2^63 - 1; a negative one is a `Unary`."""
+
+    value: int
+
+
+@dataclass(frozen=True)
+class DoubleLiteral(Node):
+    """A number with a point or an exponent, never negative, infinite when it overflows."""
+
+    value: float
+
+
+@dataclass(frozen=True)
+class StringLiteral(Node):
+    """A string, as the engine reads its escapes."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class BooleanLiteral(Node):
+    """TRUE or FALSE."""
+
+    value: bool
+
+
+@dataclass(frozen=True)
+class Constant(Node):
+    """Inf, NaN or pi where a value is read; variables of these names are never seen."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Name(Node):
+    """A variable, read or assigned."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Argument(Node):
+    """An argument of the command line: ``$X`` has the name ``X``, ``$1`` the name ``1``."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Span(Node):
+    """One dimension of an index: ``lower:upper``, one place (no upper), or everything (neither)."""
+
+    lower: Expression | None = None
+    upper: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Indexed(Node):
+    """``name[rows, columns]``, read or assigned. `columns` is None where there is no comma: ``name[rows]``."""
+
+    name: str
+    rows: Span
+    columns: Span | None = None
+
+
+@dataclass(frozen=True)
+class CallArgument(Node):
+    """An argument of a call; `name` is None for one that is given by its place."""
+
+    name: str | None
+    value: Expression
+
+
+@dataclass(frozen=True)
+class Call(Node):
+    """A call of a builtin or a function. `function` may be qualified: ``ns::f``."""
+
+    function: str
+    arguments: tuple[CallArgument, ...] = ()
+
+    @property
+    def namespace(self) -> str:
+        """The part in front of ``::``, or nothing."""
+        return self.function.rpartition("::")[0]
+
+    @property
+    def local_name(self) -> str:
+        """The name without its namespace."""
+        return self.function.rpartition("::")[2]
+
+
+@dataclass(frozen=True)
+class Unary(Node):
+    """``-x``, ``+x`` or ``!x``."""
+
+    operator: str
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Binary(Node):
+    """Two operands and an operator of `BINARY_LEVELS`. Sums of many terms are deep on the left."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+@dataclass(frozen=True)
+class ListExpression(Node):
+    """``[a, b, ...]``."""
+
+    items: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
+class IfDefined(Node):
+    """``ifdef($X, default)``; the grammar knows it only as the whole right side of an assignment."""
+
+    argument: Argument
+    default: Expression
+
+
+Expression: TypeAlias = (
+    IntLiteral
+    | DoubleLiteral
+    | StringLiteral
+    | BooleanLiteral
+    | Constant
+    | Name
+    | Argument
+    | Indexed
+    | Call
+    | Unary
+    | Binary
+    | ListExpression
+    | IfDefined
+)
+Target: TypeAlias = Name | Indexed
+
+
+# Statements
+
+
+@dataclass(frozen=True)
+class Comments:
+    """The comments of a statement, each with its ``#`` or ``/* */``.
+
+    before: in front of it or within it. beside: behind it on its last line. after: behind it, at the end of
+    the block. inside: in an empty body.
+    """
+
+    before: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    inside: tuple[str, ...] = ()
+
+
+NO_COMMENTS = Comments()
+
+
+@dataclass(frozen=True)
+class StatementNode(Node):
+    """What can stand in a block."""
+
+    comments: Comments = field(default=NO_COMMENTS, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class Assign(StatementNode):
+    """``target = value``, or ``target += value``."""
+
+    target: Target
+    value: Expression
+    accumulate: bool = False
+
+
+@dataclass(frozen=True)
+class MultiAssign(StatementNode):
+    """``[a, b] = f(...)``."""
+
+    targets: tuple[Target, ...]
+    call: Call
+
+
+@dataclass(frozen=True)
+class CallStatement(StatementNode):
+    """A call whose results are not used: print, write, stop, assert, or any function."""
+
+    call: Call
+
+
+@dataclass(frozen=True)
+class If(StatementNode):
+    """``if``; an ``else if`` is an `otherwise` that holds one `If`."""
+
+    condition: Expression
+    body: Block
+    otherwise: Block = ()
+
+
+@dataclass(frozen=True)
+class LoopRange(Node):
+    """``start:stop`` or ``seq(start, stop, step)``; both ends included, the engine finds the sign of a missing step."""
+
+    start: Expression
+    stop: Expression
+    step: Expression | None = None
+
+
+@dataclass(frozen=True)
+class For(StatementNode):
+    """``for`` or ``parfor``. `options` such as ``check=0`` mean nothing outside of parfor."""
+
+    variable: str
+    range: LoopRange
+    body: Block
+    parallel: bool = False
+    options: tuple[CallArgument, ...] = ()
+
+
+@dataclass(frozen=True)
+class While(StatementNode):
+    """``while``."""
+
+    condition: Expression
+    body: Block
+
+
+@dataclass(frozen=True)
+class Source(StatementNode):
+    """``source("path") as namespace``; the path as it is written."""
+
+    path: str
+    namespace: str
+
+
+@dataclass(frozen=True)
+class SetWorkingFolder(StatementNode):
+    """``setwd("path")``: where the paths of the `Source` statements behind it in the same file begin."""
+
+    path: str
+
+
+Statement: TypeAlias = Assign | MultiAssign | CallStatement | If | For | While | Source | SetWorkingFolder
+Block: TypeAlias = tuple[Statement, ...]
+
+
+# Functions and scripts
+
+
+@dataclass(frozen=True)
+class DataType(Node):
+    """kind: matrix, frame, list or scalar. value: int, double, boolean, string or unknown."""
+
+    kind: str
+    value: str
+
+    def __str__(self) -> str:
+        return self.value if self.kind == "scalar" else f"{self.kind}[{self.value}]"
+
+
+@dataclass(frozen=True)
+class Parameter(Node):
+    """A parameter or a result of a function."""
+
+    name: str
+    type: DataType
+    default: Expression | None = None
+
+
+@dataclass(frozen=True)
+class Function(StatementNode):
+    """``name = function(parameters) return (results) { body }``."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[Parameter, ...]
+    body: Block
+
+
+@dataclass(frozen=True)
+class ExternalFunction(StatementNode):
+    """``name = externalFunction(...) return (...) implemented in (key="text", ...)``; the engine ignores it."""
+
+    name: str
+    parameters: tuple[Parameter, ...]
+    results: tuple[Parameter, ...]
+    options: tuple[tuple[str, str], ...]
+
+
+Item: TypeAlias = Statement | Function | ExternalFunction
+
+
+@dataclass(frozen=True)
+class Script(Node):
+    """A whole script: statements and functions in the order of the text."""
+
+    items: tuple[Item, ...]
+    file: str = field(default="<text>", compare=False)
+    text: str = field(default="", compare=False, repr=False)
+    comments: Comments = field(default=NO_COMMENTS, compare=False, repr=False)
+    warnings: tuple[str, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def functions(self) -> dict[str, Function]:
+        """The functions by name; they are known in the whole script, also in front of their definition."""
+        return {item.name: item for item in self.items if isinstance(item, Function)}
+
+    @property
+    def statements(self) -> Block:
+        """What runs when the script runs."""
+        return tuple(item for item in self.items if not isinstance(item, (Function, ExternalFunction)))
+
+
+def children(node: Node) -> Iterator[Node]:
+    """Yield the nodes directly below `node`, in the order of the text."""
+    for name in _child_fields(type(node)):
+        value = getattr(node, name)
+        if isinstance(value, Node):
+            yield value
+        elif isinstance(value, tuple):
+            yield from (item for item in value if isinstance(item, Node))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield `node` and all nodes below it, each before its children, in the order of the text, without recursion."""
+    stack = [node]
+    while stack:
+        found = stack.pop()
+        yield found
+        stack.extend(reversed(tuple(children(found))))
+
+
+def _child_fields(kind: type[Node]) -> tuple[str, ...]:
+    names = _CHILD_FIELDS.get(kind)
+    if names is None:
+        skipped = ("position", "comments", "file", "text", "warnings")
+        names = _CHILD_FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in skipped)
+    return names
+
+
+_CHILD_FIELDS: dict[type[Node], tuple[str, ...]] = {}
