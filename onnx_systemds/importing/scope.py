@@ -348,8 +348,8 @@ class Scope:
                 continue
             expected = self.dim_text(size)
             kind, _, identifier = total.rstrip(")").partition("(")
-            has = f"{identifier} has "
-            message = f'"{has}" + {total} + " {"rows" if kind == "nrow" else "columns"}, not {expected} = " + ({expected})'
+            what = "rows" if kind == "nrow" else "columns"
+            message = f'"{identifier} has " + {total} + " {what}, not {expected} = " + {self.factor_text(size)}'
             checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
         return checks
 
