@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import pytest
+
 from onnx_systemds.support_table import document
 from tests.command_line import run_dml
 from tests.official.survey import read_manifest
@@ -50,6 +52,15 @@ def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
     assert generated_script(tmp_path) == example("script")
     assert "0.500 0.500" in run_dml(example("wrapper"), tmp_path)
     assert "[[0.5 0.5]]" in run_python(example("python"), tmp_path)
+
+
+def test_readme_scores_a_table(tmp_path: Path) -> None:
+    pytest.importorskip("skl2onnx", reason="the test extra pipelines is not installed")
+    run_python(example("pipeline"), tmp_path)
+    arguments = ["people.onnx", "-o", "people.dml", "--function-name", "people"]
+    run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)
+    assert example("scores") in run_dml(example("table"), tmp_path)
+    assert (tmp_path / "scores.csv").read_text(encoding="utf-8").startswith("no,0.87005")
 
 
 def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:
