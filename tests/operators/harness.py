@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
 from onnx_systemds.importing.protos import numpy_dtype
@@ -24,7 +25,9 @@ class Case:
 
     inputs: arrays by name in the order of the operator's inputs; None leaves an input out. constants: names of the
     inputs that are initializers. symbols: dims declared as symbols, by input name. outputs: number of outputs, or
-    their names ("" leaves one out). output_dtypes: of those that ONNX does not infer, else the first input's. expected: computes the outputs with numpy; None asks onnxruntime.
+    their names ("" leaves one out). output_dtypes: of those that ONNX does not infer, else the first input's.
+    expected: computes the outputs with numpy; None asks onnxruntime. sizes: further runs of the same script, by the
+    inputs that differ from ``inputs``.
     """
 
     op_type: str
@@ -39,11 +42,43 @@ class Case:
     domain: str = ""
     note: str = ""
     output_dtypes: Sequence[str] = ()
+    sizes: Sequence[Mapping[str, Array]] = ()
 
     def __str__(self) -> str:
         shapes = ",".join("x".join(map(str, array.shape)) or "scalar" for array in self.inputs.values()
                           if array is not None)
-        return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}"
+        symbolic = "-symbolic" if self.symbols else ""
+        return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}{symbolic}"
+
+
+@dataclass(frozen=True)
+class Covered:
+    """An operator that a module tests with models of its own instead of rows.
+
+    opsets: the versions that its tests run, and they take them from here. symbolic: whether one script with symbolic
+    dims is run at several sizes.
+    """
+
+    op_type: str
+    opsets: Sequence[int]
+    symbolic: bool = False
+    domain: str = ""
+
+
+def at_sizes(case: Case, symbols: Mapping[str, Sequence[Any]], *sizes: Mapping[str, Array]) -> Case:
+    """The case with dims that are symbols, run at further sizes; these give the inputs that differ."""
+    return replace(case, symbols=symbols, sizes=sizes)
+
+
+def by_reference(case: Case) -> Case:
+    """The case, judged by ONNX's reference implementation."""
+
+    def expected(*arrays: Array | None, **_: Any) -> Any:
+        inputs = dict(zip(case.inputs, arrays))
+        feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
+        return ReferenceEvaluator(case_model(replace(case, inputs=inputs))).run(None, feeds)
+
+    return replace(case, expected=expected)
 
 
 def case_model(case: Case) -> onnx.ModelProto:
@@ -72,12 +107,13 @@ def case_model(case: Case) -> onnx.ModelProto:
     return model
 
 
-def check_case(case: Case, sizes: Sequence[Mapping[str, Array]] = ()) -> None:
-    """Convert the case once, run it on its inputs and on each of ``sizes``, and compare dtype, dims and numbers."""
+def check_case(case: Case) -> None:
+    """Convert the case once, run it on its inputs and at each of its sizes, and compare dtype, dims and numbers."""
     model = case_model(case)
     script = import_model(model)
     with ScoringFunction(script) as function:
-        for inputs in [dict(case.inputs), *sizes]:
+        for differing in [{}, *case.sizes]:
+            inputs = {**case.inputs, **differing}
             feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
             actual = function(feeds)
             names = [port.name for port in script.outputs]
@@ -123,7 +159,7 @@ def random(*dims: int, seed: int = 0, dtype: str = "float") -> Array:
     generator = np.random.default_rng(seed)
     kind = dtype_named(dtype)
     if kind.kind == "b":
-        return generator.random(dims) > 0.5
+        return np.asarray(generator.random(dims) > 0.5)
     if kind.kind in "iu":
-        return generator.integers(0 if kind.kind == "u" else -9, 10, dims).astype(kind)
-    return generator.standard_normal(dims).astype(kind)
+        return np.asarray(generator.integers(0 if kind.kind == "u" else -9, 10, dims), kind)
+    return np.asarray(generator.standard_normal(dims), kind)
