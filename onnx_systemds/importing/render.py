@@ -248,7 +248,9 @@ class _Body:
         scope = self.scope
         scope.parts.imports["codes_text"] = None
         codes = scope.demand(name, View(1, 1) if form is SCALAR else form)
-        if form is not SCALAR and any(symbol.startswith("?") for symbol in dim.symbols(form.cols)):
+        if form is not SCALAR and form.cols == 0:
+            codes = "matrix(0, rows=0, cols=1)"  # no frame has rows without columns
+        elif form is not SCALAR and any(symbol.startswith("?") for symbol in dim.symbols(form.cols)):
             scope.parts.imports["framed_codes"] = None
             codes = f"framed_codes({codes})"
         frame = f"codes_text({codes}, {scope.texts()})"
