@@ -258,6 +258,9 @@ class _Body:
         else:
             view = View(0, 1) if scope.value(name).size == 0 else form  # a frame has columns
         codes = scope.demand(name, view)
+        if form is not SCALAR and any(symbol.startswith("?") for symbol in dim.symbols(form.cols)):
+            scope.parts.imports["framed_codes"] = None
+            codes = f"framed_codes({codes})"
         frame = f"codes_text({codes}, {scope.texts()})"
         return f"as.scalar({frame})" if form is SCALAR else frame
 

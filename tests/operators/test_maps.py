@@ -13,9 +13,10 @@ from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.list_transfer import flat_results, nested_inputs
 from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import Array, compare, random, run_reference
+from tests.operators.harness import Array, Covered, compare, random, run_reference
 
 ML = "ai.onnx.ml"
+COVERED = [Covered(op_type, [1], symbolic=True, domain=ML) for op_type in ("ZipMap", "DictVectorizer", "CastMap")]
 TYPES = {"string": TensorProto.STRING, "int64": TensorProto.INT64, "float": TensorProto.FLOAT,
          "double": TensorProto.DOUBLE}  # fmt: skip
 X = random(4, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Case, case_model, check_case, dtype_named, random
+from tests.operators.harness import Case, at_sizes, case_model, check_case, dtype_named, random
 
 TO = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
       "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
@@ -77,14 +77,20 @@ MOVED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*TO_TEXT, *FROM_TEXT, *LIKE, *MOVED], ids=str)
+ROWS = {"x": ("n", 3)}
+SIZED = [
+    at_sizes(cast(NUMBERS, "float"), ROWS, {"x": NUMBERS[:1]}),
+    at_sizes(cast(FLOATS, "string"), ROWS, {"x": FLOATS[1:]}),
+    at_sizes(Case("Unique", 11, {"x": WORDS}, outputs=4), ROWS, {"x": np.array([["zz", "b", "zz"]], object)}),
+    at_sizes(Case("Pad", 18, {"x": WORDS, "pads": np.array([1, 0, 0, 2])}, constants=("pads",),
+                  expected=lambda x, pads: np.pad(x, ((1, 0), (0, 2)), constant_values="")), ROWS, {"x": WORDS[:1]}),
+]  # fmt: skip
+CASES = [*TO_TEXT, *FROM_TEXT, *LIKE, *MOVED, *SIZED]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_any_number_of_texts() -> None:
-    case = FROM_TEXT[0]
-    check_case(Case(**{**vars(case), "symbols": {"x": ("n", 3)}}), sizes=[{"x": NUMBERS[:1]}])
 
 
 @pytest.mark.parametrize("op_type", ["Trilu", "NonZero"])

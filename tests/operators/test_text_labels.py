@@ -10,11 +10,11 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Case, case_model, check_case, random
+from tests.operators.harness import Case, at_sizes, case_model, check_case, random
 from tests.operators.test_linear_models import classifier as linear
 from tests.operators.test_support_vectors import classifier as machine
 from tests.operators.test_support_vectors import linear as linear_machine
-from tests.operators.tree_models import data, listed
+from tests.operators.tree_models import FEATURES, data, listed
 
 ML = "ai.onnx.ml"
 NAMES = ["setosa", "", "Übung, \"x\" -> y", "virginica", "setosa "]
@@ -48,7 +48,7 @@ def tensor(values: Any, dtype: Any) -> onnx.TensorProto:
     return onnx.numpy_helper.from_array(np.array(values, dtype), "values")
 
 
-CLASSIFIERS = [
+CLASSIFIERS = [named(case) for case in [
     linear(random(6, 3), 1, [0, 1]),
     linear(random(6, 3), 2, [0, 1]),
     linear(random(6, 3), 5, [0, 1, 2, 3, 4], post_transform="SOFTMAX"),
@@ -60,7 +60,7 @@ CLASSIFIERS = [
     trees(2, 3, only=[0]),
     trees(2, 3, only=[1], positive=True),
     trees(2, 3, complete=False),
-]
+]]  # fmt: skip
 LOOKED_UP = [
     *[
         case
@@ -111,15 +111,26 @@ TAKEN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("case", [*map(named, CLASSIFIERS), *LOOKED_UP, *TAKEN], ids=str)
+ROWS = ("n", 3)
+SIZES = [{"x": np.array([words], object)} for words in (["a", "z", "a"], ["", "b", "zz"])]
+SIZED = [
+    at_sizes(ml("LabelEncoder", 4, WORDS, "int64", keys_strings=["a", "b", ""], values_int64s=[5, 6, 7]),
+             {"x": ROWS}, *SIZES),
+    at_sizes(ml("CategoryMapper", 1, WORDS, "int64", cats_strings=["a", "b", ""], cats_int64s=[5, 6, 7]),
+             {"x": ROWS}, *SIZES),
+    at_sizes(ml("OneHotEncoder", 1, WORDS, "float", cats_strings=["c", "a", "q"]), {"x": ROWS}, *SIZES),
+    at_sizes(Case("ArrayFeatureExtractor", 1, {"x": WORDS, "index": np.array([2, 0])}, domain=ML, constants=("index",)),
+             {"x": ROWS}, *SIZES),
+    at_sizes(named(linear(random(6, 3), 3, [0, 1, 2])), {"x": ROWS}, {"x": random(2, 3, seed=4)}),
+    at_sizes(named(machine([2, 2], [0, 1])), {"x": ROWS}, {"x": random(2, 3, seed=4)}),
+    at_sizes(named(trees(3, 3)), {"x": ("n", FEATURES)}, {"x": data(5)}),
+]  # fmt: skip
+CASES = [*CLASSIFIERS, *LOOKED_UP, *TAKEN, *SIZED]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_any_number_of_texts() -> None:
-    case = LOOKED_UP[0]
-    sizes = [{"x": np.array([words], object)} for words in (["a", "z", "a"], ["", "b", "zz"])]
-    check_case(Case(**{**vars(case), "symbols": {"x": ("n", 3)}}), sizes=sizes)
 
 
 @pytest.mark.parametrize(("op_type", "attributes", "reason"), [

@@ -159,6 +159,7 @@ def test_vectorizers(vectorizer: Any) -> None:
     options = {id(vectorizer): {"tokenexp": vectorizer.token_pattern, **PLAIN} if vectorizer.analyzer == "word" else PLAIN}
     model = skl2onnx.to_onnx(vectorizer, initial_types=[("X", StringTensorType([None]))], options=options)
     check(model, {"X": DOCUMENTS}, sizes=(10, 1, 3))
+    check(model, {"X": np.array(["", "--"], object)}, sizes=(2, 1))
 
 
 def test_topics() -> None:
