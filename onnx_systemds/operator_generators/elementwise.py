@@ -15,7 +15,7 @@ from onnx_systemds.correspondence import (
     UNARY_BUILTINS,
     VARIADIC_BUILTINS,
 )
-from onnx_systemds.dims import Dims
+from onnx_systemds.dims import Dims, all_known
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -395,9 +395,12 @@ def where(node: NodeView) -> Fragment:
     if condition.kind == SINGLE and given.form is not SCALAR:
         if FULL not in (chosen.kind, other.kind):
             raise UnsupportedCase("a choice between scalars that gives a matrix")
-        full = chosen if chosen.kind == FULL else other
-        mask = f"matrix({condition.text}, rows=nrow({full.text}), cols=ncol({full.text}))"
-        condition = Operand(mask, FULL)
+        # not a matrix filled by it: the engine takes one filled by 0 for full of other numbers, and chooses wrongly
+        condition = Operand(f"{condition.text} != 0", SINGLE)
+    is_sure = condition.kind == FULL and all_known(node.output_dims())
+    if given.form is not SCALAR and chosen.kind != other.kind and not is_sure:
+        # when it compiles a choice between a scalar and a matrix of unknown size, the engine takes it for 0 x 0
+        chosen, other = (_filled(node, branch, given.form) for branch in (chosen, other))
     text = f"ifelse({condition.text}, {chosen.text}, {other.text})"
     if given.form is SCALAR:
         text = f"ifelse({condition.text} != 0, {chosen.text}, {other.text})"
@@ -405,6 +408,13 @@ def where(node: NodeView) -> Fragment:
         # the engine takes a choice between two scalars for a matrix of 0 x 0
         text = node.reshape(text, given.form)
     return finish(node, Operand(text, FULL if given.form else SINGLE), given)
+
+
+def _filled(node: NodeView, operand: Operand, view: View) -> Operand:
+    """A scalar as a matrix."""
+    if operand.kind != SINGLE:
+        return operand
+    return Operand(f"matrix({operand.text}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", FULL)
 
 
 @generator("Clip", since=1)
