@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from onnx_systemds.contrib_schemas import CONTRIB
-from onnx_systemds.dims import Dim
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.operator_generators.contrib_attention import LOWEST, join_heads, number, scale_of, split_heads
@@ -23,6 +22,7 @@ class Sizes:
     """The known sizes, and what the run knows: names of int64 values.
 
     length: S. before: number of tokens before the new ones, [B, 1]. whole: with the new ones, [B, 1].
+    is_first: whether the new tokens are all there are.
     """
 
     heads: int
@@ -31,6 +31,7 @@ class Sizes:
     length: str
     before: str
     whole: str
+    is_first: bool | str
 
 
 @expander("GroupQueryAttention", domain=CONTRIB)
@@ -79,30 +80,36 @@ def _sizes(node: Expansion) -> Sizes:
     length = node.length(node.input(0), 1)
     lengths = node.cast(node.reshape(node.input(5), -1, 1), "int64")
     whole = node.emit("Add", lengths, node.known(1))
-    return Sizes(heads, shared, head_size, length, _before(node, length, whole), whole)
+    is_first = _is_first(node, length)
+    none = node.emit("Mul", whole, node.known(0))
+    before = _chosen(node, is_first, none, node.emit("Sub", whole, length))
+    return Sizes(heads, shared, head_size, length, before, whole, is_first)
 
 
-def _total(node: Expansion) -> Dim | None:
-    """The longest number of tokens of a sample, where the conversion can tell."""
+def _is_first(node: Expansion, length: str) -> bool | str:
+    """Whether the new tokens are all there are: known, or the name of a boolean."""
+    if not node.has(3):
+        return True
     found = node.integers(6)
-    return None if found is None else found[0]
+    total, new = None if found is None else found[0], node.dims(0)[1]
+    if total == new:
+        return True
+    if isinstance(total, int) and isinstance(new, int):
+        return False
+    return node.emit("Equal", _total_value(node), length)
 
 
 def _total_value(node: Expansion) -> str:
+    """The longest number of tokens of a sample."""
     total = node.emit("Gather", node.input(6), node.known(0), axis=0) if node.rank(6) else node.input(6)
     return node.cast(total, "int64")
 
 
-def _before(node: Expansion, length: str, whole: str) -> str:
-    """Tokens before the new ones: none where the new ones are all there are."""
-    total, new = _total(node), node.dims(0)[1]
-    if not node.has(3) or total == new:
-        return node.emit("Mul", whole, node.known(0))
-    before = node.emit("Sub", whole, length)
-    if isinstance(total, int) and isinstance(new, int):
-        return before
-    is_first = node.emit("Equal", _total_value(node), length)
-    return node.emit("Where", is_first, node.known(0), before)
+def _chosen(node: Expansion, is_first: bool | str, first: str, later: str) -> str:
+    """One of two values, by whether the new tokens are all there are."""
+    if isinstance(is_first, bool):
+        return first if is_first else later
+    return node.emit("Where", is_first, first, later)
 
 
 def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
@@ -126,8 +133,9 @@ def _normalized(node: Expansion, x: str, weight: int) -> str:
 
 def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, str]:
     """Queries and keys after the rotary embedding."""
-    positions = node.input(9)
-    if not positions:
+    if node.has(9):
+        positions = _given_positions(node, sizes)
+    else:
         positions = node.emit("Add", sizes.before, node.count_up(sizes.length))
         # what is padding is turned by position 1
         inside = node.emit("Less", positions, sizes.whole)
@@ -143,11 +151,19 @@ def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, s
     return query, key
 
 
+def _given_positions(node: Expansion, sizes: Sizes) -> str:
+    """The positions as given; where the new tokens are all there are, only the first one is read, the others follow."""
+    given = node.input(9)
+    counted = node.unsqueeze(node.count_up(sizes.length), 0)
+    first = node.emit("Add", node.slice(node.slice(given, 0, 0, 1), 1, 0, 1), counted)
+    return _chosen(node, sizes.is_first, first, given)
+
+
 # --- the cache ---------------------------------------------------------------------------------------------------
 
 
 def _cache_index(node: Expansion, sizes: Sizes) -> str:
-    """For each sample, head and place of the returned cache its row: in the given cache, the new tokens, or zeros."""
+    """For each sample, head and place of the returned cache its row: of the given one, of the new tokens, or zeros."""
     old, new = node.length(node.input(3), 2), sizes.length
     rows = node.emit("Mul", node.length(node.input(0), 0), node.known(sizes.shared))
     total = node.emit("Max", old, _total_value(node))

@@ -13,6 +13,7 @@ from tests.operators.harness import Array, Case, check_case, random
 
 ANGLES = np.outer(np.arange(12), [1, 0.5, 0.25, 0.125]).astype(np.float32)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
+WIDE_COS, WIDE_SIN = (np.hstack([cache, cache[:, ::-1]]) for cache in (COS, SIN))
 POSITIONS = np.array([[3, 1, 4, 0], [5, 9, 2, 6]], dtype=np.int64)
 FIRST = np.array([2], dtype=np.int64)
 
@@ -26,16 +27,17 @@ def grouped(
     length: int, total: int, lengths: list[int], past: int = 0, batch: int = 2, packed: bool = False,
     extra: dict[str, Array | None] | None = None, outputs: int = 3, note: str = "", **attributes: Any,
 ) -> Case:  # fmt: skip
-    """A row of GroupQueryAttention: four heads of queries, two of keys, all of eight."""
+    """A row of GroupQueryAttention: four heads of queries, two of keys, all of eight or, to be turned, sixteen."""
+    size = 16 if "do_rotary" in attributes else 8
     if packed:
-        new: dict[str, Array | None] = {"q": random(batch, length, 64), "k": None, "v": None}
+        new: dict[str, Array | None] = {"q": random(batch, length, 8 * size), "k": None, "v": None}
     else:
-        new = {"q": random(batch, length, 32), "k": random(batch, length, 16, seed=1),
-               "v": random(batch, length, 16, seed=2)}  # fmt: skip
-    caches = {name: random(batch, 2, past, 8, seed=3 + seed) if past else None
+        new = {"q": random(batch, length, 4 * size), "k": random(batch, length, 2 * size, seed=1),
+               "v": random(batch, length, 2 * size, seed=2)}  # fmt: skip
+    caches = {name: random(batch, 2, past, size, seed=3 + seed) if past else None
               for seed, name in enumerate(["past_key", "past_value"])}  # fmt: skip
     counts = {"lengths": np.array(lengths, np.int32), "total": np.array(total, np.int32)}
-    turning = {"cos": COS, "sin": SIN} if attributes.get("do_rotary") else {}
+    turning = {"cos": WIDE_COS, "sin": WIDE_SIN} if attributes.get("do_rotary") else {}
     if extra and not turning:
         turning = {"cos": None, "sin": None}  # type: ignore[dict-item]
     return contrib("GroupQueryAttention", {**new, **caches, **counts, **turning, **(extra or {})},
@@ -63,6 +65,8 @@ CASES = [
     grouped(1, 5, [4, 3], past=6, note="turned past", do_rotary=1, rotary_interleaved=1),
     grouped(4, 4, [3, 3], packed=True, note="turned packed", do_rotary=1),
     grouped(4, 4, [3, 3], note="positions", do_rotary=1, extra={"positions": POSITIONS}),
+    grouped(1, 5, [4, 3], past=6, note="positions past", do_rotary=1, extra={"positions": np.array([[7], [2]])}),
+    grouped(3, 7, [6], past=4, batch=1, note="further positions", do_rotary=1, extra={"positions": POSITIONS[:1, :3]}),
     grouped(4, 4, [3, 3], note="window", local_window_size=2),
     grouped(1, 7, [6, 5], past=6, note="window past", local_window_size=3),
     grouped(4, 4, [3, 3], note="cap", softcap=0.5),
@@ -89,8 +93,8 @@ def test_rotary_of_symbolic_sizes() -> None:
 def test_generation_of_symbolic_sizes() -> None:
     """One model serves the prompt, whose cache is new, and the tokens behind it."""
     case = grouped(1, 5, [4, 3], past=4, do_rotary=1)
-    symbols = {"q": ["batch", "seq", 32], "k": ["batch", "seq", 16], "v": ["batch", "seq", 16], "lengths": ["batch"],
-               "past_key": ["batch", 2, "past", 8], "past_value": ["batch", 2, "past", 8]}  # fmt: skip
+    symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
+               "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}  # fmt: skip
     case = contrib("GroupQueryAttention", dict(case.inputs), attributes=case.attributes, outputs=3, symbols=symbols)
     later = grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1)
     buffered = grouped(1, 5, [4, 3], past=9, do_rotary=1)

@@ -111,6 +111,9 @@ CASES = [
     *[Case(op, 13, {"x": whole_range(dtype, 8)}, expected=f, note=dtype)
       for op, f in (("Neg", np.negative), ("Abs", np.abs), ("Sign", np.sign)) for dtype in ("int8", "int16", "int32")],
     Case("Where", 16, {"c": random(3, 4, dtype="bool"), "a": random(3, 1), "b": random(4)}),
+    *[Case("Where", 16, {"c": np.array(chosen), "a": random(3, 4), "b": random(3, 4, seed=1)}, note=f"all {chosen}")
+      for chosen in (True, False)],
+    Case("Where", 16, {"c": np.array(False), "a": np.array(2, np.float32), "b": random(3, 4)}, note="scalar or matrix"),
     Case("Clip", 13, {"x": X, "low": np.array(-0.5, np.float32), "high": np.array(0.5, np.float32)}),
     *[Case(op, opset, {"a": X, "b": random(*dims, seed=1)}, {**attributes, **({"consumed_inputs": [0, 0]} if opset == 1 else {})},
            expected=legacy(function), note=str(attributes))

@@ -1,0 +1,63 @@
+"""Data movement, softmax and pooling of onnxruntime."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.operators.contrib_cases import contrib
+from tests.operators.harness import Array, Case, check_case, random
+
+X = random(2, 3, 4)
+MAPS = random(2, 3, 5, 6)
+GRID = np.random.default_rng(1).uniform(-1.2, 1.2, (2, 4, 3, 2)).astype(np.float32)
+IMAGE = np.random.default_rng(2).integers(0, 255, (2, 6, 7, 3)).astype(np.uint8)
+
+
+def softmax_of_sum(data: Array, bias: Array, axis: int = 1, **_: Any) -> Array:
+    """No kernel for CPUs: by numpy."""
+    total = data + bias
+    axes = tuple(range(axis % data.ndim, data.ndim))
+    powers = np.exp(total - total.max(axes, keepdims=True))
+    return powers / powers.sum(axes, keepdims=True)
+
+
+CASES = [
+    contrib("GatherND", {"x": X, "i": np.array([[0, 1], [1, 2]], np.int64)}),
+    contrib("GatherND", {"x": X, "i": np.array([[[0, 1, 3]], [[1, -1, 2]]], np.int32)}),
+    contrib("Trilu", {"x": X}),
+    contrib("Trilu", {"x": random(2, 2, 4, 3), "k": np.array(-1, np.int64)}, attributes={"upper": 0}),
+    contrib("Range", {"a": np.array(1, np.float32), "b": np.array(7, np.float32), "c": np.array(2, np.float32)}),
+    contrib("Range", {"a": np.array([1], np.int64), "b": np.array([4], np.int64)}),
+    contrib("ExpandDims", {"x": X, "axis": np.array(1, np.int32)}, constants=["axis"]),
+    contrib("ExpandDims", {"x": X, "axis": np.array(-1, np.int32)}, constants=["axis"]),
+    contrib("Pad", {"x": X, "pads": np.array([0, 1, 2, 0, 0, 1], np.int64), "value": np.array([1.5], np.float32)},
+            constants=["pads"]),
+    contrib("Pad", {"x": X, "pads": np.array([[0, 1, 2, 0, 0, 1]], np.int64)}, attributes={"mode": "reflect"},
+            constants=["pads"]),
+    contrib("BiasSoftmax", {"x": random(2, 3, 4, 4), "b": random(2, 1, 1, 4, seed=1)},
+            attributes={"axis": 3, "is_inner_broadcast": 1}, expected=softmax_of_sum),
+    contrib("BiasSoftmax", {"x": random(2, 3, 4), "b": random(3, 4, seed=1)},
+            attributes={"axis": 1, "is_inner_broadcast": 0}, expected=softmax_of_sum),
+    contrib("NhwcMaxPool", {"x": IMAGE}, attributes={"kernel_shape": [2, 3]}),
+    contrib("NhwcMaxPool", {"x": IMAGE.astype(np.int8)},
+            attributes={"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    contrib("Unique", {"x": np.array([3, 1, 3, 2, 1, 1], np.float32)}, outputs=3, output_dtypes=["float", "int64", "int64"]),
+    *[contrib("GridSample", {"x": MAPS, "grid": GRID}, attributes=attributes, tolerance=2e-5) for attributes in (
+        {}, {"mode": "nearest", "padding_mode": "border"}, {"mode": "bicubic", "align_corners": 1},
+        {"padding_mode": "reflection"})],
+    contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}),
+    contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, attributes={"metric": "euclidean"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_movement(case: Case) -> None:
+    check_case(case)
+
+
+def test_symbolic_sizes() -> None:
+    case = contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, symbols={"a": ["n", 3], "b": ["m", 3]})
+    check_case(case, sizes=[{"a": random(2, 3), "b": random(6, 3, seed=1)}])
