@@ -67,6 +67,13 @@ def nhwc_max_pool(node: Expansion) -> None:
     _channels_first(node, "MaxPool", node.input(0), is_last=True)
 
 
+@expander("MatMulInteger16", domain=CONTRIB)
+def matmul_integer16(node: Expansion) -> None:
+    """A product of 16-bit integers in 32 bits."""
+    wide = "uint32" if node.dtype(0) == node.dtype(1) == "uint16" else "int32"
+    node.emit("MatMul", node.cast(node.input(0), wide), node.cast(node.input(1), wide), to=node.output())
+
+
 # --- products that give floats -----------------------------------------------------------------------------------
 
 
