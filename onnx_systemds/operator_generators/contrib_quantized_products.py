@@ -40,31 +40,20 @@ def qlinear_reduce_mean(node: Expansion) -> None:
     node.emit("QuantizeLinear", mean, node.input(3), zero, to=node.output())
 
 
-def _channels_first(node: Expansion, op_type: str, *inputs: str, is_last: bool) -> None:
-    """ONNX's operator; image and result are transposed where ``is_last`` says that their channels are behind."""
+@expander("QLinearConv", domain=CONTRIB)
+def qlinear_conv(node: Expansion) -> None:
+    """ONNX's QLinearConv; image and result may have their channels behind, the filters are as there."""
     attributes: dict[str, Any] = {
         name: item for name, item in node.node.attributes.items() if name != "channels_last"
     }
-    if not is_last:
-        node.emit(op_type, *inputs, to=node.output(), **attributes)
+    image, *others = (node.input(position) for position in range(9))
+    if not node.attribute("channels_last"):
+        node.emit("QLinearConv", image, *others, to=node.output(), **attributes)
         return
     last = node.rank(0) - 1
-    image = node.emit("Transpose", inputs[0], perm=(0, last, *range(1, last)))
-    result = node.emit(op_type, image, *inputs[1:], **attributes)
+    image = node.emit("Transpose", image, perm=(0, last, *range(1, last)))
+    result = node.emit("QLinearConv", image, *others, **attributes)
     node.emit("Transpose", result, to=node.output(), perm=(0, *range(2, last + 1), 1))
-
-
-@expander("QLinearConv", domain=CONTRIB)
-def qlinear_conv(node: Expansion) -> None:
-    """ONNX's QLinearConv; the filters are as there, wherever the channels of the image are."""
-    inputs = (node.input(position) for position in range(9))
-    _channels_first(node, "QLinearConv", *inputs, is_last=bool(node.attribute("channels_last")))
-
-
-@expander("NhwcMaxPool", domain=CONTRIB)
-def nhwc_max_pool(node: Expansion) -> None:
-    """Maxima over windows of 8-bit integers with the channels behind."""
-    _channels_first(node, "MaxPool", node.input(0), is_last=True)
 
 
 @expander("MatMulInteger16", domain=CONTRIB)
