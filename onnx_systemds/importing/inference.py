@@ -276,6 +276,11 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
 def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     """The error for an operator that can neither be generated nor expanded."""
     node = facts.node
+    if node.domain == "com.microsoft.nchwc":
+        return UnsupportedOperator(
+            "its tensors lie in blocks for the processor on which onnxruntime optimised the model",
+            hint="let onnxruntime optimise for export at most at the level ORT_ENABLE_EXTENDED",
+        )
     known = sorted(operator_generators.get(node.identity, {}))
     if node.domain == CONTRIB and node.op_type in REFUSED:
         return UnsupportedOperator(REFUSED[node.op_type])

@@ -52,7 +52,9 @@ class _QuantizedVariant(Variant):
 
     def lstm_step(self) -> list[str]:
         """A step of LSTM."""
-        product = self.node.call(_RANGED, "h") + " %*% R"
+        # the states of sequences that have ended do not widen the range
+        state = "h * (lens >= (at - 1) * (1 - backward))" if self.has_lens else "h"
+        product = self.node.call(_RANGED, state) + " %*% R"
         return [line.replace("h %*% R", product) for line in super().lstm_step()]
 
 

@@ -40,22 +40,27 @@ def qlinear_reduce_mean(node: Expansion) -> None:
     node.emit("QuantizeLinear", mean, node.input(3), zero, to=node.output())
 
 
-def channels_first(node: Expansion, op_type: str, *inputs: str, domain: str = "") -> None:
-    """An operator whose attribute ``channels_last`` puts the channels of image and result behind."""
-    attributes: dict[str, Any] = {name: item for name, item in node.node.attributes.items() if name != "channels_last"}
+@expander("QLinearConv", domain=CONTRIB)
+def qlinear_conv(node: Expansion) -> None:
+    """ONNX's QLinearConv; image and result may have their channels behind, the filters are as there."""
+    attributes: dict[str, Any] = {
+        name: item for name, item in node.node.attributes.items() if name != "channels_last"
+    }
+    image, *others = (node.input(position) for position in range(9))
     if not node.attribute("channels_last"):
-        node.emit(op_type, *inputs, to=node.output(), domain=domain, **attributes)
+        node.emit("QLinearConv", image, *others, to=node.output(), **attributes)
         return
     last = node.rank(0) - 1
-    image = node.emit("Transpose", inputs[0], perm=(0, last, *range(1, last)))
-    result = node.emit(op_type, image, *inputs[1:], domain=domain, **attributes)
+    image = node.emit("Transpose", image, perm=(0, last, *range(1, last)))
+    result = node.emit("QLinearConv", image, *others, **attributes)
     node.emit("Transpose", result, to=node.output(), perm=(0, *range(2, last + 1), 1))
 
 
-@expander("QLinearConv", domain=CONTRIB)
-def qlinear_conv(node: Expansion) -> None:
-    """ONNX's QLinearConv; the filters are as there, wherever the channels of the image are."""
-    channels_first(node, "QLinearConv", *(node.input(position) for position in range(9)))
+@expander("MatMulInteger16", domain=CONTRIB)
+def matmul_integer16(node: Expansion) -> None:
+    """A product of 16-bit integers in 32 bits."""
+    wide = "uint32" if node.dtype(0) == node.dtype(1) == "uint16" else "int32"
+    node.emit("MatMul", node.cast(node.input(0), wide), node.cast(node.input(1), wide), to=node.output())
 
 
 # --- products that give floats -----------------------------------------------------------------------------------

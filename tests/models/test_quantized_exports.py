@@ -1,0 +1,132 @@
+"""What onnxruntime's quantisers and optimisers make of networks: it converts, and gives onnxruntime's numbers.
+
+Weights have 7 bits (``reduce_range``), so that its kernels do not saturate sums on processors without VNNI.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnxruntime.quantization import (
+    CalibrationDataReader,
+    QuantFormat,
+    QuantType,
+    quant_pre_process,
+    quantize_dynamic,
+    quantize_static,
+)
+
+from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.scoring import ScoringFunction
+from tests.models.small_networks import Feeds, Network, convolutional, recurrent, transformer
+
+NETWORKS = {"convolutional": convolutional, "transformer": transformer, "recurrent": recurrent}
+U8, S8 = QuantType.QUInt8, QuantType.QInt8
+DYNAMIC = [(S8, True), (U8, False)]
+STATIC = [
+    (QuantFormat.QDQ, U8, S8, True), (QuantFormat.QDQ, S8, S8, False),
+    (QuantFormat.QOperator, U8, U8, False), (QuantFormat.QOperator, S8, S8, True),
+]  # fmt: skip
+
+
+class Calibration(CalibrationDataReader):  # type: ignore[misc]
+    """Four sets of inputs."""
+
+    def __init__(self, network: Network) -> None:
+        self._feeds: Iterator[Feeds] = iter([network.feeds(seed) for seed in range(4)])
+
+    def get_next(self) -> Feeds | None:
+        """The next one."""
+        return next(self._feeds, None)
+
+
+@pytest.fixture(scope="module", params=list(NETWORKS))
+def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
+    """A network, and the file of it that is ready to be quantised."""
+    logging.disable(logging.WARNING)
+    made = NETWORKS[request.param]()
+    folder = tmp_path_factory.mktemp(request.param)
+    onnx.save(made.model, folder / "float.onnx")
+    quant_pre_process(str(folder / "float.onnx"), str(folder / "ready.onnx"), skip_symbolic_shape=True)
+    return made, folder / "ready.onnx"
+
+
+def optimised(source: Path, level: str) -> Path:
+    """The file that onnxruntime writes after its optimisations."""
+    target = source.with_name(f"{source.stem}-{level}.onnx")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, f"ORT_{level}")
+    options.optimized_model_filepath = str(target)
+    onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    return target
+
+
+def expected(path: Path, feeds: Feeds) -> np.ndarray[Any, Any]:
+    """The output of onnxruntime, which runs the model as it is, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level, options.intra_op_num_threads = 4, 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(None, feeds)[0])
+
+
+def check(network: Network, path: Path, tolerance: float) -> None:
+    """Convert and compare."""
+    with ScoringFunction(import_model(path)) as function:
+        feeds = network.feeds(7)
+        np.testing.assert_allclose(function(feeds)["y"], expected(path, feeds), rtol=0, atol=tolerance)
+
+
+def has_blocks(path: Path) -> bool:
+    """Whether the model was laid out for this processor."""
+    return any(node.domain == "com.microsoft.nchwc" for node in onnx.load(path).graph.node)
+
+
+def check_levels(network: Network, path: Path, tolerance: float = 1e-6) -> None:
+    """As it is, and optimised: as far as that does not bind it to this processor."""
+    check(network, path, tolerance)
+    check(network, portable(path), 1e-6)
+
+
+def portable(path: Path) -> Path:
+    """The model at the highest level of optimisation whose layout is that of ONNX."""
+    model = optimised(path, "ENABLE_ALL")
+    if not has_blocks(model):
+        return model
+    with pytest.raises(TranspileError, match="lie in blocks for the processor"):
+        import_model(model)
+    return optimised(path, "ENABLE_EXTENDED")
+
+
+@pytest.mark.parametrize(("weight", "per_channel"), DYNAMIC)
+def test_dynamic(network: tuple[Network, Path], weight: QuantType, per_channel: bool) -> None:
+    made, source = network
+    target = source.with_name(f"dynamic-{weight.name}-{per_channel}.onnx")
+    quantize_dynamic(source, target, weight_type=weight, per_channel=per_channel, reduce_range=True)
+    check_levels(made, target)
+
+
+@pytest.mark.parametrize(("form", "activation", "weight", "per_channel"), STATIC)
+def test_static(
+    network: tuple[Network, Path], form: QuantFormat, activation: QuantType, weight: QuantType, per_channel: bool
+) -> None:
+    made, source = network
+    target = source.with_name(f"static-{form.name}-{activation.name}-{weight.name}-{per_channel}.onnx")
+    quantize_static(source, target, Calibration(made), quant_format=form, activation_type=activation,
+                    weight_type=weight, per_channel=per_channel, reduce_range=True)  # fmt: skip
+    # between quantisers onnxruntime computes in FP32, we in FP64: then a tie may fall to the other side
+    check_levels(made, target, 0.03 if form == QuantFormat.QDQ else 1e-6)
+
+
+def test_float(network: tuple[Network, Path]) -> None:
+    made, source = network
+    check(made, portable(source), 1e-5)
