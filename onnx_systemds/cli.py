@@ -110,6 +110,7 @@ def run(
     """Convert MODEL.onnx and run it on the embedded SystemDS engine.
 
     The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional has NAME/0 or nothing.
+    A map comes in as NAME/keys and NAME/values; maps go out as NAME/KEY, the values of that key.
     """
     from onnx_systemds.list_transfer import flat_results, nested_inputs
     from onnx_systemds.scoring import ScoringFunction

@@ -120,7 +120,7 @@ class Scope:
     def texts(self) -> str:
         """What stands for the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
         if not self.is_main:
-            raise UnsupportedCase("new text is not supported in sub-graphs")
+            raise UnsupportedCase("operators that read or make strings are not supported in sub-graphs")
         self.uses_texts = True
         return OLD_TEXTS
 
