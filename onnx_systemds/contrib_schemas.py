@@ -140,6 +140,45 @@ _operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, p
 
 # --- quantized ---------------------------------------------------------------------------------------------------
 
+_WINDOWS: dict[str, Default] = {"auto_pad": "NOTSET", "kernel_shape": None, "pads": None, "strides": None}
+_operator("QuantizeLinear", "x y_scale y_zero_point?", "y", axis=1)
+_operator("DequantizeLinear", "x x_scale x_zero_point?", "y", axis=1)
+_operator("DynamicQuantizeMatMul", "A B b_scale b_zero_point? bias?", "Y")
+_operator("MatMulIntegerToFloat", "A B a_scale b_scale a_zero_point? b_zero_point? bias?", "Y")
+_operator("MatMulInteger16", "A B", "Y")
+_operator("QGemm", "A a_scale a_zero_point B b_scale b_zero_point C? y_scale? y_zero_point?", "Y",
+          alpha=1.0, transA=0, transB=0)  # fmt: skip
+_operator("QLinearAdd", "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?", "C")
+_operator("QLinearMul", "A A_scale A_zero_point? B B_scale B_zero_point? C_scale C_zero_point?", "C")
+_operator("QLinearSigmoid", "X X_scale X_zero_point? Y_scale Y_zero_point?", "Y")
+_operator("QLinearLeakyRelu", "X X_scale X_zero_point? Y_scale Y_zero_point?", "Y", alpha=0.01)
+_operator("QLinearSoftmax", "X X_scale x_zero_point? y_scale y_zero_point", "Y", axis=-1, opset=13)
+_operator("QLinearConcat", "Y_scale Y_zero_point inputs*", "Y", axis=None)
+_operator("QLinearWhere", "condition X x_scale x_zero_point Y y_scale y_zero_point z_scale z_zero_point", "Z")
+_operator("QLinearReduceMean", "data data_scale data_zero_point? reduced_scale reduced_zero_point?", "reduced",
+          axes=None, keepdims=1)  # fmt: skip
+_operator("QLinearAveragePool", "X x_scale x_zero_point? y_scale y_zero_point?", "Y", **_WINDOWS, ceil_mode=0,
+          channels_last=0, count_include_pad=0)  # fmt: skip
+_operator("QLinearGlobalAveragePool", "X x_scale x_zero_point y_scale y_zero_point", "Y", channels_last=0)
+_operator("QLinearConv", "x x_scale x_zero_point w w_scale w_zero_point y_scale y_zero_point B?", "y", **_IMAGE,
+          channels_last=0)  # fmt: skip
+_operator("DynamicQuantizeLSTM", "X W R B? sequence_lens? initial_h? initial_c? P? W_scale W_zero_point R_scale "
+          "R_zero_point", "Y? Y_h? Y_c?", activation_alpha=None, activation_beta=None, activations=None, clip=None,
+          direction="forward", hidden_size=None, input_forget=0)  # fmt: skip
+_operator("QAttention", "input weight bias input_scale weight_scale mask_index? input_zero_point? "
+          "weight_zero_point? past?", "output present?", num_heads=None, unidirectional=0, do_rotary=0,
+          past_present_share_buffer=0, mask_filter_value=-10000.0, scale=None)  # fmt: skip
+_operator("QEmbedLayerNormalization", "input_ids segment_ids? word_embedding_quant position_embedding_quant "
+          "segment_embedding? gamma_quant beta_quant mask? word_embedding_scale position_embedding_scale "
+          "segment_embedding_scale? gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
+          "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out?",
+          epsilon=1e-12)  # fmt: skip
+_operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=None, bits=4, block_size=None,
+          accuracy_level=0, weight_prepacked=0)  # fmt: skip
+_operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quant_type=None, training_mode=0, transB=1)
+_operator("GatherBlockQuantized", "data indices scales zero_points?", "output", bits=4, block_size=128, gather_axis=0,
+          quantize_axis=1)  # fmt: skip
+
 # --- refused -----------------------------------------------------------------------------------------------------
 
 _refused("it generates text by running a model within the model, with a search that has no form in DML",
