@@ -171,7 +171,7 @@ _operator("QAttention", "input weight bias input_scale weight_scale mask_index? 
 _operator("QEmbedLayerNormalization", "input_ids segment_ids? word_embedding_quant position_embedding_quant "
           "segment_embedding? gamma_quant beta_quant mask? word_embedding_scale position_embedding_scale "
           "segment_embedding_scale? gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
-          "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out?",
+          "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out",
           epsilon=1e-12)  # fmt: skip
 _operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=None, bits=4, block_size=None,
           accuracy_level=0, weight_prepacked=0)  # fmt: skip

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
+import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.operator_generators.registry import expanders, operator_generators
+from tests.operators.contrib_cases import contrib
+from tests.operators.harness import check_case
 
 
 def _default(attribute: object) -> object:
@@ -40,3 +45,9 @@ def test_whatever_is_registered_has_a_signature() -> None:
     registered = {identity for identity in [*operator_generators, *expanders] if identity[0] == CONTRIB}
     assert registered <= set(SCHEMAS)
     assert not {op_type for _, op_type in registered} & set(REFUSED)
+
+
+@pytest.mark.parametrize("op_type, reason", [("GreedySearch", "generates text"), ("WordConvEmbedding", "onnxruntime")])
+def test_others_are_refused_with_the_reason(op_type: str, reason: str) -> None:
+    with pytest.raises(TranspileError, match=reason):
+        check_case(contrib(op_type, {"x": np.ones((2, 3), np.int32)}))
