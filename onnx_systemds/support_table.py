@@ -9,10 +9,11 @@ from typing import Any
 import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registry
-from onnx_systemds.contrib_schemas import CONTRIB
-from onnx_systemds.operator_generators.registry import expanders, operator_generators
+from onnx_systemds.contrib_schemas import CONTRIB, REFUSED
+from onnx_systemds.importing.differentiation import GRADIENT
+from onnx_systemds.operator_generators.registry import expanders, operator_generators, refused_operators
 
-DOMAINS = ("", "ai.onnx.ml")
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,12 @@ class Row:
 
     @property
     def status(self) -> str:
-        """How the newest version is served."""
+        """How the newest version is served, or why not."""
+        identity = (self.domain, self.op_type)
+        if identity in refused_operators:
+            return f"refused: {refused_operators[identity]}"
+        if identity == GRADIENT:
+            return "replaced by the nodes of the derivative"
         if self.generators:
             first = self.generators[0]
             return "yes" if first == 1 else f"from opset {first}"
@@ -76,6 +82,8 @@ def table_lines() -> Iterator[str]:
     for row in contrib:
         how = "a generator" if (row.domain, row.op_type) in operator_generators else "ONNX operators"
         yield f"| {row.op_type} | {row.status} | {how} |"
+    for op_type, reason in sorted(REFUSED.items()):
+        yield f"| {op_type} | refused: {reason} | |"
 
 
 def _lines(rows: list[Row]) -> Iterator[str]:

@@ -55,6 +55,7 @@ from onnx_systemds.operator_generators.registry import (
     find_generator,
     find_shape_rule,
     operator_generators,
+    refused_operators,
 )
 
 FAILED = Value("", None)
@@ -281,10 +282,8 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
             "its tensors lie in blocks for the processor on which onnxruntime optimised the model",
             hint="let onnxruntime optimise for export at most at the level ORT_ENABLE_EXTENDED",
         )
-    if node.identity == ("", "ImageDecoder"):
-        return UnsupportedOperator(
-            "DML has no decoder of compressed images", hint="decode before the model, and feed it the pixels"
-        )
+    if node.identity in refused_operators:
+        return UnsupportedOperator(refused_operators[node.identity], hint="do its work before the model")
     known = sorted(operator_generators.get(node.identity, {}))
     if node.domain == CONTRIB and node.op_type in REFUSED:
         return UnsupportedOperator(REFUSED[node.op_type])

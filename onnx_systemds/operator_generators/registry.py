@@ -28,6 +28,8 @@ operator_generators: dict[Identity, dict[int, Generator]] = {}
 shape_rules: dict[Identity, dict[int, ShapeRule]] = {}
 expanders: dict[Identity, dict[int, Expander]] = {}
 text_operators: set[Identity] = set()
+refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
+"""Operators that have no form in DML, and why."""
 
 
 def generator(op_type: str, since: int, domain: str = "") -> Callable[[Function], Function]:
