@@ -38,11 +38,6 @@ def points(count: int, dtype: str, seed: int) -> list[Array]:
     return [np.array(point) for point in drawn(count, dtype=dtype, seed=seed)]
 
 
-def clipped(x: Array) -> Array:
-    """Rounded to uint8."""
-    return np.clip(np.rint(x), 0, 255).astype(np.uint8)
-
-
 def row(op_type: str, inputs: dict[str, Array | None], dtype: str = "", **more: Any) -> Case:
     """A row of an operator whose single output has a type; scales and zero points are constants."""
     known = [name for name in inputs if name[1:] in ("s", "z") and inputs[name] is not None]

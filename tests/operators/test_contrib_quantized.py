@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.operators.harness import Array, Case, check_case, random
-from tests.operators.quantized_cases import TYPES, clipped, drawn, every, points, resized, row, single
+from tests.operators.quantized_cases import TYPES, drawn, every, points, resized, row, single
 
 SCALES = [(0.1, 0.05, 0.2), (0.5, 0.5, 1.0), (0.0213, 0.0517, 0.0371), (1 / 3, 0.25, 0.5), (0.02, 0.01, 0.005)]
 
@@ -23,6 +23,11 @@ def binary(op_type: str, dtype: str, scales: tuple[float, float, float], a: Arra
         "cs": single(c_scale), "cz": zeros[2],
     }  # fmt: skip
     return row(op_type, inputs, dtype, note=f"{dtype} {a.shape} {b.shape} {scales}", **more)
+
+
+def clipped(x: Array) -> Array:
+    """Rounded to uint8."""
+    return np.clip(np.rint(x), 0, 255).astype(np.uint8)
 
 
 def pairs(dtype: str) -> tuple[Array, Array]:
