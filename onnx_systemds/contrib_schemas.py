@@ -138,6 +138,8 @@ _operator("Rfft", "X", "Y", signal_ndim=1, normalized=0, onesided=1)
 _operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
 _operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, pads=None, storage_order=0, strides=None)
 
+_operator("Tokenizer", "X", "Y", mark=None, mincharnum=None, pad_value=None, separators=None, tokenexp=None)
+
 # --- quantized ---------------------------------------------------------------------------------------------------
 
 _WINDOWS: dict[str, Default] = {"auto_pad": "NOTSET", "kernel_shape": None, "pads": None, "strides": None}

@@ -37,8 +37,11 @@ def tokenizer_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Tokenizer", since=1, domain=CONTRIB)
 def tokenizer(node: NodeView) -> Fragment:
     """Each different text is taken apart once."""
+    for required in ("mark", "mincharnum", "pad_value"):
+        if node.attribute(required) is None:
+            raise UnsupportedCase(f"attribute {required!r} is missing")
     codes = node.view(0, View(node.size(0), 1))
-    pad = java_string_literal(str(node.attribute("pad_value") or ""))
+    pad = java_string_literal(str(node.attribute("pad_value")))
     marked = "TRUE" if node.attribute("mark") else "FALSE"
     tokens = node.temporary("tokens")
     call = node.call("tokenize_texts", codes, node.texts(), f"'{_statement(node)}'", f"'{pad}'", marked)

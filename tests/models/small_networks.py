@@ -76,7 +76,7 @@ def convolutional() -> Network:
 
 
 def transformer(hidden: int = 32, heads: int = 4, words: int = 50, length: int = 8) -> Network:
-    """Two layers of an encoder with a mask, and a head on the first position."""
+    """A layer of an encoder with a mask, and a head on the first position."""
     w = Writer()
 
     def norm(x: str) -> str:
@@ -94,18 +94,17 @@ def transformer(hidden: int = 32, heads: int = 4, words: int = 50, length: int =
     mask = w.node("Mul", w.node("Sub", w.constant(np.float32(1)), mask), w.constant(np.float32(-10000)))
     x = w.node("Add", w.node("Gather", w.weight(words, hidden, scale=1), "ids"), w.weight(length, hidden, scale=0.5))
     x = norm(x)
-    for _ in range(2):
-        query, key, value = per_head(x, [0, 2, 1, 3]), per_head(x, [0, 2, 3, 1]), per_head(x, [0, 2, 1, 3])
-        root = w.constant(np.float32(np.sqrt(hidden // heads)))
-        scores = w.node("Add", w.node("Div", w.node("MatMul", query, key), root), mask)
-        mixed = w.node("Transpose", w.node("MatMul", w.node("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
-        mixed = w.node("Reshape", mixed, w.constant(np.array([0, 0, hidden], np.int64)))
-        x = norm(w.node("Add", linear(mixed, hidden, hidden), x))
-        inner = linear(x, hidden, 2 * hidden)
-        error = w.node("Erf", w.node("Div", inner, w.constant(np.float32(np.sqrt(2)))))
-        inner = w.node("Mul", inner, w.node("Add", error, w.constant(np.float32(1))))
-        inner = w.node("Mul", inner, w.constant(np.float32(0.5)))
-        x = norm(w.node("Add", linear(inner, 2 * hidden, hidden), x))
+    query, key, value = per_head(x, [0, 2, 1, 3]), per_head(x, [0, 2, 3, 1]), per_head(x, [0, 2, 1, 3])
+    root = w.constant(np.float32(np.sqrt(hidden // heads)))
+    scores = w.node("Add", w.node("Div", w.node("MatMul", query, key), root), mask)
+    mixed = w.node("Transpose", w.node("MatMul", w.node("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    mixed = w.node("Reshape", mixed, w.constant(np.array([0, 0, hidden], np.int64)))
+    x = norm(w.node("Add", linear(mixed, hidden, hidden), x))
+    inner = linear(x, hidden, 2 * hidden)
+    error = w.node("Erf", w.node("Div", inner, w.constant(np.float32(np.sqrt(2)))))
+    inner = w.node("Mul", inner, w.node("Add", error, w.constant(np.float32(1))))
+    inner = w.node("Mul", inner, w.constant(np.float32(0.5)))
+    x = norm(w.node("Add", linear(inner, 2 * hidden, hidden), x))
     x = w.node("Gather", x, w.constant(np.int64(0)), axis=1)
     x = w.node("Tanh", w.node("Gemm", x, w.weight(hidden, hidden), w.weight(hidden, scale=0.1)))
     w.node("MatMul", x, w.weight(hidden, 3), output="y")

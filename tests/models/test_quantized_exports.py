@@ -31,10 +31,13 @@ from tests.models.small_networks import Feeds, Network, convolutional, recurrent
 NETWORKS = {"convolutional": convolutional, "transformer": transformer, "recurrent": recurrent}
 U8, S8 = QuantType.QUInt8, QuantType.QInt8
 DYNAMIC = [(S8, True), (U8, False)]
-STATIC = [
+FORMS = [
     (QuantFormat.QDQ, U8, S8, True), (QuantFormat.QDQ, S8, S8, False),
-    (QuantFormat.QOperator, U8, U8, False), (QuantFormat.QOperator, S8, S8, True),
+    (QuantFormat.QOperator, S8, S8, True), (QuantFormat.QOperator, U8, U8, False),
 ]  # fmt: skip
+# each writes other operators for convolutions; for the one product behind the LSTM two are enough
+STATIC = [("convolutional", *form) for form in FORMS]
+STATIC += [("transformer", *form) for form in FORMS[:3]] + [("recurrent", *form) for form in (FORMS[0], FORMS[2])]
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
@@ -48,7 +51,7 @@ class Calibration(CalibrationDataReader):  # type: ignore[misc]
         return next(self._feeds, None)
 
 
-@pytest.fixture(scope="module", params=list(NETWORKS))
+@pytest.fixture(scope="module")
 def network(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Network, Path]:
     """A network, and the file of it that is ready to be quantised."""
     logging.disable(logging.WARNING)
@@ -91,10 +94,18 @@ def has_blocks(path: Path) -> bool:
     return any(node.domain == "com.microsoft.nchwc" for node in onnx.load(path).graph.node)
 
 
+def nodes(path: Path) -> list[tuple[str, str, tuple[str, ...]]]:
+    """What a model computes with, in some order: the operators and their attributes."""
+    graph = onnx.load(path).graph
+    return sorted((node.domain, node.op_type, tuple(sorted(map(str, node.attribute)))) for node in graph.node)
+
+
 def check_levels(network: Network, path: Path, tolerance: float = 1e-6) -> None:
-    """As it is, and optimised: as far as that does not bind it to this processor."""
+    """As it is, and optimised where that changes it: as far as that does not bind it to this processor."""
     check(network, path, tolerance)
-    check(network, portable(path), 1e-6)
+    better = portable(path)
+    if nodes(better) != nodes(path):
+        check(network, better, 1e-6)
 
 
 def portable(path: Path) -> Path:
@@ -107,6 +118,7 @@ def portable(path: Path) -> Path:
     return optimised(path, "ENABLE_EXTENDED")
 
 
+@pytest.mark.parametrize("network", NETWORKS, indirect=True)
 @pytest.mark.parametrize(("weight", "per_channel"), DYNAMIC)
 def test_dynamic(network: tuple[Network, Path], weight: QuantType, per_channel: bool) -> None:
     made, source = network
@@ -115,7 +127,7 @@ def test_dynamic(network: tuple[Network, Path], weight: QuantType, per_channel: 
     check_levels(made, target)
 
 
-@pytest.mark.parametrize(("form", "activation", "weight", "per_channel"), STATIC)
+@pytest.mark.parametrize(("network", "form", "activation", "weight", "per_channel"), STATIC, indirect=["network"])
 def test_static(
     network: tuple[Network, Path], form: QuantFormat, activation: QuantType, weight: QuantType, per_channel: bool
 ) -> None:
@@ -127,6 +139,7 @@ def test_static(
     check_levels(made, target, 0.03 if form == QuantFormat.QDQ else 1e-6)
 
 
+@pytest.mark.parametrize("network", NETWORKS, indirect=True)
 def test_float(network: tuple[Network, Path]) -> None:
     made, source = network
     check(made, portable(source), 1e-5)

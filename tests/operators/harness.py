@@ -51,6 +51,11 @@ class Case:
         return f"{self.op_type}-{self.opset}-{shapes}-{self.note or ','.join(map(str, self.attributes))}{symbolic}"
 
 
+def contrib(op_type: str, inputs: Mapping[str, Array | None], **others: Any) -> Case:
+    """A row of one of onnxruntime's own operators."""
+    return Case(op_type, 1, inputs, domain="com.microsoft", **others)
+
+
 @dataclass(frozen=True)
 class Covered:
     """An operator that a module tests with models of its own instead of rows.

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 
 def gelu(x: Array) -> Array:
@@ -22,26 +21,38 @@ def split_gelu(x: Array, bias: Array) -> Array:
 
 
 X = random(2, 3, 4)
+BIAS = random(4, seed=1)
+
+
+def resized(case: Case) -> Case:
+    """The case at several numbers of rows."""
+    names = [name for name in ("x", "skip") if name in case.inputs]
+    return at_sizes(case, {name: ["batch", "seq", 4] for name in names}, {name: random(3, 5, 4, seed=3) for name in names})
+
 
 CASES = [
     contrib("Gelu", {"x": X}),
     contrib("Gelu", {"x": random(2, 3, 4, 5)}),
     contrib("FastGelu", {"x": X}),
-    contrib("FastGelu", {"x": X, "bias": random(4, seed=1)}),
-    contrib("BiasGelu", {"a": X, "b": random(4, seed=1)}),
+    contrib("FastGelu", {"x": X, "bias": BIAS}),
+    contrib("BiasGelu", {"x": X, "bias": BIAS}),
     contrib("QuickGelu", {"x": X}),
     contrib("QuickGelu", {"x": random(5)}, attributes={"alpha": -0.7}),
-    contrib("BiasSplitGelu", {"x": X, "bias": random(4, seed=1)}, expected=split_gelu),
-    contrib("BiasAdd", {"x": X, "bias": random(4, seed=1), "skip": random(2, 3, 4, seed=2)},
+    contrib("BiasSplitGelu", {"x": X, "bias": BIAS}, expected=split_gelu),
+    contrib("BiasAdd", {"x": X, "bias": BIAS, "skip": random(2, 3, 4, seed=2)},
             expected=lambda x, bias, skip: x + bias + skip),
+    *[resized(case) for case in (
+        contrib("Gelu", {"x": X}),
+        contrib("FastGelu", {"x": X, "bias": BIAS}),
+        contrib("BiasGelu", {"x": X, "bias": BIAS}),
+        contrib("QuickGelu", {"x": X}),
+        contrib("BiasSplitGelu", {"x": X, "bias": BIAS}, expected=split_gelu),
+        contrib("BiasAdd", {"x": X, "bias": BIAS, "skip": random(2, 3, 4, seed=2)},
+                expected=lambda x, bias, skip: x + bias + skip),
+    )],
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_activation(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = contrib("FastGelu", {"x": X, "bias": random(4, seed=1)}, symbols={"x": ["batch", "seq", 4]})
-    check_case(case, sizes=[{"x": random(3, 5, 4), "bias": random(4, seed=2)}])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 X, WEIGHT, BIAS = random(2, 4, 5), random(5, 18, seed=1), random(18, seed=2)
 ROWS = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], dtype=np.int32)
@@ -58,6 +57,14 @@ def without_bias(x: Array, w: Array, **_: Any) -> Array:
     return packed((x @ w).reshape(2, 4, 3, 2, 3).transpose(0, 1, 3, 2, 4))
 
 
+SIZED = [
+    at_sizes(projected(ROWS, unidirectional=1), {"x": ["batch", "seq", 5], "mask": ["batch", "seq"]},
+             {"x": random(3, 6, 5), "mask": (random(3, 6, seed=1) > -1).astype(np.int32)}),
+    at_sizes(projected(past=PAST, outputs=2, unidirectional=1), {"x": ["batch", "seq", 5], "past": [2, "batch", 2, "before", 3]},
+             {"x": random(3, 1, 5), "past": random(2, 3, 2, 6, 3)}),
+    at_sizes(heads({"q": Q, "k": K, "v": V}), {"q": ["batch", "seq", 6], "k": ["batch", "keys", 6], "v": ["batch", "keys", 8]},
+             {"q": random(1, 7, 6), "k": random(1, 3, 6), "v": random(1, 3, 8)}),
+]  # fmt: skip
 CASES = [
     projected(),
     contrib("Attention", {"x": X, "w": WEIGHT}, attributes={"num_heads": 2}, expected=without_bias),
@@ -100,33 +107,13 @@ CASES = [
             attributes={"num_heads": 2}, expected=packed),
     contrib("MultiHeadAttention", {"q": Q, "k": random(2, 5, 2, 2, 3, seed=1)}, attributes={"num_heads": 2},
             expected=packed),
+    *SIZED,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attention(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_attention_of_symbolic_sizes() -> None:
-    inputs = {"x": X, "w": WEIGHT, "b": BIAS, "mask": ROWS}
-    case = contrib("Attention", inputs, attributes={"num_heads": 2, "unidirectional": 1}, constants=["w", "b"],
-                   symbols={"x": ["batch", "seq", 5], "mask": ["batch", "seq"]})  # fmt: skip
-    longer = {"x": random(3, 6, 5), "mask": (random(3, 6, seed=1) > -1).astype(np.int32)}
-    check_case(case, sizes=[{**inputs, **longer}])
-
-
-def test_attention_with_a_past_of_symbolic_size() -> None:
-    inputs = {"x": X, "w": WEIGHT, "b": BIAS, "mask": None, "past": PAST}
-    case = contrib("Attention", inputs, attributes={"num_heads": 2, "unidirectional": 1}, constants=["w", "b"], outputs=2,
-                   symbols={"x": ["batch", "seq", 5], "past": [2, "batch", 2, "before", 3]})  # fmt: skip
-    check_case(case, sizes=[{**inputs, "x": random(3, 1, 5), "past": random(2, 3, 2, 6, 3)}])
-
-
-def test_heads_of_symbolic_sizes() -> None:
-    case = contrib("MultiHeadAttention", {"q": Q, "k": K, "v": V}, attributes={"num_heads": 2},
-                   symbols={"q": ["batch", "seq", 6], "k": ["batch", "keys", 6], "v": ["batch", "keys", 8]})  # fmt: skip
-    check_case(case, sizes=[{"q": random(1, 7, 6), "k": random(1, 3, 6), "v": random(1, 3, 8)}])
 
 
 def test_what_no_cpu_computes_is_refused() -> None:

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 BOXES = np.array([[0, 0, 1, 1], [0.1, 0.3, 0.7, 0.6], [-0.2, 0.5, 0.8, 1.3]], dtype=np.float32)
 
@@ -19,8 +18,12 @@ def crops(height: int, width: int, **others: Any) -> Case:
     return contrib("CropAndResize", inputs, constants=["size"], tolerance=2e-5, **others)
 
 
+def regular(*dims: int) -> Array:
+    return random(*dims) + 3 * np.eye(dims[-1], dtype=np.float32)
+
+
 def square(*dims: int) -> Case:
-    return contrib("Inverse", {"x": random(*dims) + 3 * np.eye(dims[-1], dtype=np.float32)})
+    return contrib("Inverse", {"x": regular(*dims)})
 
 
 CASES = [
@@ -29,15 +32,12 @@ CASES = [
     square(3, 3),
     square(2, 3, 3),
     square(2, 2, 4, 4),
-]
+    at_sizes(crops(4, 5), {"x": ["n", 3, "h", "w"], "boxes": ["boxes", 4], "which": ["boxes"]},
+             {"x": random(1, 3, 5, 4), "boxes": BOXES[1:], "which": np.array([0, 0], np.int32)}),
+    at_sizes(square(2, 3, 3), {"x": ["n", 3, 3]}, {"x": regular(5, 3, 3)}, {"x": regular(1, 3, 3)}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_images(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = crops(4, 5, symbols={"x": ["n", 3, "h", "w"], "boxes": ["boxes", 4], "which": ["boxes"]})
-    fewer = {"x": random(1, 3, 5, 4), "boxes": BOXES[1:], "which": np.array([0, 0], np.int32)}
-    check_case(case, sizes=[{**case.inputs, **fewer}])

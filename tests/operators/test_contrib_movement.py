@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 X = random(2, 3, 4)
 MAPS = random(2, 3, 5, 6)
 GRID = np.random.default_rng(1).uniform(-1.2, 1.2, (2, 4, 3, 2)).astype(np.float32)
+NUMBERS = np.array([3, 1, 3, 2, 1, 1], np.float32)
 IMAGE = np.random.default_rng(2).integers(0, 255, (2, 6, 7, 3)).astype(np.uint8)
 
 
@@ -24,6 +24,27 @@ def softmax_of_sum(data: Array, bias: Array, axis: int = 1, **_: Any) -> Array:
     return powers / powers.sum(axes, keepdims=True)
 
 
+SIZED = [
+    at_sizes(contrib("GatherND", {"x": X, "i": np.array([[0, 1], [1, 2]], np.int64)}), {"x": ["n", 3, "m"], "i": ["k", 2]},
+             {"x": random(3, 3, 5), "i": np.array([[2, 0], [-1, 1], [0, 2]], np.int64)}),
+    at_sizes(contrib("Trilu", {"x": X}), {"x": ["n", 3, "m"]}, {"x": random(1, 3, 2)}),
+    at_sizes(contrib("ExpandDims", {"x": X, "axis": np.array(-2, np.int32)}, constants=["axis"]), {"x": ["n", 3, "m"]},
+             {"x": random(1, 3, 2)}),
+    at_sizes(contrib("Pad", {"x": X, "pads": np.array([0, 1, 2, 0, 0, 1], np.int64)}, constants=["pads"]),
+             {"x": ["n", 3, "m"]}, {"x": random(1, 3, 2)}),
+    at_sizes(contrib("BiasSoftmax", {"x": random(2, 3, 4, 4), "b": random(2, 1, 1, 4, seed=1)},
+                     attributes={"axis": 3, "is_inner_broadcast": 1}, expected=softmax_of_sum),
+             {"x": ["n", 3, "seq", "seq"], "b": ["n", 1, 1, "seq"]},
+             {"x": random(3, 3, 5, 5), "b": random(3, 1, 1, 5, seed=1)}),
+    at_sizes(contrib("NhwcMaxPool", {"x": IMAGE}, attributes={"kernel_shape": [2, 3]}), {"x": ["n", "h", "w", 3]},
+             {"x": IMAGE[:1, :4, :5]}),
+    at_sizes(contrib("Unique", {"x": NUMBERS}, outputs=3, output_dtypes=["float", "int64", "int64"]), {"x": ["n"]},
+             {"x": NUMBERS[:2]}),
+    at_sizes(contrib("GridSample", {"x": MAPS, "grid": GRID}, tolerance=2e-5),
+             {"x": ["n", 3, "h", "w"], "grid": ["n", "rows", "cols", 2]}, {"x": random(1, 3, 4, 7), "grid": GRID[:1, :2]}),
+    at_sizes(contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}), {"a": ["n", 3], "b": ["m", 3]},
+             {"a": random(2, 3), "b": random(6, 3, seed=1)}),
+]  # fmt: skip
 CASES = [
     contrib("GatherND", {"x": X, "i": np.array([[0, 1], [1, 2]], np.int64)}),
     contrib("GatherND", {"x": X, "i": np.array([[[0, 1, 3]], [[1, -1, 2]]], np.int32)}),
@@ -44,20 +65,16 @@ CASES = [
     contrib("NhwcMaxPool", {"x": IMAGE}, attributes={"kernel_shape": [2, 3]}),
     contrib("NhwcMaxPool", {"x": IMAGE.astype(np.int8)},
             attributes={"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1, 1, 1, 1]}),
-    contrib("Unique", {"x": np.array([3, 1, 3, 2, 1, 1], np.float32)}, outputs=3, output_dtypes=["float", "int64", "int64"]),
+    contrib("Unique", {"x": NUMBERS}, outputs=3, output_dtypes=["float", "int64", "int64"]),
     *[contrib("GridSample", {"x": MAPS, "grid": GRID}, attributes=attributes, tolerance=2e-5) for attributes in (
         {}, {"mode": "nearest", "padding_mode": "border"}, {"mode": "bicubic", "align_corners": 1},
         {"padding_mode": "reflection"})],
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}),
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, attributes={"metric": "euclidean"}),
+    *SIZED,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_movement(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, symbols={"a": ["n", 3], "b": ["m", 3]})
-    check_case(case, sizes=[{"a": random(2, 3), "b": random(6, 3, seed=1)}])

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 X, SKIP = random(2, 3, 4), random(2, 3, 4, seed=1)
 GAMMA, BETA, BIAS = random(4, seed=2), random(4, seed=3), random(4, seed=4)
@@ -59,6 +58,16 @@ def embedded(
     return contrib("EmbedLayerNormalization", inputs, output_dtypes=["float", "int32", "float"], **others)
 
 
+ROWS = ["batch", "seq", 4]
+LONGER = {"x": random(1, 5, 4), "skip": random(1, 5, 4, seed=1)}
+SIZED = [
+    at_sizes(Case("SimplifiedLayerNormalization", 17, {"x": X, "scale": GAMMA}), {"x": ROWS}, {"x": LONGER["x"]}),
+    at_sizes(skipped({"beta": BETA}, outputs=SUMMED), {"x": ROWS, "skip": ROWS}, LONGER),
+    at_sizes(simplified({}, outputs=SUMMED), {"x": ROWS, "skip": ROWS}, LONGER),
+    at_sizes(embedded(mask=MASK, outputs=2), dict.fromkeys(("ids", "segments", "mask"), ROWS[:2]),
+             {"ids": np.tile(IDS[:, :2], (2, 1)), "segments": np.tile(SEGMENTS[:, :2], (2, 1)),
+              "mask": np.tile(MASK[:, :2], (2, 1))}),
+]  # fmt: skip
 CASES = [
     *[Case("LayerNormalization", opset, {"x": X, "scale": GAMMA, "bias": BETA}) for opset in (9, 13)],
     Case("LayerNormalization", 13, {"x": random(2, 3, 4, 5), "scale": random(4, 5)}, {"axis": 2}),
@@ -83,23 +92,10 @@ CASES = [
     embedded(segments=None, outputs=2),
     embedded(positions=POSITIONS, outputs=3),
     embedded(positions=POSITIONS[:1], mask=MASK, outputs=2),
+    *SIZED,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_normalization(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = skipped({"beta": BETA}, outputs=SUMMED,
-                   symbols={"x": ["batch", "seq", 4], "skip": ["batch", "seq", 4]})  # fmt: skip
-    check_case(case, sizes=[{**case.inputs, "x": random(1, 5, 4), "skip": random(1, 5, 4, seed=1)}])
-
-
-def test_embeddings_of_symbolic_sizes() -> None:
-    dims = ["batch", "seq"]
-    case = embedded(mask=MASK, outputs=2, symbols={"ids": dims, "segments": dims, "mask": dims})
-    longer = {"ids": np.tile(IDS, (2, 1))[:, :2], "segments": np.tile(SEGMENTS, (2, 1))[:, :2],
-              "mask": np.tile(MASK, (2, 1))[:, :2]}  # fmt: skip
-    check_case(case, sizes=[{**case.inputs, **{name: np.ascontiguousarray(array) for name, array in longer.items()}}])

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 A, B = random(2, 3, 4, 5), random(2, 3, 5, 6, seed=1)
 IMAGE, FILTERS = random(2, 3, 7, 6), random(4, 3, 3, 3, seed=1)
@@ -29,6 +28,20 @@ def fast_gelu_of_sum(x: Array, _: Array, bias: Array) -> Array:
     return (total / (1 + np.exp(-np.sqrt(8 / np.pi) * (total + 0.044715 * total**3)))).astype(x.dtype)
 
 
+SIZED = [
+    at_sizes(matmul((2, 3, 4, 5), (2, 3, 6, 5), transB=1, alpha=0.5),
+             {"a": ["batch", 3, "seq", 5], "b": ["batch", 3, "past", 5]}, {"a": random(3, 3, 2, 5), "b": random(3, 3, 7, 5)}),
+    *[at_sizes(case, {"a": ["batch", 3, "seq", 5], "b": ["batch", 3, 5, 6]},
+               {"a": random(1, 3, 2, 5), "b": random(1, 3, 5, 6)}) for case in (
+        contrib("TransposeMatMul", {"a": A, "b": B}, attributes={"alpha": 0.5}),
+        contrib("FusedMatMulActivation", {"a": A, "b": B}, attributes={"activation": "Relu"},
+                expected=lambda a, b, **_: np.maximum(a @ b, 0)))],
+    at_sizes(gemm("Relu"), {"a": ["batch", 4]}, {"a": random(5, 4)}),
+    at_sizes(contrib("GemmFastGelu", {"x": random(2, 3, 4), "w": np.eye(4, dtype=np.float32), "bias": random(4, seed=1)},
+                     expected=fast_gelu_of_sum), {"x": ["batch", "seq", 4]}, {"x": random(1, 5, 4)}),
+    at_sizes(contrib("FusedConv", {"x": IMAGE, "w": FILTERS, "b": random(4, seed=2)}, attributes={"activation": "Relu"}),
+             {"x": ["batch", 3, 7, 6]}, {"x": random(3, 3, 7, 6)}),
+]  # fmt: skip
 CASES = [
     matmul((3, 4), (4, 5)),
     matmul((4, 3), (4, 5), transA=1, alpha=0.5),
@@ -77,19 +90,13 @@ CASES = [
             attributes={"activation": "HardSigmoid", "activation_params": [0.3, 0.6]}),
     contrib("FusedConv", {"x": random(2, 4, 9), "w": random(4, 2, 3, seed=1)},
             attributes={"activation": "Sigmoid", "group": 2, "dilations": [2]}),
+    *SIZED,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_product(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_symbolic_sizes() -> None:
-    case = contrib("FusedMatMul", {"a": random(2, 3, 4, 5), "b": random(2, 3, 6, 5, seed=1)},
-                   attributes={"transB": 1, "alpha": 0.5},
-                   symbols={"a": ["batch", 3, "seq", 5], "b": ["batch", 3, "past", 5]})  # fmt: skip
-    check_case(case, sizes=[{"a": random(3, 3, 2, 5), "b": random(3, 3, 7, 5)}])
 
 
 def test_unknown_activations_are_refused() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 HIDDEN, HEADS, PAST = 16, 2, 3
 
@@ -29,7 +29,7 @@ def attention(dtype: str, per_column: bool, mask: str, unidirectional: bool, pas
     return Case(
         "QAttention", 1, inputs, {"num_heads": HEADS, "unidirectional": int(unidirectional)}, domain="com.microsoft",
         constants=["w", "b", "xs", "ws", "xz", "wz"], outputs=2 if past else 1, output_dtypes=("float", "float"),
-        note=f"{dtype} {per_column} {mask} {unidirectional} {past}", symbols={"x": ["batch", length, HIDDEN]},
+        note=f"{dtype} {per_column} {mask} {unidirectional} {past}",
         tolerance=1e-4,  # masked scores are -10000 and more, of which FP32 holds three decimals
     )  # fmt: skip
 
@@ -38,9 +38,15 @@ CASES = [
     attention(dtype, per_column, mask, unidirectional, past)
     for dtype, per_column in (("uint8", False), ("int8", True)) for mask in ("", "lengths", "full")
     for unidirectional, past in ((False, False), (True, False), (True, True))
+] + [
+    at_sizes(attention("uint8", False, "full", True, False), {"x": ["batch", "seq", HIDDEN], "m": ["batch", "seq"]},
+             {"x": numbers("uint8", 3, 6, HIDDEN, seed=2), "m": (numbers("uint8", 3, 6, seed=6) > 40).astype(np.int32)}),
+    at_sizes(attention("int8", True, "", True, True),
+             {"x": ["batch", "seq", HIDDEN], "p": [2, "batch", HEADS, "past", HIDDEN // HEADS]},
+             {"x": numbers("uint8", 3, 1, HIDDEN, seed=2), "p": random(2, 3, HEADS, 5, HIDDEN // HEADS, seed=3)}),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_attention(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 ANGLES = np.outer(np.arange(12), [1, 0.5, 0.25, 0.125]).astype(np.float32)
 COS, SIN = np.cos(ANGLES), np.sin(ANGLES)
@@ -44,6 +43,21 @@ def grouped(
                    attributes={"num_heads": 4, "kv_num_heads": 2, **attributes}, outputs=outputs, note=note)  # fmt: skip
 
 
+def generation() -> Case:
+    """One model serves the prompt, whose cache is new, and the tokens behind it, also in a buffer."""
+    symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
+               "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}  # fmt: skip
+    others = [grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1), grouped(1, 5, [4, 3], past=9, do_rotary=1),
+              grouped(4, 4, [3, 3], past=8, do_rotary=1)]  # fmt: skip
+    sizes = [{name: array for name, array in other.inputs.items() if array is not None} for other in others]
+    return at_sizes(grouped(1, 5, [4, 3], past=4, do_rotary=1), symbols, *sizes)
+
+
+SIZED = [
+    at_sizes(rotary(random(2, 4, 24)), {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]},
+             {"x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}),
+    generation(),
+]  # fmt: skip
 CASES = [
     rotary(random(2, 4, 24)),
     rotary(random(2, 4, 24), FIRST),
@@ -75,31 +89,13 @@ CASES = [
     grouped(4, 4, [3, 3], note="smooth", smooth_softmax=1),
     grouped(4, 4, [3, 3], note="sink", extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
     grouped(4, 4, [3, 2], note="not causal", causal=0),
+    *SIZED,
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_rotary(case: Case) -> None:
+def test_case(case: Case) -> None:
     check_case(case)
-
-
-def test_rotary_of_symbolic_sizes() -> None:
-    case = rotary(random(2, 4, 24))
-    dims = {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]}
-    case = contrib("RotaryEmbedding", dict(case.inputs), symbols=dims)
-    check_case(case, sizes=[{**case.inputs, "x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}])
-
-
-def test_generation_of_symbolic_sizes() -> None:
-    """One model serves the prompt, whose cache is new, and the tokens behind it."""
-    case = grouped(1, 5, [4, 3], past=4, do_rotary=1)
-    symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
-               "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}  # fmt: skip
-    case = contrib("GroupQueryAttention", dict(case.inputs), attributes=case.attributes, outputs=3, symbols=symbols)
-    later = grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1)
-    buffered = grouped(1, 5, [4, 3], past=9, do_rotary=1)
-    prompt = grouped(4, 4, [3, 3], past=8, do_rotary=1)
-    check_case(case, sizes=[dict(other.inputs) for other in (later, buffered, prompt)])
 
 
 def test_a_quantized_cache_is_refused() -> None:

@@ -11,8 +11,7 @@ import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.operator_generators.registry import expanders, operator_generators
-from tests.operators.contrib_cases import contrib
-from tests.operators.harness import check_case
+from tests.operators.harness import check_case, contrib
 
 
 def _default(attribute: object) -> object:

@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registry
-from onnx_systemds.operator_generators.registry import Identity, operator_generators, signature_changes
+from onnx_systemds.operator_generators.registry import Identity, expanders, operator_generators, signature_changes
 from tests.operators.harness import Case, Covered
 
 cached_changes = cache(signature_changes)
@@ -20,11 +20,15 @@ HISTORY = onnx.defs.get_all_schemas_with_history()
 MODULES = [importlib.import_module(f"tests.operators.{path.stem}")
            for path in sorted(Path(__file__).parent.glob("test_*.py")) if path != Path(__file__)]  # fmt: skip
 
+REGISTERED = {identity: {*operator_generators.get(identity, ()), *expanders.get(identity, ())}
+              for identity in [*operator_generators, *expanders]}  # fmt: skip
+"""The operators with a generator or an expander, and the versions from which on each of these serves."""
+
 DOMAINS = ("", "ai.onnx.preview.training")
-"""Domains of which every operator is served or listed below; of others those that have a generator."""
+"""Domains of which every operator is served or listed below; of others those that are registered."""
 
 NOT_SUPPORTED = {"ImageDecoder": "compressed images"}
-"""Operators of the served domains without a generator: what they need and the project has not."""
+"""Operators of the served domains that are not registered: what they need and the project has not."""
 
 NO_CASE = {
     "Constant": "folded before any generator is asked; tests/importing",
@@ -71,9 +75,9 @@ def sized() -> set[Identity]:
 
 
 def identities() -> Iterator[Identity]:
-    """Every operator of the served domains, and every one that has a generator."""
+    """Every operator of the served domains, and every one that is registered."""
     current = {(schema.domain, schema.name) for schema in onnx.defs.get_all_schemas() if not schema.deprecated}
-    yield from sorted({identity for identity in current if identity[0] in DOMAINS} | set(operator_generators))
+    yield from sorted({identity for identity in current if identity[0] in DOMAINS} | set(REGISTERED))
 
 
 def has_definition(identity: Identity) -> bool:
@@ -95,13 +99,14 @@ def takes_tensors(identity: Identity) -> bool:
 def ranges(identity: Identity) -> Iterator[tuple[int, float]]:
     """The ranges of opsets, end excluded, in which signature and meaning of an operator stay the same."""
     changes = cached_changes(identity[0]).get(identity[1], ())
-    starts = sorted({*changes, *operator_generators.get(identity, ())})
+    starts = sorted({*changes, *REGISTERED.get(identity, ())})
     yield from zip(starts, [*starts[1:], float("inf")])
 
 
-def test_every_version_of_every_generator_has_a_case() -> None:
+def test_every_version_of_every_operator_has_a_case() -> None:
+    """At each version of its signature and of what writes it."""
     run = opsets_run()
-    missing = [(*identity, start) for identity in operator_generators for start, end in ranges(identity)
+    missing = [(*identity, start) for identity in REGISTERED for start, end in ranges(identity)
                if not any(start <= opset < end for opset in run.get(identity, ()))]  # fmt: skip
     assert not missing
 
@@ -110,28 +115,28 @@ def test_every_operator_by_definition_has_a_case() -> None:
     """At each version of its signature, too: the definition differs."""
     run = opsets_run()
     defined = [identity for identity in identities()
-               if identity not in operator_generators and has_definition(identity) and identity[1] not in NOT_SUPPORTED]
+               if identity not in REGISTERED and has_definition(identity) and identity[1] not in NOT_SUPPORTED]
     missing = [(*identity, start) for identity in defined for start, end in ranges(identity)
                if not any(start <= opset < end for opset in run.get(identity, ()))]  # fmt: skip
     assert not missing
 
 
 def test_every_operator_runs_at_several_sizes() -> None:
-    missing = [identity for identity in operator_generators
+    missing = [identity for identity in REGISTERED
                if takes_tensors(identity) and identity not in sized() and identity[1] not in FIXED_DIMS]  # fmt: skip
     assert not missing
 
 
 def test_what_is_not_supported_is_listed() -> None:
     """Exactly: an operator that is supported now must leave the table."""
-    without = {identity[1] for identity in identities() if identity not in operator_generators
+    without = {identity[1] for identity in identities() if identity not in REGISTERED
                and (not has_definition(identity) or identity[1] in NOT_SUPPORTED)}  # fmt: skip
     assert without == {*NOT_SUPPORTED, *NO_CASE}
 
 
 def test_exceptions_are_needed() -> None:
     """An operator with a row of symbolic dims is no exception."""
-    known = {op_type for _, op_type in operator_generators}
+    known = {op_type for _, op_type in REGISTERED}
     assert set(FIXED_DIMS) <= known
     assert not {op_type for _, op_type in sized()} & set(FIXED_DIMS)
 

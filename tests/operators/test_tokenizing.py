@@ -73,3 +73,12 @@ def test_any_number_of_texts() -> None:
 def test_refused(dims: Any, attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(model(dims, **attributes))
+
+
+@pytest.mark.parametrize("name", ["mark", "mincharnum", "pad_value"])
+def test_required_attributes(name: str) -> None:
+    onnx_model = model([2], tokenexp="a")
+    attributes = onnx_model.graph.node[0].attribute
+    attributes.remove(next(attribute for attribute in attributes if attribute.name == name))
+    with pytest.raises(TranspileError, match=f"'{name}' is missing"):
+        import_model(onnx_model)
