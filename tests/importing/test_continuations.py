@@ -69,9 +69,9 @@ def test_the_rest_is_written_for_each_rank(model: Model) -> None:
 
 def test_a_rest_for_one_rank_only() -> None:
     check(ONE, 17)
-    with ScoringFunction(import_model(parsed(ONE, 17))) as function:
-        with pytest.raises(ScriptRuntimeError, match="condition is false.*rank"):
-            function(RUNS[1])
+    function = ScoringFunction(import_model(parsed(ONE, 17)))
+    with function, pytest.raises(ScriptRuntimeError, match="condition is false.*rank"):
+        function(RUNS[1])
 
 
 def test_a_rest_for_no_rank() -> None:
