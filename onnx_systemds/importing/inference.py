@@ -28,6 +28,7 @@ from onnx_systemds.errors import (
     quoted_list,
 )
 from onnx_systemds.importing import protos, shape_values
+from onnx_systemds.importing.continuations import with_continuation
 from onnx_systemds.importing.definitions import expand, inline_graph
 from onnx_systemds.importing.differentiation import GRADIENT, gradient_nodes
 from onnx_systemds.importing.facts import NodeFacts, find_schema
@@ -198,6 +199,12 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                     waiting.extendleft(reversed(definition))
                     continue
                 outputs = _infer_node(facts)
+                rest = with_continuation(
+                    node, outputs, facts.bodies, waiting, graph, lambda: f"If{context.next_expansion()}"
+                )
+                if rest is not None:
+                    waiting = deque(rest)
+                    continue
             outputs, decided = _new_symbols(outputs, node, context)
             if decided:
                 sizes[len(nodes)] = decided

@@ -206,6 +206,10 @@ class NodeView(NodeFacts):
         """The sub-graph in an attribute with the types that the shape rule found."""
         return self.scope.graph.bodies[self.position, attribute]
 
+    def has_body(self, attribute: str) -> bool:
+        """Whether the shape rule kept the sub-graph in an attribute: it leaves out one that cannot be executed."""
+        return (self.position, attribute) in self.scope.graph.bodies
+
     def body(self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "") -> SubFunction:
         """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.importing.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import InferenceFacts, unknown_size
@@ -28,8 +29,10 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     """What both branches give; a size in which they differ is known to the run only."""
     facts = cast(InferenceFacts, node)
-    bodies = [facts.body(name) for name in ("then_branch", "else_branch")]
+    bodies = possible_branches(facts) if CONTINUED in node.node.attributes else [facts.body(name) for name in BRANCHES]
     branches = [output_values(body) for body in bodies]
+    if len(branches) == 1:
+        branches *= 2
     local = {name for body in bodies for names in body.sizes.values() for name in names}
     return tuple(
         _either(facts, position, then, other, local)
@@ -72,17 +75,23 @@ def if_1(node: NodeView) -> Fragment:
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
     lines = [f"if ({node.scalar(0)} != 0) {{"]
-    for name in ("then_branch", "else_branch"):
-        values = output_values(node.typed_body(name))
-        function = node.body(name, wanted)
-        lines.append(f"  {call(function.name, function.arguments, list(targets.values()))}")
-        for position, target in targets.items():
-            lines += _as_joined(node, position, target, values[position])
-        lines.append("} else {" if name == "then_branch" else "}")
+    for name in BRANCHES:
+        lines += _branch(node, name, targets) if node.has_body(name) else [f"  stop({impossible(node, name)})"]
+        lines.append("} else {" if name == BRANCHES[0] else "}")
     fragment = node.fragment(["\n".join(lines)])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
     return fragment
+
+
+def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
+    """The statements of one branch that give the targets."""
+    values = output_values(node.typed_body(name))
+    function = node.body(name, list(targets))
+    lines = [f"  {call(function.name, function.arguments, list(targets.values()))}"]
+    for position, target in targets.items():
+        lines += _as_joined(node, position, target, values[position])
+    return lines
 
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:

@@ -55,6 +55,8 @@ class Shape:
 def shape_of(node: NodeFacts) -> Shape:
     """The sizes, which opset 14 can also give with the sequences in front."""
     batch_first = bool(node.attribute("layout"))
+    if node.rank(_X) != 3:
+        raise UnsupportedCase(f"the input has rank {node.rank(_X)}, the operator takes rank 3")
     first, second, inputs = node.dims(_X)
     steps, batch = (second, first) if batch_first else (first, second)
     hidden = node.dims(_R)[2]

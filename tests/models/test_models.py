@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.model_zoo import MODELS, needs_models
-from tests.operators.harness import compare
+from tests.model_zoo import MODELS, model_paths, needs_models
+from tests.models import judging
+from tests.operators.harness import Array, compare
 
 PASSING = [
     line.strip()
@@ -19,9 +19,33 @@ PASSING = [
     if line.strip() and not line.startswith("#")
 ]
 
+# Where the stored float32 numbers of onnxruntime are further than 1e-5 from the exact ones: how far absolutely, and why.
+# Each has a sharper test of its own below.
+STEP = 1.0001 / 255
+ALLOWED = {
+    ("real/emx-onnx-cgen__micro_kws_m_static_qdq", "StatefulPartitionedCall:0"): (
+        STEP,
+        "means of four quantised numbers lie exactly between two steps; float32 rounding decides which one is taken, "
+        "and onnxruntime without optimisations differs from the stored numbers by one step, too",
+    ),
+    ("real/rapidocr-onnxruntime__ch_PP-OCRv4_det_infer", "sigmoid_0.tmp_0"): (
+        1.2e-7,
+        "the whole output is below 3e-6, and onnxruntime's Sigmoid is right to 1.2e-7 absolutely",
+    ),
+    ("real/silero-vad__silero_vad_16k_sequence", "speech_probs"): (
+        5e-8,
+        "the output is below 3e-3, and onnxruntime's Sigmoid is right to 1.2e-7 absolutely",
+    ),
+}
 
-def test_model_is_listed_once() -> None:
-    assert len(PASSING) == len(set(PASSING)) and len(PASSING) >= 20
+
+def test_every_model_is_listed_once() -> None:
+    assert len(PASSING) == len(set(PASSING)) and {name for name, _ in ALLOWED} <= set(PASSING)
+
+
+@needs_models
+def test_every_model_is_listed() -> None:
+    assert set(PASSING) == {f"{path.parent.name}/{path.stem}" for path in model_paths("real", "generated")}
 
 
 @needs_models
@@ -35,40 +59,46 @@ def test_agrees(name: str) -> None:
     expected = [key for key in vectors.files if key.startswith("out_")]
     assert expected
     for key in expected:
-        judge = vectors[key]
-        compare(outputs[key[4:]], judge, 1e-9 if judge.dtype == np.float64 else 1e-5, f"{name} {key}")
+        judge, actual, what = vectors[key], outputs[key[4:]], f"{name} {key}"
+        if (name, key[4:]) not in ALLOWED:
+            compare(actual, judge, 1e-9 if judge.dtype == np.float64 else 1e-5, what)
+            continue
+        allowed, reason = ALLOWED[name, key[4:]]
+        assert actual.dtype == judge.dtype and actual.shape == judge.shape
+        distance = float(np.abs(actual.astype(float) - judge).max())
+        assert distance <= allowed, f"{what}: {distance} ({reason})"
 
 
-def _sized(name: str, batch: int, length: int) -> dict[str, np.ndarray]:
-    generator = np.random.default_rng(batch * 100 + length)
-    vectors = np.load(MODELS / f"{name}.npz") if MODELS else {}
-    inputs = {}
-    for key in vectors:
-        if key.startswith("in_"):
-            like = vectors[key]
-            shape = (batch, length, *like.shape[2:]) if like.ndim > 1 else like.shape
-            if like.dtype.kind in "iu":
-                high = 2 if "mask" in key else max(int(like.max()), 2)
-                inputs[key[3:]] = generator.integers(1 if "mask" in key else 0, high, shape).astype(like.dtype)
-            else:
-                inputs[key[3:]] = generator.standard_normal(shape).astype(like.dtype)
-    return inputs
-
-
-DYNAMIC = ["real/sample-apps__transformer", "generated/bert_tiny.ts", "generated/bert_tiny.dynamo"]
+def _run(name: str) -> tuple[Path, dict[str, Array], dict[str, Array]]:
+    """The path of a model, its stored inputs, and what the engine makes of them."""
+    assert MODELS is not None
+    path = MODELS / f"{name}.onnx"
+    vectors = np.load(path.with_suffix(".npz"))
+    inputs = {key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")}
+    with ScoringFunction(import_model(path)) as function:
+        return path, inputs, function(inputs)
 
 
 @needs_models
-@pytest.mark.parametrize("name", DYNAMIC)
-def test_one_script_serves_every_size(name: str) -> None:
-    """Batch and tokens are dynamic: three sizes of each through one prepared script."""
-    assert MODELS is not None
-    session = onnxruntime.InferenceSession(MODELS / f"{name}.onnx", providers=["CPUExecutionProvider"])
-    with ScoringFunction(import_model(MODELS / f"{name}.onnx")) as function:
-        for batch in (1, 2, 5):
-            for length in (3, 8, 17):
-                inputs = _sized(name, batch, length)
-                outputs = function(inputs)
-                judges = session.run(None, inputs)
-                for output, judge in zip(session.get_outputs(), judges):
-                    compare(outputs[output.name], judge, 1e-5, f"{name} {batch} x {length} {output.name}")
+@pytest.mark.parametrize(
+    "name", ["real/rapidocr-onnxruntime__ch_PP-OCRv4_det_infer", "real/silero-vad__silero_vad_16k_sequence"]
+)
+def test_agrees_with_an_exact_sigmoid(name: str) -> None:
+    path, inputs, outputs = _run(name)
+    for output, exact in judging.judge(path, inputs).items():
+        compare(outputs[output], exact, 1e-5, f"{name} {output}")
+
+
+@needs_models
+def test_agrees_with_double_precision() -> None:
+    name = "real/silero-vad__silero_vad_16k_sequence"
+    path, inputs, outputs = _run(name)
+    for output, exact in judging.in_double(path, inputs).items():
+        compare(outputs[output].astype(np.float64), exact, 1e-6, f"{name} {output}")
+
+
+@needs_models
+def test_steps_differ_as_onnxruntime_differs_from_itself() -> None:
+    path, inputs, _ = _run("real/emx-onnx-cgen__micro_kws_m_static_qdq")
+    optimized, plain = judging.run(path, inputs), judging.run(path, inputs, optimized=False)
+    assert all(np.abs(optimized[name] - plain[name]).max() > 0.9 / 255 for name in plain)
