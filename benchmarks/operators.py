@@ -28,7 +28,8 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from benchmarks.operator_cases import CASES, Bench
+from benchmarks.operator_cases import CASES
+from benchmarks.operator_cases.bench import Bench
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
 from onnx_systemds.scoring import boundary_matrix, driver_text, restored
