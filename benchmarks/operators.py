@@ -20,7 +20,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,13 +27,13 @@ import onnx
 from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
-from benchmarks.operator_cases import CASES, Bench
+from benchmarks.operator_cases import CASES
+from benchmarks.operator_cases.bench import Bench
+from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
 from onnx_systemds.scoring import boundary_matrix, driver_text, restored
 
-REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- operators: begin -->", "<!-- operators: end -->"
 SLOW = 1.5
 WARM_UP, FEWEST = 8, 9  # rounds
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
@@ -225,14 +224,6 @@ def table(rows: list[Row], call: float) -> str:
     return "\n".join(lines)
 
 
-def write_section(text: str) -> None:
-    """Put the table into the report, in place of the former one."""
-    old = REPORT.read_text() if REPORT.exists() else f"# Benchmarks\n\n{BEGIN}\n{END}\n"
-    head, rest = old.split(BEGIN)
-    tail = rest.split(END)[1]
-    REPORT.write_text(f"{head}{BEGIN}\n{text}\n{END}{tail}")
-
-
 def main() -> None:
     """Print the table, and store it if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -258,7 +249,7 @@ def main() -> None:
             flag = "  <-- slow" if row.ratio > SLOW else ""
             print("{:14} {:30} {:34} {:>9} {:>9} {:>6} {:>9}".format(*row.cells()) + flag, flush=True)
     if arguments.write and not failures:
-        write_section(table(rows, call))
+        write_section("operators", table(rows, call))
     if failures:
         raise SystemExit(f"{len(failures)} rows failed")
 

@@ -1,4 +1,4 @@
-"""Tree ensembles against onnxruntime: ``python -m benchmarks.trees [rows ...]``. Prints seconds and the ratio.
+"""Tree ensembles against onnxruntime: ``python -m benchmarks.trees [--write] [rows ...]``. Seconds and ratio.
 
 Trees are full (every leaf at the depth) with random thresholds, which is the least favourable for the walk: no two rows
 go the same way.
@@ -6,7 +6,7 @@ go the same way.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import time
 from collections.abc import Callable
 
@@ -15,10 +15,16 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 
 FEATURES = 20
+HEADER = """## Tree ensembles
+
+Written by `python -m benchmarks.trees --write`: full trees on 20 features, least seconds of several calls from Python.
+onnxruntime computes in float32 with 2 threads.
+"""
 SIZES = [(trees, depth) for trees in (10, 100, 500) for depth in (4, 8)]
 
 
@@ -64,23 +70,35 @@ def least_seconds(action: Callable[[], object], repeats: int) -> float:
     return min(seconds)
 
 
-def main(arguments: list[str]) -> None:
-    """Print a line for each number of rows, of trees, and depth."""
+def measure(rows: int, trees: int, depth: int) -> tuple[float, float]:
+    """Least seconds of ours, the transfer included, and of onnxruntime."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
-    print(f"{'rows':>8} {'trees':>6} {'depth':>6} {'ours s':>9} {'onnxruntime s':>14} {'ratio':>6}")
-    for rows in [int(argument) for argument in arguments] or [10_000, 100_000]:
-        feeds = {"X": np.random.default_rng(1).normal(size=(rows, FEATURES)).astype(np.float32)}
+    feeds = {"X": np.random.default_rng(1).normal(size=(rows, FEATURES)).astype(np.float32)}
+    model = full_trees(trees, depth)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    # the engine's first calls are compiled while they run
+    repeats = max(2, min(30, 10_000_000 // (rows * trees)))
+    theirs = least_seconds(lambda: session.run(None, feeds), repeats)
+    with ScoringFunction(import_model(model)) as function:
+        return least_seconds(lambda: function(feeds), repeats), theirs
+
+
+def main() -> None:
+    """Print a line for each number of rows, of trees, and depth, and store the table if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("rows", nargs="*", type=int, default=[10_000, 100_000], help="numbers of rows")
+    parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
+    arguments = parser.parse_args()
+    lines = [HEADER, "| rows | trees | depth | ours s | onnxruntime s | ratio |", "|--:|--:|--:|--:|--:|--:|"]
+    for rows in arguments.rows:
         for trees, depth in SIZES:
-            model = full_trees(trees, depth)
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options)
-            # the engine's first calls are compiled while they run
-            repeats = max(2, min(30, 10_000_000 // (rows * trees)))
-            theirs = least_seconds(lambda: session.run(None, feeds), repeats)  # noqa: B023  called at once
-            with ScoringFunction(import_model(model)) as function:
-                ours = least_seconds(lambda: function(feeds), repeats)  # noqa: B023
-            print(f"{rows:>8} {trees:>6} {depth:>6} {ours:>9.3f} {theirs:>14.4f} {ours / theirs:>6.1f}", flush=True)
+            ours, theirs = measure(rows, trees, depth)
+            lines.append(f"| {rows:,} | {trees} | {depth} | {ours:.3f} | {theirs:.4f} | {ours / theirs:.1f} |")
+            print(lines[-1], flush=True)
+    if arguments.write:
+        write_section("trees", "\n".join(lines))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

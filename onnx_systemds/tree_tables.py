@@ -322,6 +322,42 @@ def _depth(branches: _Branches, roots: Array) -> int:
     return depth
 
 
+@dataclass(frozen=True)
+class Ways:
+    """All ways from a root to a leaf. branches: the rows of the tables with a test. steps: triples of a way, a branch
+    (both from 1) and 1 to the right or -1 to the left. leaves: the row of the tables in which each way ends."""
+
+    branches: Array
+    steps: Array
+    leaves: Array
+
+
+MOST_WAYS = 64  # per tree: testing all branches takes longer than walking when trees are larger
+
+
+def all_ways(tables: Tables) -> Ways | None:
+    """The ways of trees that are small, else None."""
+    left = tables.left.astype(np.int64) - 1
+    number: dict[int, int] = {}
+    steps: list[tuple[int, int, int]] = []
+    leaves: list[int] = []
+    for root in range(tables.trees):
+        waiting: list[tuple[int, tuple[tuple[int, int], ...]]] = [(root, ())]
+        while waiting:
+            row, way = waiting.pop()
+            if left[row] != row:
+                branch = number.setdefault(row, len(number) + 1)
+                waiting += [(int(left[row]) + side, (*way, (branch, 2 * side - 1))) for side in (0, 1)]
+                continue
+            leaves.append(row)
+            steps += [(len(leaves), branch, side) for branch, side in way]
+            if len(leaves) > MOST_WAYS * tables.trees:
+                return None
+    if not steps:
+        return None
+    return Ways(np.array(list(number)), np.array(steps), np.array(leaves))
+
+
 def leaf_weights(ensemble: Ensemble, tables: Tables, blank: float = 0.0, combine: Any = np.add) -> Array:
     """A row per row of the tables and a column per target; ``blank`` where a node has no weight."""
     sums = np.full((len(ensemble.mode) + 1, ensemble.targets), blank)

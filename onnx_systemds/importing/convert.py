@@ -55,7 +55,7 @@ def import_model(
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
-    context = Context(dict(dims or {}), model.functions)
+    context = Context(dict(dims or {}), model.functions, simplify=simplified)
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
     typed = infer(simplify(graph) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")

@@ -33,6 +33,7 @@ from onnx_systemds.importing.definitions import expand, inline_graph
 from onnx_systemds.importing.differentiation import GRADIENT, gradient_nodes
 from onnx_systemds.importing.facts import NodeFacts, find_schema
 from onnx_systemds.importing.folding import fold
+from onnx_systemds.importing.fusion import fused
 from onnx_systemds.importing.ir import (
     Array,
     Function,
@@ -70,6 +71,7 @@ class Context:
     """What the inference of one model shares over its graphs.
 
     fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
+    simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
     """
 
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
@@ -129,6 +131,9 @@ class Context:
 def infer(graph: Graph, context: Context) -> TypedGraph:
     """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
     values: dict[str, Value] = {}
+    functions = [function.nodes for function in context.functions.values()]
+    if any(node.identity == GRADIENT for nodes in (graph.nodes, *functions) for node in nodes):
+        context.simplify = False
     for given in graph.inputs:
         values[given.name] = declared_value(given, context)
     return _infer_nodes(graph, values, values, context)
@@ -276,6 +281,9 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
         resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
         if resolved is not None:
             return resolved
+        joined = fused(facts, before, f"{node.outputs[0]}/factor") if context.simplify else None
+        if joined is not None:
+            return joined
     if function is None and find_generator(node.identity, node.version) is not None:
         return None
     return expand(facts, function, f"{node.op_type}{context.next_expansion()}")

@@ -17,6 +17,7 @@ from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.movement import Moved, Source, input_source, permuted
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.products import batch_product
 
 Labels = tuple[str, ...]  # letters; the axes of an ellipsis are "0", "1" ... counted from the last one
 
@@ -197,13 +198,13 @@ class _Contraction:
         x = self._as(left, batch + rows + inner, View(count * m, depth))
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
-            text = self.node.call("batch_matmul_transposed", x, y, self.node.dim(count))
+            text = batch_product(self.node, x, y, count, m, n, transposed=True)
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
         if count == 1:
             text = f"{x} %*% {y}"
         else:
-            text = self.node.call("batch_matmul", x, y, self.node.dim(count))
+            text = batch_product(self.node, x, y, count, m, depth)
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
 

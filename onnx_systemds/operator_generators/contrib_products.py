@@ -20,6 +20,7 @@ from onnx_systemds.movement import Source, input_source, permuted
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.linear import matmul_dims
 from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
+from onnx_systemds.products import batch_product
 
 # --- FusedMatMul -------------------------------------------------------------------------------------------------
 
@@ -81,10 +82,10 @@ def fused_matmul(node: NodeView) -> Fragment:
         if right.swapped:
             source = _unswapped(node, 1, right, before)
             y = _repeated(node, 1, source, right.dims, batch, View(count * cols, inner))
-            text = node.call("batch_matmul_transposed", x, y, node.dim(count))
+            text = batch_product(node, x, y, count, rows, cols, transposed=True)
         else:
             y = _repeated(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
-            text = node.call("batch_matmul", x, y, node.dim(count))
+            text = batch_product(node, x, y, count, rows, inner)
         rows = count * rows
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"

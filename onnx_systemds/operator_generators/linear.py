@@ -14,6 +14,7 @@ from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.elementwise import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_matmul
+from onnx_systemds.products import batch_product
 
 
 @shape_rule("MatMul")
@@ -51,21 +52,23 @@ def matmul(node: NodeView) -> Fragment:
     count = product(batch)
     x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
     y = _batched(node, 1, right, batch, View(count * inner, cols))
-    return _batch_product(node, x, y, inner, View(count * rows, cols), node.dim(count))
+    return _batch_product(node, x, y, count, (rows, inner, cols))
 
 
-def _batch_product(node: NodeView, x: str, y: str, inner: Dim, view: View, count: str) -> Fragment:
-    def multiply(left: str, right: str) -> str:
-        return node.call("batch_matmul", left, right, count)
-
+def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim]) -> Fragment:
+    rows, inner, cols = sizes
     before: list[str] = []
+
+    def multiply(left: str, right: str) -> str:
+        return batch_product(node, left, right, count, rows, inner)
+
     if may_exceed(node, inner):
         text = wrapped_matmul(node, x, y, multiply, before)
     else:
         text = multiply(x, y)
     if node.output_dtype() in INTEGER_DTYPES:
         text = wrapped_result(node, text, before)
-    return node.result(text, view, before=before)
+    return node.result(text, View(count * rows, cols), before=before)
 
 
 def _product(node: NodeView, left: str, right: str, inner: Dim, before: list[str]) -> str:

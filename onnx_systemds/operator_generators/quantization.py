@@ -34,6 +34,7 @@ from onnx_systemds.operator_generators.convolution import shifted_input as shift
 from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
 from onnx_systemds.operator_generators.linear import wrapped_result
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.products import batch_product
 
 MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 
@@ -202,7 +203,7 @@ def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right
     x = _repeated(node, _shifted(node, left, left_zero, own, own.rows), own, a, (*batch, *a[-2:]))
     own = View(product(b[:-1]), cols)
     y = _repeated(node, _shifted(node, right, right_zero, own, cols), own, b, (*batch, *b[-2:]))
-    return node.call("batch_matmul", x, y, node.dim(count)), View(count * rows, cols)
+    return batch_product(node, x, y, count, rows, inner), View(count * rows, cols)
 
 
 def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -> str:

@@ -25,6 +25,8 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.wrapping import WORDS, sign_offset
 
 MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
+MOST_PARTS = 8  # elements of an inner axis that are compared as slices
+_PAIRWISE = {"Maxs": "max", "Mins": "min"}
 SPARSE_SUMS = 32  # from so many sums on the 0/1 matrix of a product is always stored sparse
 
 
@@ -220,6 +222,11 @@ class _Steps:
             text = f"(table({index}, seq(1, {total}), {self.node.dim(ahead)}, {total}) %*% {x})"
             divisor = f" / {self.node.factor(size)}" if self.reduction.aggregate == "Means" else ""
             self._set(f"{text}{divisor}", View(ahead, behind))
+        elif self.reduction.aggregate in _PAIRWISE and isinstance(size, int) and size <= MOST_PARTS:
+            x = self._named(self._source(View(ahead, size * behind), first))
+            span = self.node.factor
+            parts = [f"{x}[, {span(i * behind + 1)}:{span((i + 1) * behind)}]" for i in range(size)]
+            self._set(_paired(_PAIRWISE[self.reduction.aggregate], parts), View(ahead, behind))
         else:
             x = self._source(View(ahead, size * behind), first)
             front = self.node.reshape(f"t({x})", View(size, behind * ahead))
@@ -252,6 +259,14 @@ class _Steps:
 
     def _set(self, text: str, view: View) -> None:
         self.text, self.view = text, view
+
+
+def _paired(function: str, parts: Sequence[str]) -> str:
+    """A function of two operands over all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"{function}({_paired(function, parts[:half])}, {_paired(function, parts[half:])})"
 
 
 def _register(op_type: str, reduction: Reduction) -> None:

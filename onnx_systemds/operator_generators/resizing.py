@@ -156,6 +156,7 @@ def resize(node: NodeView) -> Fragment:
     steps = Steps(node)
     outside: dict[int, Array] = {}
     cropped = how.coordinates == "tf_crop_and_resize"
+    known: dict[int, Array] = {}
     for given in sorted(_axes(node), key=lambda found: -found.axis):
         if given.size == given.count and given.scale == 1 and not (cropped and given.roi != (0.0, 1.0)):
             continue
@@ -171,7 +172,8 @@ def resize(node: NodeView) -> Fragment:
         if how.mode == "nearest":
             steps.pick(given.axis, nearest(how, at, given.size, given.scale))
         else:
-            _multiply(steps, given.axis, weights(how, at, given.size, given.scale))
+            known[given.axis] = weights(how, at, given.size, given.scale)
+    _multiply(steps, known)
     _truncate(node, steps, how)
     if outside:
         _extrapolate(node, steps, outside)
@@ -208,9 +210,23 @@ def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> boo
     return True
 
 
-def _multiply(steps: Steps, axis: int, matrix: Array) -> None:
-    """Replace an axis by weighted sums of its elements, the weights being known."""
-    _multiply_by(steps, axis, matrix.shape[1], steps.node.constant_matrix(matrix, f"weights{axis}"))
+def _multiply(steps: Steps, known: dict[int, Array]) -> None:
+    """Replace axes by weighted sums of their elements, the weights being known."""
+    node = steps.node
+    last = len(steps.dims) - 1
+    names = {axis: node.constant_matrix(matrix, f"weights{axis}") for axis, matrix in known.items()}
+    if len(known) == 2 and known.keys() == {last - 1, last} and last > 1 and not is_finite(node, 0):
+        before, height, width = product(steps.dims[:-2]), *steps.dims[-2:]
+        x = steps.matrix(View(before * height, width))
+        text = node.call("interpolated_planes", x, names[last - 1], names[last])
+        rows, cols = known[last - 1].shape[1], known[last].shape[1]
+        steps.dims = (*steps.dims[:-1], cols)
+        # the reshape tells the compiler the sizes, which it cannot see through the function
+        view = View(before, rows * cols)
+        steps.set(node.reshape(text, view), view, last - 1, rows)
+        return
+    for axis, matrix in known.items():
+        _multiply_by(steps, axis, matrix.shape[1], names[axis])
 
 
 def _multiply_by(steps: Steps, axis: int, count: Dim, parts: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from onnx_systemds.dims import Dim, floor_divide, minimum, product
+from onnx_systemds.dims import Dim, Dims, floor_divide, minimum, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -70,6 +70,7 @@ def _parts(node: NodeFacts) -> int:
     return int(parts)
 
 
+MOST_STEPS = 16  # in a frame, whose parts are taken as slices
 LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored with the weights
 
 
@@ -119,9 +120,13 @@ def dft(node: NodeView) -> Fragment:
     back = _is_real_inverse(node)
     if back and parts != 2:
         raise UnsupportedCase("a one-sided inverse DFT of real numbers")
-    moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
-    signals = moved.source(node)(View(outer * inner, size * parts))
-    before = list(moved.before)
+    before: list[str] = []
+    if inner == 1:
+        signals = node.view(0, View(outer, size * parts))
+    else:
+        moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
+        signals = moved.source(node)(View(outer * inner, size * parts))
+        before += moved.before
     used = minimum(size, _one_side(length) if back else length)
     if used != size:
         name = node.temporary("signals")
@@ -172,13 +177,8 @@ def stft(node: NodeView) -> Fragment:
     dims = (*node.dims(0), 1)[:3]
     parts = _parts(node) if node.rank(0) == 3 else 1
     length, step, frames = _frame_sizes(node)
-    index = node.temporary("positions")
-    starts = f"seq(0, {node.dim(frames - 1)}) * {node.factor(step)}"
-    offsets = f"t(seq(0, {node.dim(length - 1)}))"
-    count = frames * length
-    before = [f'{index} = matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)']
-    moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
-    signals = moved.source(node)(View(dims[0] * frames, length * parts))
+    before: list[str] = []
+    signals = _frames(node, dims, (length, step, frames), before)
     wanted = node.output_dims()[2]
     known_window = node.constant(2) if node.has(2) else None
     matrix = _transform(node, length, length, wanted, parts, False, known_window)
@@ -188,7 +188,29 @@ def stft(node: NodeView) -> Fragment:
             window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"
         matrix = f"({matrix} * {window})"
     view = View(dims[0] * frames, 2 * wanted)
-    return node.result(f"{signals} %*% {matrix}", view, before=[*before, *moved.before])
+    return node.result(f"{signals} %*% {matrix}", view, before=before)
+
+
+def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: list[str]) -> str:
+    """The frames of all signals below each other; sizes: length of a frame, step, number of frames."""
+    length, step, frames = sizes
+    batch, points, parts = dims
+    if isinstance(length, int) and isinstance(step, int) and length % step == 0 and length // step <= MOST_STEPS:
+        # side by side: the steps in which frames begin, those in which their second part lies, and so on
+        x = node.view(0, View(batch, points * parts))
+        pieces = []
+        for first in range(0, length, step):
+            span = f"{node.factor(first * parts + 1)}:{node.factor((frames * step + first) * parts)}"
+            pieces.append(node.reshape(f"{x}[, {span}]", View(batch * frames, step * parts)))
+        return f"cbind({', '.join(pieces)})" if len(pieces) > 1 else pieces[0]
+    index = node.temporary("positions")
+    starts = f"seq(0, {node.dim(frames - 1)}) * {node.factor(step)}"
+    offsets = f"t(seq(0, {node.dim(length - 1)}))"
+    count = frames * length
+    before.append(f'{index} = matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)')
+    moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
+    before.extend(moved.before)
+    return moved.source(node)(View(batch * frames, length * parts))
 
 
 # --- windows -----------------------------------------------------------------------------------------------------

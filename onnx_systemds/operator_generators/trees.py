@@ -23,6 +23,7 @@ from onnx_systemds.tree_tables import (
     Array,
     Ensemble,
     Tables,
+    all_ways,
     base_values,
     leaf_weights,
     listed_ensemble,
@@ -65,10 +66,10 @@ def ensemble_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @dataclass(frozen=True)
 class Walk:
-    """What a walk down the trees of a node needs: its statements, the arguments of each call, and the tables."""
+    """What a walk down the trees of a node needs: its statements, the identifier of the data, and the tables."""
 
     statements: list[str]
-    arguments: tuple[object, ...]
+    data: str
     tables: Tables
 
 
@@ -100,15 +101,24 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
         text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
     data = node.temporary("data")
     statements.append(f"{data} = {text}")
-    columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left}
-    matrices = [node.constant_matrix(column.reshape(-1, 1), hint) for hint, column in columns.items()]
-    return Walk(statements, (data, *matrices), tables)
+    return Walk(statements, data, tables)
 
 
 def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
     """The text of a walk: the sum, min or max of the weights of the leaves of each row."""
-    table = node.constant_matrix(weights, "weights")
-    return node.call("walk_trees", *walk.arguments, table, walk.tables.trees, walk.tables.depth, f'"{how}"')
+    tables = walk.tables
+    ways = all_ways(tables) if how == "sum" and np.isfinite(weights).all() else None
+    if ways is not None:
+        columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches], "steps": ways.steps}
+        going_right = np.bincount(ways.steps[:, 0], ways.steps[:, 2] > 0, len(ways.leaves) + 1)[1:]
+        columns |= {"rights": going_right, "weights": weights[ways.leaves]}
+        return node.call("test_all_branches", walk.data, *_columns(node, columns))
+    columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "weights": weights}
+    return node.call("walk_trees", walk.data, *_columns(node, columns), tables.trees, tables.depth, f'"{how}"')
+
+
+def _columns(node: NodeView, columns: Mapping[str, Array]) -> list[str]:
+    return [node.constant_matrix(column.reshape(len(column), -1), hint) for hint, column in columns.items()]
 
 
 def with_base(node: NodeView, text: str, base: Array) -> str:
