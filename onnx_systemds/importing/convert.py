@@ -11,7 +11,8 @@ import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.importing.inference import Context, infer
+from onnx_systemds.importing.context import Context
+from onnx_systemds.importing.inference import infer
 from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (

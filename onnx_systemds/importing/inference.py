@@ -8,26 +8,21 @@ from __future__ import annotations
 
 from collections import ChainMap, deque
 from collections.abc import Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import numpy as np
-import onnx
-import onnx.shape_inference
 
-from onnx_systemds.contrib_schemas import CONTRIB, REFUSED
-from onnx_systemds.dims import Dim, Dims, substitute, symbol, symbols
+from onnx_systemds.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.errors import (
     ConstantNeeded,
     InternalError,
-    InvalidModel,
-    Reasons,
     ShapeUnknown,
     TranspileError,
     UnsupportedCase,
     UnsupportedOperator,
-    quoted_list,
 )
 from onnx_systemds.importing import protos, shape_values
+from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.continuations import with_continuation
 from onnx_systemds.importing.definitions import expand, inline_graph
 from onnx_systemds.importing.differentiation import GRADIENT, gradient_nodes
@@ -36,7 +31,6 @@ from onnx_systemds.importing.folding import fold
 from onnx_systemds.importing.fusion import fused
 from onnx_systemds.importing.ir import (
     Array,
-    Function,
     Graph,
     MapType,
     Node,
@@ -44,89 +38,22 @@ from onnx_systemds.importing.ir import (
     SequenceType,
     SparseTensor,
     TensorType,
-    Type,
     ValueInfo,
 )
 from onnx_systemds.importing.known_lists import resolve
 from onnx_systemds.importing.lists import declared_list
 from onnx_systemds.importing.local_functions import call_values, is_called
+from onnx_systemds.importing.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.operator_generators.registry import (
     find_expander,
     find_generator,
     find_shape_rule,
-    operator_generators,
-    refused_operators,
 )
 
 FAILED = Value("", None)
 """Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
-
-_UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
-
-
-@dataclass
-class Context:
-    """What the inference of one model shares over its graphs.
-
-    fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
-    simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
-    """
-
-    fixed_dims: Mapping[str, int] = field(default_factory=dict)
-    functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
-    errors: Reasons = field(default_factory=Reasons)
-    simplify: bool = True
-    _taken: set[str] = field(default_factory=set)
-    _expansions: int = 0
-
-    def function_of(self, node: Node) -> Function | None:
-        """The model's own function that a node calls."""
-        return self.functions.get((node.domain, node.op_type, node.overload))
-
-    def is_new(self, name: str) -> bool:
-        """Whether a symbol is met for the first time."""
-        if name in self._taken:
-            return False
-        self._taken.add(name)
-        return True
-
-    def fresh_symbol(self, hint: str) -> str:
-        """A symbol name that no dim has yet."""
-        name, count = hint, 1
-        while not self.is_new(name):
-            count += 1
-            name = f"{hint}_{count}"
-        return name
-
-    def check_fixed_dims(self) -> None:
-        """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
-        unknown = [name for name in self.fixed_dims if name not in self._taken]
-        if unknown:
-            known = quoted_list(name for name in sorted(self._taken) if not name.startswith("?")) or "none"
-            raise InvalidModel(f"the model has no symbolic dim {quoted_list(unknown)}; it has {known}")
-
-    def next_expansion(self) -> int:
-        """A number that makes the inner names of an expanded definition unique."""
-        self._expansions += 1
-        return self._expansions
-
-    def dims(self, declared: Sequence[int | str | None] | None, hint: str) -> Dims | None:
-        """Declared dims as ours: unnamed ones become symbols ``<hint>_dim<axis>``."""
-        if declared is None:
-            return None
-        found: list[Dim] = []
-        for axis, dim in enumerate(declared):
-            if isinstance(dim, int) and dim >= 0:
-                found.append(dim)
-                continue
-            named = isinstance(dim, str) and dim not in _UNNAMED
-            name = str(dim) if named else f"{hint}_dim{axis}"
-            self._taken.add(name)
-            found.append(self.fixed_dims[name] if name in self.fixed_dims else symbol(name))
-        return tuple(found)
-
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
     """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
@@ -289,30 +216,6 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
     return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
 
 
-def unsupported(facts: NodeFacts) -> UnsupportedOperator:
-    """The error for an operator that can neither be generated nor expanded."""
-    node = facts.node
-    if node.domain == "com.microsoft.nchwc":
-        return UnsupportedOperator(
-            "its tensors lie in blocks for the processor on which onnxruntime optimised the model",
-            hint="let onnxruntime optimise for export at most at the level ORT_ENABLE_EXTENDED",
-        )
-    if node.identity in refused_operators:
-        return UnsupportedOperator(refused_operators[node.identity], hint="do its work before the model")
-    known = sorted(operator_generators.get(node.identity, {}))
-    if node.domain == CONTRIB and node.op_type in REFUSED:
-        return UnsupportedOperator(REFUSED[node.op_type])
-    if known:
-        return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
-    if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
-        if find_schema(node.domain, node.op_type, node.version) is None:
-            return UnsupportedOperator("ONNX has no such operator in this opset version")
-        return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
-    if node.domain == CONTRIB:
-        return UnsupportedOperator("the operator of onnxruntime is not supported", hint="see: onnx-systemds operators")
-    return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
-
-
 def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     node = facts.node
     if node.op_type == "Constant" and node.domain == "":
@@ -374,70 +277,6 @@ def _dense(content: object) -> Array:
     where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
     dense[where] = content.values
     return dense
-
-
-def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
-    """ONNX's inference for one node. Our dims go in as named dims and come back by name.
-
-    Raises ShapeUnknown when ONNX refuses the inputs.
-    """
-    node = facts.node
-    schema = find_schema(node.domain, node.op_type, node.version)
-    if schema is None:
-        raise unsupported(facts)
-    named: dict[str, Dim] = {}
-    types: dict[str, onnx.TypeProto] = {}
-    contents: dict[str, onnx.TensorProto] = {}
-    for position, name in enumerate(node.inputs):
-        if not name:
-            continue
-        value = facts.value(position)
-        if value.type is not None:
-            types[name] = protos.type_proto(value.type)
-        elif value.dtype:
-            types[name] = protos.type_proto(TensorType(value.dtype, _encode(value.dims, named)))
-        if value.constant is not None and value.constant.size <= 1024:
-            contents[name] = protos.tensor_proto(value.constant, name)
-    imports = [onnx.helper.make_opsetid(node.domain, node.version)]
-    try:
-        inferred = onnx.shape_inference.infer_node_outputs(
-            schema, protos.node_proto(node), types, contents, None, imports
-        )
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
-        raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
-    outputs = []
-    for name in node.outputs:
-        type_ = protos.type_from_proto(inferred[name]) if name in inferred else None
-        outputs.append(_decode(type_, named, name))
-    return tuple(outputs)
-
-
-def _encode(dims: Dims | None, named: dict[str, Dim]) -> tuple[int | str | None, ...] | None:
-    if dims is None:
-        return None
-    encoded: list[int | str | None] = []
-    for dim in dims:
-        if isinstance(dim, int):
-            encoded.append(dim)
-        else:
-            name = f"dim{len(named)}" if dim not in named.values() else next(k for k, v in named.items() if v == dim)
-            named[name] = dim
-            encoded.append(name)
-    return tuple(encoded)
-
-
-def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
-    if isinstance(type_, (SequenceType, OptionalType)):
-        return declared_list(type_)
-    if not isinstance(type_, TensorType):
-        return Value("", None, type=type_)
-    if type_.dims is None:
-        return Value(type_.dtype, None)
-    dims = tuple(
-        dim if isinstance(dim, int) else named.get(str(dim), symbol(f"?{name}_dim{axis}"))
-        for axis, dim in enumerate(type_.dims)
-    )
-    return Value(type_.dtype, dims)
 
 
 def _new_symbols(

@@ -13,8 +13,19 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
 from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.node_view import NodeView, SubFunction
-from onnx_systemds.importing.scope import NEW_TEXTS, TEXTS, WEIGHTS, Scope, ScriptParts
-from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value, is_parameter
+from onnx_systemds.importing.parameters import (
+    as_declared,
+    captured_parameter,
+    declaration,
+    demand_element_sources,
+    element_statements,
+    element_text,
+    input_parameters,
+    input_statements,
+    sized,
+)
+from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
+from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
 from onnx_systemds.layout import SCALAR, Form, View, split_view
 from onnx_systemds.names import Names
@@ -52,18 +63,18 @@ class FunctionText:
 def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
     scope = Scope(graph, parts, graph.values, is_main=True)
-    parameters = _input_parameters(scope)
+    parameters = input_parameters(scope)
     body = _Body(scope, progress)
     body.render()
-    _demand_element_sources(scope, parameters)
-    given = _sized(scope, parameters)
-    views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
+    demand_element_sources(scope, parameters)
+    given = sized(scope, parameters)
+    views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *body.statements])
+    statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *body.statements])
     if scope.uses_texts:
         statements = [_dictionary(scope), *scope.numbered_texts(statements)]
-    inputs = [_declaration(scope.value(value), identifier) for value, identifier in parameters]
+    inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
@@ -79,15 +90,15 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, is_main=False)
-    parameters = _input_parameters(scope)
+    parameters = input_parameters(scope)
     body = _Body(scope, None, is_inner=True)
     body.render()
-    _demand_element_sources(scope, parameters)
-    parameters += [(value, _captured_parameter(scope, value)) for value in scope.captured]
-    views = _input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.symbol_statements(_sized(scope, parameters))
+    demand_element_sources(scope, parameters)
+    parameters += [(value, captured_parameter(scope, value)) for value in scope.captured]
+    views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
+    symbols, unsolved = scope.symbol_statements(sized(scope, parameters))
     sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
-    inputs = [_declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
+    inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
@@ -96,7 +107,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
-    statements = _with_never([*_element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
+    statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
     text = _function_text("", graph.doc_string, inputs, body.outputs, statements)
     name = parts.bodies.get(text)
     if name is None:
@@ -235,7 +246,7 @@ class _Body:
             if value.dtype == "string" and not self.is_inner:
                 identifier = scope.names.fresh(name)
                 returns.append(f"{identifier} = {self._as_text(name, form)}")
-                self.outputs.append(_declaration(value, identifier))
+                self.outputs.append(declaration(value, identifier))
                 continue
             is_known = value.constant is not None or value.items is not None
             is_plain = name in scope.own and name not in scope.graph.inputs and not is_known
@@ -245,8 +256,8 @@ class _Body:
             else:
                 identifier = scope.names.fresh(name)
                 text = scope.demand(name, form)
-                returns.append(f"{identifier} = {_as_declared(value, text, is_inner=self.is_inner)}")
-            self.outputs.append(_declaration(value, identifier, is_inner=self.is_inner))
+                returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
+            self.outputs.append(declaration(value, identifier, is_inner=self.is_inner))
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
@@ -314,113 +325,6 @@ def comment_lines(text: str) -> list[str]:
     """A text from a model as lines that stay comments, whatever it holds."""
     lines = ["".join(c if c.isprintable() else " " for c in line).rstrip() for line in text.splitlines()]
     return [line for line in lines if line]
-
-
-def _input_parameters(scope: Scope) -> list[tuple[str, str]]:
-    """The graph's own inputs: (value name, identifier); their boundary form is there from the start."""
-    parameters: list[tuple[str, str]] = []
-    for name in scope.graph.inputs:
-        if not is_parameter(scope.value(name)):
-            continue
-        identifier = scope.names.of(name)
-        form = scope.boundary(name)
-        if scope.value(name).dtype == "string" and scope.is_main:
-            scope.forms[name] = {form: scope.names.fresh(f"{name}_codes")}
-        elif form is SCALAR:
-            # a boolean cannot be calculated with, and a parameter may be any kind of number
-            scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
-        else:
-            scope.forms[name] = {form: identifier}
-        parameters.append((name, identifier))
-    return parameters
-
-
-def _input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
-    statements: list[str] = []
-    for name, identifier in parameters:
-        form = scope.boundary(name)
-        if scope.value(name).dtype == "string" and scope.is_main:
-            statements += _text_input(scope, name, identifier, form) if name in scope.used_inputs else []
-            continue
-        statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
-    return statements
-
-
-def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
-    """The codes of a frame or string that comes in."""
-    codes = scope.forms[name][form]
-    scope.parts.imports["text_codes"] = None
-    if form is not SCALAR:
-        return [f"[{codes}, {NEW_TEXTS}] = text_codes({identifier}, {scope.texts()})",
-                *scope.define(name, codes, form)]  # fmt: skip
-    matrix = scope.names.fresh(f"{name}_code")
-    return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
-            *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
-
-
-def _captured_parameter(scope: Scope, name: str) -> str:
-    """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
-    form = scope.boundary(name)
-    forms = scope.forms.get(name, {})
-    return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
-
-
-def _sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
-    """Identifier and dims of the parameters that are tensors."""
-    return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
-def _demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
-    """Ask the graph around for the captured values whose elements are used as sizes."""
-    run_sizes = scope.graph.run_sizes
-    if run_sizes.elements:
-        _input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
-    for symbol, (name, _) in run_sizes.elements.items():
-        if symbol in scope.sizes and name not in scope.own:
-            scope.demand(name, scope.boundary(name))
-
-
-def _element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
-    """Definitions of the sizes that are elements of the function's parameters."""
-    identifiers = dict(parameters)
-    return [
-        f"{scope.size_name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
-        for symbol, (name, element) in scope.graph.run_sizes.elements.items()
-        if symbol in scope.sizes and name in identifiers
-    ]
-
-
-def element_text(identifier: str, dims: Dims, element: int) -> str:
-    """An element of an integer tensor in boundary form as a DML integer."""
-    if not dims:
-        return f"as.integer({identifier})"
-    cols = dim.product(dims[1:])
-    assert isinstance(cols, int)
-    return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
-
-
-def _declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
-    """A typed parameter; numbers that go between our own functions are doubles."""
-    if value.is_list:
-        return f"list[unknown] {identifier}"
-    if value.dtype == "string" and not is_inner:
-        return f"frame[string] {identifier}" if value.dims else f"string {identifier}"
-    if value.dims != ():
-        return f"matrix[double] {identifier}"
-    return f"{'double' if is_inner else _scalar_type(value)} {identifier}"
-
-
-def _scalar_type(value: Value) -> str:
-    if value.dtype == "bool":
-        return "boolean"
-    return "integer" if value.dtype in INTEGER_DTYPES else "double"
-
-
-def _as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
-    """A scalar in the DML type that its declaration names; a matrix stays as it is."""
-    if value.dims != ():
-        return text
-    if value.dtype == "bool" and not is_inner:
-        return f"({text} != 0)"
-    return f"as.integer({text})" if value.dtype in FINITE_DTYPES and not is_inner else f"as.double({text})"
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:

@@ -1,0 +1,119 @@
+"""How values cross the boundary of a DML function: typed parameters and results, and what is made of them inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds import dims as dim
+from onnx_systemds.dims import Dims
+from onnx_systemds.importing.scope import NEW_TEXTS, Scope
+from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
+from onnx_systemds.layout import SCALAR, Form
+
+
+def input_parameters(scope: Scope) -> list[tuple[str, str]]:
+    """The graph's own inputs: (value name, identifier); their boundary form is there from the start."""
+    parameters: list[tuple[str, str]] = []
+    for name in scope.graph.inputs:
+        if not is_parameter(scope.value(name)):
+            continue
+        identifier = scope.names.of(name)
+        form = scope.boundary(name)
+        if scope.value(name).dtype == "string" and scope.is_main:
+            scope.forms[name] = {form: scope.names.fresh(f"{name}_codes")}
+        elif form is SCALAR:
+            # a boolean cannot be calculated with, and a parameter may be any kind of number
+            scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
+        else:
+            scope.forms[name] = {form: identifier}
+        parameters.append((name, identifier))
+    return parameters
+
+
+def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
+    """What gives the inputs the forms that are asked of them: reshapes, numbers of scalars, codes of text."""
+    statements: list[str] = []
+    for name, identifier in parameters:
+        form = scope.boundary(name)
+        if scope.value(name).dtype == "string" and scope.is_main:
+            statements += _text_input(scope, name, identifier, form) if name in scope.used_inputs else []
+            continue
+        statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
+    return statements
+
+
+def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
+    """The codes of a frame or string that comes in."""
+    codes = scope.forms[name][form]
+    scope.parts.imports["text_codes"] = None
+    if form is not SCALAR:
+        return [f"[{codes}, {NEW_TEXTS}] = text_codes({identifier}, {scope.texts()})",
+                *scope.define(name, codes, form)]  # fmt: skip
+    matrix = scope.names.fresh(f"{name}_code")
+    return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
+            *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
+
+
+def captured_parameter(scope: Scope, name: str) -> str:
+    """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
+    form = scope.boundary(name)
+    forms = scope.forms.get(name, {})
+    return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
+
+
+def sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
+    """Identifier and dims of the parameters that are tensors."""
+    return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
+def demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
+    """Ask the graph around for the captured values whose elements are used as sizes."""
+    run_sizes = scope.graph.run_sizes
+    if run_sizes.elements:
+        input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
+    for symbol, (name, _) in run_sizes.elements.items():
+        if symbol in scope.sizes and name not in scope.own:
+            scope.demand(name, scope.boundary(name))
+
+
+def element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
+    """Definitions of the sizes that are elements of the function's parameters."""
+    identifiers = dict(parameters)
+    return [
+        f"{scope.size_name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
+        for symbol, (name, element) in scope.graph.run_sizes.elements.items()
+        if symbol in scope.sizes and name in identifiers
+    ]
+
+
+def element_text(identifier: str, dims: Dims, element: int) -> str:
+    """An element of an integer tensor in boundary form as a DML integer."""
+    if not dims:
+        return f"as.integer({identifier})"
+    cols = dim.product(dims[1:])
+    assert isinstance(cols, int)
+    return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
+
+
+def declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
+    """A typed parameter; numbers that go between our own functions are doubles."""
+    if value.is_list:
+        return f"list[unknown] {identifier}"
+    if value.dtype == "string" and not is_inner:
+        return f"frame[string] {identifier}" if value.dims else f"string {identifier}"
+    if value.dims != ():
+        return f"matrix[double] {identifier}"
+    return f"{'double' if is_inner else _scalar_type(value)} {identifier}"
+
+
+def _scalar_type(value: Value) -> str:
+    if value.dtype == "bool":
+        return "boolean"
+    return "integer" if value.dtype in INTEGER_DTYPES else "double"
+
+
+def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
+    """A scalar in the DML type that its declaration names; a matrix stays as it is."""
+    if value.dims != ():
+        return text
+    if value.dtype == "bool" and not is_inner:
+        return f"({text} != 0)"
+    return f"as.integer({text})" if value.dtype in FINITE_DTYPES and not is_inner else f"as.double({text})"
