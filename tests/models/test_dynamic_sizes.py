@@ -17,7 +17,6 @@ from tests.models import judging
 from tests.models.test_models import ALLOWED
 from tests.operators.harness import Array, compare
 
-
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 
