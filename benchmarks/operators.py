@@ -42,7 +42,8 @@ HEADER = """## Operator families
 Written by `python -m benchmarks.operators --write`, which explains what is measured. *idiom* is the best hand-written
 DML for the operator, *ratio* is ours / idiom. Absolute times hold for one machine only
 ({cores} cores, engine in float64);
-ratios of neighbouring runs carry over, within some 20 %. numpy computes in float64 too; * marks
+ratios of neighbouring runs carry over, within some 20 % on an idle machine. Rows above {slow} were measured a second
+time, which is what the table shows. numpy computes in float64 too; * marks
 ONNX's reference implementation, where numpy has no short form of its own.
 
 Engine call without work: {call:.2f} ms (subtracted).
@@ -211,7 +212,7 @@ def measure(session: Session, bench: Bench, seconds: float, call: float) -> Row:
 
 def table(rows: list[Row], call: float) -> str:
     """The section of the report."""
-    lines = [HEADER.format(cores=os.cpu_count(), call=call)]
+    lines = [HEADER.format(cores=os.cpu_count(), call=call, slow=SLOW)]
     lines.append("| family | operator | inputs | ours ms | idiom ms | ratio | numpy ms |")
     lines.append("|---|---|---|--:|--:|--:|--:|")
     lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
@@ -241,6 +242,8 @@ def main() -> None:
                 continue
             try:
                 row = measure(session, bench, arguments.seconds, call)
+                if row.ratio > SLOW:  # once more, before a busy moment of the machine is taken for ours
+                    row = measure(session, bench, 3 * arguments.seconds, call)
             except Exception as error:  # one broken row must not hide the others
                 failures.append(f"{bench}: {type(error).__name__}: {str(error)[:600]}")
                 print("FAILED", failures[-1], flush=True)

@@ -110,3 +110,20 @@ def suppressed(boxes: Array, scores: Array, **_: Array) -> Array:
         shared = np.prod(np.maximum(high - low, 0), 1)
         order = order[shared <= 0.5 * (area[first] + area[order] - shared)]
     return np.array(kept)
+
+
+def bilinear(X: Array, grid: Array) -> Array:
+    """Samples of square images at the positions of a grid from -1 to 1, zeros outside."""
+    size = X.shape[2]
+    P = ((grid + 1) * size - 1) / 2
+    low = np.floor(P).astype(np.int64)
+    T = P - low
+    padded = np.pad(X, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    samples = np.arange(len(X))[:, None, None]
+    Y = np.zeros((X.shape[0], *grid.shape[1:3], X.shape[1]))
+    for down in (0, 1):
+        for right in (0, 1):
+            weight = np.where(right, T[..., 0], 1 - T[..., 0]) * np.where(down, T[..., 1], 1 - T[..., 1])
+            at = np.clip(low + np.array([right, down]) + 1, 0, size + 1)
+            Y += weight[..., None] * padded[samples, :, at[..., 1], at[..., 0]]
+    return np.moveaxis(Y, -1, 1)

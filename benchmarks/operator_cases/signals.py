@@ -6,7 +6,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks.operator_cases.bench import Array, Bench, indices, integers, make_boxes, normal
-from benchmarks.operator_cases.computations import suppressed
+from benchmarks.operator_cases.computations import bilinear, suppressed
 
 
 def signals() -> list[Bench]:
@@ -103,7 +103,7 @@ def signals() -> list[Bench]:
               I = min(max(R, 0), 39) * 40 + min(max(Q, 0), 39) + 1
               W = table(I, (seq(0, 6399) %% 1600) + 1, M, 1600, 1600)
               Y[k, ] = matrix(matrix(X[k, ], rows=32, cols=1600) %*% W, rows=1, cols=51200)
-            }""", None, opset=20, tolerance=1e-3),
+            }""", bilinear, opset=20, tolerance=1e-3),
         Bench("detection", "NonMaxSuppression", "500 boxes", boxes, {}, nms, suppressed, ["most", "overlap"], opset=11),
         Bench("construction", "OneHot", "last axis", {"I": indices(4096, 256), "d": integers(256),
               "v": np.array([0, 1], np.float32)}, {}, 'Y = outer(I + 256 * (I < 0), t(seq(0, 255)), "==")',

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_systemds import import_model
+from onnx_systemds import import_model, tree_tables
 from onnx_systemds.errors import TranspileError
 from tests.operators.harness import Case, at_sizes, case_model, check_case
 from tests.operators.tree_models import MODES, data, listed, split
@@ -142,9 +142,29 @@ def _tensor(numbers: list[Any], dtype: int) -> Any:
     return helper.make_tensor("t", dtype, [len(numbers)], numbers)
 
 
+@pytest.fixture
+def walking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small trees are walked like large ones."""
+    monkeypatch.setattr(tree_tables, "MOST_WAYS", 0)
+
+
+@pytest.mark.usefixtures("walking")
+@pytest.mark.parametrize("case", [*REGRESSORS[:6], *CLASSIFIERS[::3], *ENSEMBLES[::2], *SYMBOLIC[:1]], ids=str)
+def test_walk(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.usefixtures("walking")
 def test_rows_are_walked_in_blocks() -> None:
     """More rows than one block takes."""
     check_case(regressor("blocks", rows=data(4100), **listed("target", 100, 1, 1, seed=1)))
+
+
+def test_rows_are_tested_in_blocks() -> None:
+    """More rows than one block takes, of trees that are small enough to test all branches."""
+    case = regressor("blocks", rows=data(21000), **listed("target", 100, 1, 1, seed=1))
+    assert "test_all_branches(" in import_model(case_model(case)).text
+    check_case(case)
 
 
 def test_infinite_thresholds() -> None:
