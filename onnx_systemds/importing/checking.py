@@ -14,6 +14,7 @@ from onnx_systemds.importing.from_protobuf import Trace, domain_of
 _CHECKED_DOMAINS = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 _UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
 _LONGEST_COMPLAINT = 1500
+_INITIALIZERS_ARE_INPUTS = 3  # the last IR version in which they must be; the next one has the same other rules
 
 
 def newest_opset(domain: str) -> int | None:
@@ -28,7 +29,8 @@ def check_skeleton(
 
     Left out on purpose, because others judge them: operators that onnx does not know or has removed (the import
     lists all of them at once), the order of nodes (they have been sorted), IR versions newer than the checker,
-    missing graph names and missing shapes of inputs and outputs (common, and accepted by onnxruntime).
+    missing graph names and missing shapes of inputs and outputs, initializers that IR version 3 wants among the
+    inputs (common, and accepted by onnxruntime).
     Raises InvalidModel with what the checker says.
     """
     for tensor_type in trace.shapeless:
@@ -44,8 +46,9 @@ def check_skeleton(
         model.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
         for function in model.functions:
             function.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
-    # below 4 the checker wants every initializer to be an input: onnxruntime does not, in what it writes either
-    model.ir_version = min(max(model.ir_version, 4), onnx.IR_VERSION)
+    model.ir_version = min(model.ir_version, onnx.IR_VERSION)
+    if model.ir_version == _INITIALIZERS_ARE_INPUTS:
+        model.ir_version += 1
     try:
         onnx.checker.check_model(model, skip_opset_compatibility_check=True)  # functions may import others
     except Exception as error:  # a foreign judge of hostile data: whatever it raises is its verdict

@@ -379,3 +379,11 @@ def test_messages_carry_their_place(change: Callable[[onnx.ModelProto], None], p
         load_model(model)
     for part in parts:
         assert part in str(caught.value)
+
+
+def test_an_initializer_of_ir_version_3_that_is_no_input() -> None:
+    weight = onnx.numpy_helper.from_array(np.ones(3, np.float32), "w")
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in ("x", "y")]
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "w"], ["y"])], "g", info[:1], info[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 7)], ir_version=3)
+    assert [given.name for given in load_model(model).graph.inputs] == ["x"]

@@ -120,7 +120,7 @@ FURTHER = [
             [{"x": numbers(1, 3, 96, w)} for w in (128, 160)]),
     Further("rapidocr==3.10.0", "rapidocr/models/PP-OCRv6_rec_small.onnx",
             [{"x": numbers(1, 3, 48, w)} for w in (96, 128)], 3e-5,
-            "480 layers of float32: with double precision the distance is 1e-7"),
+            "moving the image by half a float32 step moves onnxruntime's own result by 8e-6 of its spread"),
     Further("rapidocr==3.10.0", "rapidocr/models/ch_ppocr_mobile_v2.0_cls_mobile.onnx",
             [{"x": numbers(n, 3, 48, 192)} for n in (1, 2)]),
     Further("rapidocr-onnxruntime==1.4.4", "rapidocr_onnxruntime/models/ch_PP-OCRv4_rec_infer.onnx",
@@ -139,7 +139,6 @@ FURTHER = [
               "encoder_attention_mask": ones(1, 7)}]),
     Further("vietcombank-captcha==0.1.0", "vietcombank_captcha/models/vietcombank_captcha.onnx",
             [{"input": numbers(n, 50, 155, 3)} for n in (2, 1)]),
-    Further("onnxruntime", "onnxruntime/datasets/logreg_iris.onnx", [{"float_input": numbers(3, 2)}]),
     Further("onnxruntime", "onnxruntime/datasets/mul_1.onnx", [{"X": numbers(3, 2)}]),
     Further("onnxruntime", "onnxruntime/datasets/sigmoid.onnx", [{"x": numbers(3, 4, 5)}]),
 ]  # fmt: skip
