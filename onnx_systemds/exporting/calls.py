@@ -11,6 +11,7 @@ from onnx_systemds.exporting import scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.graph import Tensor
+from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.modules import Module
 from onnx_systemds.exporting.values import (
     BOOLEAN,
@@ -34,10 +35,10 @@ DEEPEST = 120
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
     """Return the result of a call inside an expression: the first one of several."""
     results = call(evaluator, node)
-    if not results:
-        with evaluator.at(node):
+    with evaluator.at(node):
+        if not results:
             raise UnsupportedCase(f"{node.function} gives no value")
-    return results[0]
+        return intact(results[0], f"the result of {node.function}")
 
 
 def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
@@ -47,8 +48,10 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
         special = _SPECIAL[node.function](evaluator, node)
         if special is not None:
             return special
-    positional = [evaluator.value(a.value) for a in node.arguments if a.name is None]
-    named = {a.name: evaluator.value(a.value) for a in node.arguments if a.name is not None}
+    own = found is not None or node.function not in BUILTINS
+    evaluated = evaluator.argument if own else evaluator.value
+    positional = [evaluated(a.value) for a in node.arguments if a.name is None]
+    named = {a.name: evaluated(a.value) for a in node.arguments if a.name is not None}
     evaluator.enter_line(node)
     with evaluator.at(node):
         return _dispatched(evaluator, node, found, positional, named)
@@ -148,6 +151,8 @@ def _bound(
 def converted(value: Value, parameter: tree.Parameter, function: str) -> Value:
     """Return an argument or a result in the type that the function declares."""
     kind = parameter.type.kind
+    if isinstance(value, Lost):
+        return value
     if kind == "scalar" and isinstance(value, Scalar):
         return _converted_scalar(value, parameter.type.value)
     legal = {"matrix": Matrix, "list": ListValue, "frame": (FrameValue, Matrix), "scalar": Scalar}[kind]
@@ -207,7 +212,7 @@ def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 def _list(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     """``list(a, b)`` or ``list(x=a, y=b)``."""
-    items = tuple(evaluator.value(argument.value) for argument in node.arguments)
+    items = tuple(evaluator.argument(argument.value) for argument in node.arguments)
     names = tuple(argument.name or "" for argument in node.arguments)
     return (ListValue(items, names if any(names) else ()),)
 

@@ -10,7 +10,7 @@ from onnx_systemds.exporting import merging, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.graph import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.indexing import integer_of
-from onnx_systemds.exporting.statements import Live, execute, known_truth
+from onnx_systemds.exporting.statements import Live, execute, known_truth, unique
 from onnx_systemds.exporting.values import Lost, Scalar, Value, integer
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ def _merge_branches(
             continue
         if one is other and one is not None:
             variables[name] = one
-        elif (isinstance(one, Lost) and not one.reason) or (isinstance(other, Lost) and not other.reason):
-            variables[name] = Lost()
+        elif errors := unique(e for value in (one, other) if isinstance(value, Lost) for e in value.errors):
+            variables[name] = Lost(errors=errors)
         else:
             merged[name] = merging.template(name, one, other).outside(graph)
     outputs: list[list[Tensor]] = []
@@ -111,7 +111,7 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
         if trips <= 0 or trips * _size(statement.body) <= UNROLLED or trips == 1:
             _unroll(evaluator, statement, start, step, trips)
             return
-        failure = _try_loop(evaluator, statement, live, start, step, trips)
+        failure = _try_loop(evaluator, statement, live, start, step, trips, strict=True)
         if failure is not None:
             if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
                 raise failure
@@ -155,14 +155,20 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
 
 
 def _try_loop(
-    evaluator: Evaluator, statement: tree.For | tree.While, live: Live, start: Dim, step: int, trips: Dim | None
+    evaluator: Evaluator,
+    statement: tree.For | tree.While,
+    live: Live,
+    start: Dim,
+    step: int,
+    trips: Dim | None,
+    strict: bool = False,
 ) -> TranspileError | None:
     """Write a Loop; return why it is not possible, and leave everything as it was."""
     before = dict(evaluator.frame.variables)
     reasons = list(evaluator.reasons.errors)
     try:
         with evaluator.at(statement):
-            _Loop(evaluator, statement, live(), start, step, trips).run()
+            _Loop(evaluator, statement, live(), start, step, trips, strict).run()
     except TranspileError as error:
         evaluator.frame.variables.clear()
         evaluator.frame.variables.update(before)
@@ -176,7 +182,7 @@ class _Loop:
 
     def __init__(
         self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: int,
-        trips: Dim | None,
+        trips: Dim | None, strict: bool,
     ) -> None:  # fmt: skip
         self.evaluator = evaluator
         self.graph = evaluator.graph
@@ -185,6 +191,8 @@ class _Loop:
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
         own = {statement.variable} if isinstance(statement, tree.For) else set()
+        self.lost: dict[str, Lost] = {}
+        self.strict = strict
         self.names = [name for name in scopes.carried(statement, live) if name not in own]
 
     def run(self) -> None:
@@ -196,19 +204,18 @@ class _Loop:
                 value = None
             if value is not None:
                 forms[name] = merging.template(name, value, value)
+        reasons = list(self.evaluator.reasons.errors)
         for _ in range(_MOST_ATTEMPTS):
-            reasons = list(self.evaluator.reasons.errors)
-            attempt = self._attempt(forms, before)
-            again = self._generalized(forms, attempt.ends, before)
-            if not again or len(self.evaluator.reasons.errors) > len(reasons):
-                break
             self.evaluator.reasons.errors[:] = reasons
+            attempt = self._attempt(forms, before)
+            if not self._generalized(forms, attempt.ends):
+                break
         else:
             raise UnsupportedCase("what this loop hands on does not settle on a size or type")
-        if len(self.evaluator.reasons.errors) > len(reasons):
-            found = self.evaluator.reasons.errors[len(reasons)]
-            raise found
+        if self.lost and self.strict:
+            raise next(error for lost in self.lost.values() for error in lost.errors)
         self._write(forms, attempt, before)
+        self.variables.update(self.lost)
 
     def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
         """Evaluate the body once with what is handed on as `forms` say."""
@@ -216,7 +223,7 @@ class _Loop:
         with graph.subgraph() as scope:
             counter = graph.state(INT, (), "trip")
             going = graph.state(BOOL, (), "going")
-            variables = {name: value for name, value in before.items() if name not in self.names}
+            variables = {name: value for name, value in before.items() if name not in self.names} | self.lost
             states: list[Tensor] = []
             for name, form in forms.items():
                 own = [graph.state(kind, dims, name) for kind, dims in form.outputs(graph)]
@@ -238,11 +245,16 @@ class _Loop:
                 evaluator.frame.variables = self.variables
         return _Attempt(scope, counter, going, states, condition, ends)
 
-    def _generalized(self, forms: dict[str, merging.Template], ends: Variables, before: Variables) -> bool:
+    def _generalized(self, forms: dict[str, merging.Template], ends: Variables) -> bool:
         """Widen the forms to hold also what came out; return whether that changed one."""
         changed = False
         for name in self.names:
             end = ends.get(name)
+            if isinstance(end, Lost) and end.errors:
+                changed |= name not in self.lost
+                forms.pop(name, None)
+                self.lost[name] = end
+                continue
             if name not in forms:
                 if end is not None and not isinstance(end, Lost):
                     forms[name] = merging.template(name, end, None).outside(self.graph)

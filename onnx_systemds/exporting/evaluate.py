@@ -20,14 +20,11 @@ from onnx_systemds.exporting.builtins.registry import BUILTINS
 from onnx_systemds.exporting.excerpts import excerpt
 from onnx_systemds.exporting.graph_operators import Operators
 from onnx_systemds.exporting.interface import Interface
+from onnx_systemds.exporting.lost import Poisoned, lost_error
 from onnx_systemds.exporting.modules import Module, Modules
 from onnx_systemds.exporting.values import ListValue, Lost, Matrix, Scalar, Value, known_scalar
 
 _CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
-
-
-class Poisoned(TranspileError):
-    """An expression reads what an earlier, refused statement should have given; says nothing new."""
 
 
 @dataclass(eq=False)
@@ -83,10 +80,16 @@ class Evaluator:
             if found is None:
                 raise UnsupportedCase(f"the variable {name} is not defined here")
             if isinstance(found, Lost):
-                if found.reason:
-                    raise UnsupportedCase(f"the variable {name} {found.reason}")
-                raise Poisoned(name)
+                raise lost_error(found, f"the variable {name}")
         return found
+
+    def argument(self, node: tree.Expression) -> Value:
+        """Return what is passed on to a function or into a list; a lost variable may be, as long as none reads it."""
+        if isinstance(node, tree.Name):
+            found = self.frame.variables.get(node.name)
+            if isinstance(found, Lost):
+                return found
+        return self.value(node)
 
     def _variable(self, node: tree.Name) -> Value:
         return self.variable(node.name, node)

@@ -24,7 +24,7 @@ from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.modules import Module, Modules
 from onnx_systemds.exporting.parser import parse_file, parse_script
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
-from onnx_systemds.exporting.statements import execute
+from onnx_systemds.exporting.statements import execute, unique
 from onnx_systemds.exporting.values import ListValue, Lost, Value
 
 _STACK = 20000
@@ -160,7 +160,8 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
             _output(evaluator, f"{name}_{key}", item, result)
         return
     if isinstance(value, Lost):
-        evaluator.reasons.add(evaluator.placed(UnsupportedCase(f"the result {name} is not computed"), result.position))
+        own = evaluator.placed(UnsupportedCase(f"the result {name} {value.reason}"), result.position)
+        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
         return
     evaluator.context.interface.write(name, result_tensor(evaluator.context, value))
 

@@ -59,7 +59,8 @@ class Operators(GraphBuilder):
         if node.op == "Conv" and len(node.inputs) == 2:
             channels = x.dims[1]
             if bias.dims == (1, channels, *[1] * (x.rank - 2)) or bias.dims == (channels, *[1] * (x.rank - 2)):
-                return self.node("Conv", [*node.inputs, self.reshape(bias, (channels,))], dims, **dict[str, Any](node.attributes))
+                inputs = [*node.inputs, self.reshape(bias, (channels,))]
+                return self.node("Conv", inputs, dims, **dict[str, Any](node.attributes))
         return None
 
     def cast(self, x: Tensor, kind: str) -> Tensor:
@@ -128,6 +129,8 @@ class Operators(GraphBuilder):
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the product of two matrices or two stacks of them."""
+        if a.row_choice is not None and b.rank == 2:
+            return self.gather(b, a.row_choice, 0)
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
 
@@ -167,7 +170,7 @@ class Operators(GraphBuilder):
             return x
         if size is None:
             end = whole if stop is None else stop
-            size = add(end, -start if isinstance(start, int) else -start)
+            size = add(end, -1 * start)
         last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
         inputs = [x, self.size_tensor(start), last, self.constant([axis])]
         if step != 1:

@@ -10,6 +10,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.graph import INT, Tensor
 from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
 
 def ranges(evaluator: Evaluator, node: tree.Indexed, whole: Matrix) -> tuple[Range, Range]:
     """Return the rows and columns that an index names."""
-    columns = node.columns
-    if columns is None:
-        raise UnsupportedCase(f"{node.name} is a matrix and needs rows and columns in its index",
-                              hint=f"write {node.name}[rows, ]")  # fmt: skip
+    columns = node.columns or tree.Span()  # X[i] is X[i, ]
     return _range(evaluator, node.rows, whole.rows), _range(evaluator, columns, whole.cols)
 
 
@@ -99,6 +97,8 @@ def _item(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> Value:
     with evaluator.at(node):
         positions = item_positions(evaluator, node, whole)
         names = tuple(whole.names[i] for i in positions) if whole.names else ()
+        for i in positions:
+            intact(whole.items[i], f"item {i + 1} of {node.name}")
         return ListValue(tuple(whole.items[i] for i in positions), names)
 
 
@@ -140,13 +140,8 @@ def write(evaluator: Evaluator, target: tree.Indexed, value: Value) -> None:
 
 
 def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, value: Value) -> ListValue:
-    lower = target.rows.lower
-    name = evaluator.known_text(evaluator.value(lower)) if lower is not None else None
     if isinstance(value, ListValue) and len(value.items) == 1:
         value = value.items[0]
-    if name is not None and name not in whole.names:
-        names = whole.names or ("",) * len(whole.items)
-        return ListValue((*whole.items, value), (*names, name))
     positions = item_positions(evaluator, target, whole)
     items = [value if i in positions else item for i, item in enumerate(whole.items)]
     return ListValue(tuple(items), whole.names)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from onnx_systemds.errors import ScriptError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import calls, indexing, scopes
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.lost import Poisoned
 from onnx_systemds.exporting.values import ListValue, Lost, Scalar, Value
 
 if TYPE_CHECKING:
@@ -28,29 +29,29 @@ def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
 
 
 def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) -> None:
-    from onnx_systemds.exporting.evaluate import Poisoned
-
     evaluator.enter_line(statement)
     try:
         _dispatch(evaluator, statement, live)
-    except Poisoned:
-        pass
+    except Poisoned as poisoned:
+        read = (evaluator.frame.variables.get(name) for name in sorted(scopes.read_in(statement)))
+        errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Lost) for e in v.errors)))
     except ScriptError as error:
-        _refuse(evaluator, error)
+        errors = (error,)
     except TranspileError as error:
-        _refuse(evaluator, evaluator.placed(error, statement.position))
+        errors = (evaluator.placed(error, statement.position),)
     else:
         return
-    for name in scopes.assigned((statement,)):
-        evaluator.frame.variables[name] = Lost()
+    lost = scopes.assigned((statement,))
+    for name in lost:
+        evaluator.frame.variables[name] = Lost(errors=errors)
+    if not lost:
+        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
 
 
-def _refuse(evaluator: Evaluator, error: ScriptError) -> None:
-    """Keep a reason, each one once."""
-    errors = evaluator.reasons.errors
-    same = (other for other in errors if other.place == error.place and other.message == error.message)
-    if next(same, None) is None and len(errors) < _MOST_REASONS:
-        evaluator.reasons.add(error)
+def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:
+    """Return reasons, each one once."""
+    found = {(str(error.place), error.message): error for error in errors}
+    return tuple(found.values())[:_MOST_REASONS]
 
 
 def _dispatch(evaluator: Evaluator, statement: tree.Statement, live: Live) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Union
 
 from onnx_systemds.dims import Dim, Expression
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.graph import Array, Tensor
 
 INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
@@ -97,9 +98,13 @@ class FrameValue:
 
 @dataclass(frozen=True, eq=False)
 class Lost:
-    """Stands for the result of a statement that was refused or may not have run; `reason` is empty if refused."""
+    """Stands for what a statement should have given that was refused (`errors`) or may not have run (`reason`).
+
+    It matters only where it is read.
+    """
 
     reason: str = ""
+    errors: tuple[TranspileError, ...] = ()
 
     def __str__(self) -> str:
         return "a lost value"

@@ -9,7 +9,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph import FLOAT
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
 
 
@@ -122,7 +122,10 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step_size != 1:
         counted = ctx.g.binary("Mul", counted, ctx.g.number(step_size))
-    if first != 0:
+    if first == 1 and step_size == 1:
+        counted = ctx.g.binary("Add", counted, ctx.g.number(1.0))
+        counted.counts = True
+    elif first != 0:
         counted = ctx.g.binary("Add", counted, ctx.floats(integer(first)))
     return ctx.matrix(counted)
 
@@ -179,3 +182,75 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     if op in ("min", "max"):
         return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
     return ctx.matrix(tensor_operator(ctx, op, a, b))
+
+
+@builtin("table", "ctable")
+def table(
+    ctx: Context, a: Matrix, b: Matrix, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
+) -> Value:
+    """How often each pair of indices (from 1) occurs; the size of the result must be given, or follow from known indices."""
+    if isinstance(w, Scalar) and rows is not None and cols is None:
+        w, rows, cols = None, w, rows
+    height, width = _table_size(a, rows), _table_size(b, cols)
+    weights = ctx.column(w) if isinstance(w, Matrix) else None
+    chosen = _indices(ctx, b)
+    counts = _counts(a) and height == a.rows
+    right = _one_hot(ctx, chosen, width)
+    if weights is not None:
+        right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
+    if counts:
+        if weights is None and _within(chosen, width):
+            right.row_choice = chosen
+        return ctx.matrix(right)
+    left = ctx.g.transpose(_one_hot(ctx, _indices(ctx, a), height), (1, 0))
+    return ctx.matrix(ctx.g.matmul(left, right))
+
+
+def _table_size(indices: Matrix, given: Value | None) -> Dim:
+    if isinstance(given, Scalar) and given.dim is not None:
+        return given.dim
+    if given is None and indices.constant is not None:
+        return int(indices.constant.max())
+    if given is None and indices.tensor.counts:
+        return indices.rows
+    raise UnsupportedCase("the rows and columns of this table follow from data", hint="give them as arguments of table")
+
+
+def _counts(indices: Matrix) -> bool:
+    content = indices.constant
+    if content is not None:
+        return bool(np.array_equal(content.ravel(), np.arange(1, content.size + 1)))
+    return indices.tensor.counts
+
+
+def _indices(ctx: Context, column: Matrix) -> Tensor:
+    """Return the indices of a column, from 0 on, as ints of rank 1."""
+    whole = ctx.g.cast(ctx.column(column), INT)
+    return ctx.g.binary("Sub", whole, ctx.g.constant(1))
+
+
+def _within(indices: Tensor, width: Dim) -> bool:
+    """Whether known indices are all inside; of computed ones it is taken for granted."""
+    content = indices.constant
+    return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
+
+
+def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
+    """Return a row per index with a 1 at its place."""
+    g = ctx.g
+    places = g.reshape(indices, (*indices.dims, 1))
+    known = isinstance(width, int)
+    columns = g.constant(np.arange(width).reshape(1, -1)) if known else g.reshape(g.count(0, width), (1, width))
+    return g.floating(g.binary("Equal", places, columns))
+
+
+@builtin("rand")
+def rand(
+    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,  # noqa: A002
+    pdf: str = "uniform", sparsity: float = 1.0, seed: int = -1, lambda_: float = 1.0,
+) -> Value:  # fmt: skip
+    """Only where nothing is left to chance: minimum and maximum are equal."""
+    low, high = (value.known if isinstance(value, Scalar) else None for value in (min, max))
+    if low is not None and low == high and sparsity == 1.0 and pdf == "uniform":
+        return ctx.matrix(ctx.g.filled(float(low), (rows, cols)))
+    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values, or score without")
