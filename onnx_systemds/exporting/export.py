@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any
 import onnx
 
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list
-from onnx_systemds.exporting import calls
+from onnx_systemds.exporting import calls, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.files import result_tensor
@@ -47,11 +47,12 @@ def export_script(
     arguments: Mapping[str, Any] | None = None,
     dtype: str = "float32",
     opset: int | None = None,
+    outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
 ) -> onnx.ModelProto:
     """Return the ONNX model of a DML script; see `export`."""
     return export(source, function, inputs=inputs, bindings=bindings, arguments=arguments, dtype=dtype, opset=opset,
-                  folder=folder).model  # fmt: skip
+                  outputs=outputs, folder=folder).model  # fmt: skip
 
 
 def export(
@@ -63,6 +64,7 @@ def export(
     arguments: Mapping[str, Any] | None = None,
     dtype: str = "float32",
     opset: int | None = None,
+    outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
 ) -> Export:
     """Make a model of `source` (a path, the text of a script, or its tree).
@@ -70,7 +72,7 @@ def export(
     function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
-    arguments: values of ``$name``. folder: where the paths of ``source(...)`` begin.
+    arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default. folder: where the paths of ``source(...)`` begin.
     Raises TranspileError with every reason.
     """
     load_builtins()
@@ -85,7 +87,7 @@ def export(
         if function is None:
             execute(evaluator, script.statements, frozenset)
         else:
-            _run_function(evaluator, module, function)
+            _run_function(evaluator, module, function, outputs)
     evaluator.reasons.raise_any("the script cannot be exported")
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
@@ -110,12 +112,15 @@ def _script(source: str | Path | tree.Script) -> tree.Script:
     return parse_script(source)
 
 
-def _run_function(evaluator: Evaluator, module: Module, name: str) -> None:
+def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequence[str] | None) -> None:
     """Run one function: parameters become inputs unless they are bound, results become outputs."""
     function = module.functions.get(name)
     if function is None:
         known = ", ".join(module.functions) or "none"
         raise TranspileError(f"there is no function {quoted(name)}", module.script.file, f"its functions: {known}")
+    wanted = [result.name for result in function.results] if outputs is None else list(outputs)
+    if unknown := [output for output in wanted if output not in scopes.results(function)]:
+        raise TranspileError(f"the function {name} has no result {quoted(unknown[0])}", module.script.file)
     given: dict[str, Value] = {}
     for parameter in function.parameters:
         try:
@@ -128,10 +133,10 @@ def _run_function(evaluator: Evaluator, module: Module, name: str) -> None:
     evaluator.reasons.raise_any("the inputs of the function cannot be exported")
     node = tree.Call(name, position=ScriptPlace(module.script.file, 0, 0))
     results = calls.inline(evaluator, node, function, module, (), given)
-    if evaluator.reasons:
-        return
     taken = {tensor.hint for tensor in evaluator.graph.inputs}
     for result, value in zip(function.results, results):
+        if result.name not in wanted:
+            continue
         shown = result.name if result.name not in taken else f"{result.name}_out"
         _output(evaluator, shown, value, result)
 

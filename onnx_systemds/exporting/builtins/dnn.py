@@ -10,7 +10,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin
 from onnx_systemds.exporting.graph import FLOAT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.values import Lost, Matrix, Value
 
 
 def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
@@ -184,7 +184,10 @@ def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
 def lstm(
     ctx: Context, x: Matrix, w: Matrix, bias: Matrix, out0: Matrix, c0: Matrix, return_sequences: bool
 ) -> tuple[Value, ...]:
-    """Outputs and last cell state of an LSTM; gates are in the columns of `w` in the order input, forget, output, new."""
+    """Outputs and last cell state of an LSTM, and the outputs of all steps; gates are in the columns of `w`.
+
+    The order of the gates is input, forget, output, new. What only training needs is not computed.
+    """
     g, units = ctx.g, floor_divide(w.cols, 4)
     features = add(w.rows, multiply(-1, units))
     steps = floor_divide(x.cols, features)
@@ -205,10 +208,12 @@ def lstm(
     ]  # fmt: skip
     every, last, cell = g.nodes("LSTM", [sequence, inputs, recurrent, both, None, *states], outputs, hidden_size=hidden)
     final = ctx.matrix(g.reshape(cell, (x.rows, hidden)))
+    lost = Lost("is kept for training only, and not computed by the model")
+    cache = Matrix(g.reshape(every, (length, x.rows, hidden)), length, multiply(x.rows, hidden))
     if not return_sequences:
-        return ctx.matrix(g.reshape(last, (x.rows, hidden))), final
-    along = g.transpose(g.reshape(every, (length, x.rows, hidden)), (1, 0, 2))
-    return ctx.matrix(along), final
+        return ctx.matrix(g.reshape(last, (x.rows, hidden))), final, cache, lost, lost
+    along = g.transpose(cache.tensor, (1, 0, 2))
+    return ctx.matrix(along), final, cache, lost, lost
 
 
 def _first_rows(ctx: Context, state: Matrix, x: Matrix) -> Matrix:
