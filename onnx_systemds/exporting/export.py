@@ -72,7 +72,8 @@ def export(
     function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
-    arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default. folder: where the paths of ``source(...)`` begin.
+    arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
+    folder: where the paths of ``source(...)`` begin.
     Raises TranspileError with every reason.
     """
     load_builtins()

@@ -10,7 +10,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-import onnx_systemds
 from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 from onnx_systemds.errors import InternalError
 from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Node, Scope, SubGraph, Tensor
@@ -69,7 +68,6 @@ class _Writer:
         return helper.make_model(
             graph,
             producer_name="onnx-systemds",
-            producer_version=onnx_systemds.__version__,
             ir_version=version,
             opset_imports=[helper.make_opsetid("", builder.opset)],
         )

@@ -188,7 +188,7 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
 def table(
     ctx: Context, a: Matrix, b: Matrix, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
 ) -> Value:
-    """How often each pair of indices (from 1) occurs; the size of the result must be given, or follow from known indices."""
+    """How often each pair of indices (from 1) occurs; its size is given, or follows from known indices."""
     if isinstance(w, Scalar) and rows is not None and cols is None:
         w, rows, cols = None, w, rows
     height, width = _table_size(a, rows), _table_size(b, cols)
@@ -239,18 +239,20 @@ def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
     """Return a row per index with a 1 at its place."""
     g = ctx.g
     places = g.reshape(indices, (*indices.dims, 1))
-    known = isinstance(width, int)
-    columns = g.constant(np.arange(width).reshape(1, -1)) if known else g.reshape(g.count(0, width), (1, width))
+    if isinstance(width, int):
+        columns = g.constant(np.arange(width).reshape(1, -1))
+    else:
+        columns = g.reshape(g.count(0, width), (1, width))
     return g.floating(g.binary("Equal", places, columns))
 
 
 @builtin("rand")
 def rand(
-    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,  # noqa: A002
+    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = -1, lambda_: float = 1.0,
 ) -> Value:  # fmt: skip
     """Only where nothing is left to chance: minimum and maximum are equal."""
     low, high = (value.known if isinstance(value, Scalar) else None for value in (min, max))
     if low is not None and low == high and sparsity == 1.0 and pdf == "uniform":
         return ctx.matrix(ctx.g.filled(float(low), (rows, cols)))
-    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values, or score without")
+    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values")
