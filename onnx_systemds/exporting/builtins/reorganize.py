@@ -7,7 +7,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.operators import tensor_operator
+from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
@@ -113,11 +113,13 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
         if count < 1:
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
         return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
-    ends = [v.dim if isinstance(v, Scalar) else None for v in given]
-    if any(end is None for end in ends) or (incr is not None and not isinstance(ends[2], int)):
-        raise UnsupportedCase("a sequence whose ends are computed and no integers")
-    first, last, step_size = ends[0], ends[1], ends[2] if incr is not None else 1
-    assert first is not None and last is not None and isinstance(step_size, int)
+    first = from_.dim if isinstance(from_, Scalar) else None
+    step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
+    if first is None or not isinstance(step_size, int) or step_size == 0:
+        raise UnsupportedCase("a sequence whose start or step is computed and no integer")
+    # from an integer in steps of integers, only the whole part of the end counts
+    last = ctx.integer(mapped(ctx, lambda end: ctx.g.unary("Floor" if step_size > 0 else "Ceil", end), to)
+                       if isinstance(to, Scalar) and to.dim is None else to)  # fmt: skip
     size = floor_divide(add(add(last, multiply(-1, first)), step_size), step_size)
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step_size != 1:
