@@ -72,7 +72,7 @@ MODELS: list[tuple[str, str, Sequence[str], str]] = [
      "Z = min(max(round(X * 1.5) + 3, 1), 5)\nY = WoEApply(Z, Z, M)"),
     ("dbscanApply", "[a, M] = dbscan(X=X, eps=1.0, minPts=4)", ["M"], "Y = dbscanApply(X=X, clusterModel=M, eps=1.0)"),
     ("alsPredict", "[U, V] = als(X=P, rank=2, maxi=5, verbose=FALSE)", ["U", "V"],
-     "I = matrix(1, rows=nrow(X), cols=4)\nQ = seq(1, nrow(X))\nY = alsPredict(userIDs=Q, I=I, L=U, R=V) + 0 * X"),
+     "I = matrix(0, rows=nrow(U), cols=4)\nQ = seq(1, nrow(X))\nY = alsPredict(userIDs=Q, I=I, L=U, R=V) + 0 * X"),
     ("decisionTreePredict", "R = matrix(1, 1, 5)\nR[1, 5] = 2\nM = decisionTree(X=D, y=L, ctypes=R)", ["M"],
      'R = matrix(1, 1, 5)\nR[1, 5] = 2\nY = decisionTreePredict(X=X, ctypes=R, M=M, strategy="TT")'),
 ]  # fmt: skip

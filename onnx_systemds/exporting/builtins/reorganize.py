@@ -205,12 +205,14 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
 
 @builtin("table", "ctable")
 def table(
-    ctx: Context, a: Matrix, b: Matrix, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
+    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
 ) -> Value:
-    """How often each pair of indices (from 1) occurs; its size is given, or follows from known indices."""
+    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it."""
     if isinstance(w, Scalar) and rows is not None and cols is None:
         w, rows, cols = None, w, rows
-    height, width = _table_size(a, rows), _table_size(b, cols)
+    if not isinstance(b, Matrix):
+        b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
     chosen = _indices(ctx, b)
     counts = _counts(a) and height == a.rows
@@ -225,14 +227,17 @@ def table(
     return ctx.matrix(ctx.g.matmul(left, right))
 
 
-def _table_size(indices: Matrix, given: Value | None) -> Dim:
+def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
     if isinstance(given, Scalar) and given.dim is not None:
         return given.dim
     if given is None and indices.constant is not None:
         return int(indices.constant.max())
     if given is None and indices.tensor.counts:
         return indices.rows
-    raise UnsupportedCase("the rows and columns of this table follow from data", hint="give them as arguments of table")
+    if given is not None:
+        return ctx.integer(given)
+    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keep=False)
+    return ctx.integer(ctx.scalar(largest))
 
 
 def _counts(indices: Matrix) -> bool:
