@@ -1,4 +1,4 @@
-"""The command line: ``onnx-systemds model.onnx -o model.dml``, ``run``, ``operators``."""
+"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, ``run``, ``operators``."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ import click
 import numpy as np
 
 import onnx_systemds
-from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.explaining import explained
+from onnx_systemds.exporting.command import export
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
 from onnx_systemds.importing.model import load_model
@@ -30,14 +31,15 @@ class DefaultToConvert(click.Group):
     """A group in which a file in place of a command means ``convert``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``convert`` in front of what is no command."""
+        """Put ``convert``, or ``export`` for a script, in front of what is no command."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
-            args = ["convert", *args]
+            args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the form without a command first."""
         formatter.write_usage(ctx.command_path, "MODEL.onnx [-o SCRIPT.dml] [OPTIONS]")
+        formatter.write_usage(ctx.command_path, "SCRIPT.dml [-o MODEL.onnx] [OPTIONS]")
         formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
 
 
@@ -88,10 +90,10 @@ def convert(
     """Convert MODEL.onnx to a DML script (the default command)."""
     target = model.with_suffix(".dml") if output is None else output
     sizes = _sizes(dims)
-    with _explained(traceback):
+    with explained(traceback):
         _load_plugins(plugins)
         if model.suffix.lower() == ".dml":
-            raise TranspileError("this version converts ONNX to DML only", model)
+            raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         script = _import(model, sizes, function_name, weights, not no_simplify)
         total = sum(weight.array.size * 8 for weight in script.weights)
         with _progress("writing weights", total) as advance_to:
@@ -116,7 +118,7 @@ def run(
     from onnx_systemds.scoring import ScoringFunction
 
     sizes = _sizes(dims)
-    with _explained(traceback):
+    with explained(traceback):
         _load_plugins(plugins)
         tensors = _read_tensors(inputs)
         script = _import(model, sizes, function_name, weights, not no_simplify)
@@ -193,13 +195,4 @@ def _progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]
         yield lambda done: bar.update(max(0, done - bar.pos))
 
 
-@contextmanager
-def _explained(traceback: bool) -> Iterator[None]:
-    """Turn an error into its message and exit code 1."""
-    try:
-        yield
-    except (TranspileError, EngineError, OSError) as error:
-        if traceback:
-            raise
-        click.echo(f"error: {error}", err=True)
-        sys.exit(1)
+main.add_command(export)

@@ -114,8 +114,8 @@ class ShapeUnknown(TranspileError):
     """A shape, rank or type that the conversion needs cannot be found out."""
 
 
-class ScriptSyntaxError(TranspileError):
-    """A text that is no DML script. `excerpt` shows the line it breaks off in, and where."""
+class ScriptError(TranspileError):
+    """Something in a script cannot be converted. `excerpt` shows the line it is in, and where."""
 
     def __init__(self, message: str, place: ScriptPlace, excerpt: str = "", hint: str = "") -> None:
         super().__init__(message, place, hint)
@@ -125,6 +125,10 @@ class ScriptSyntaxError(TranspileError):
         shown = f"\n{self.excerpt}" if self.excerpt else ""
         advice = f"\n  hint: {self.hint}" if self.hint else ""
         return f"{self.place}: {self.message}{shown}{advice}"
+
+
+class ScriptSyntaxError(ScriptError):
+    """A text that is no DML script."""
 
 
 class ScriptNotFound(TranspileError):

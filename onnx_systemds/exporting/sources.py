@@ -107,8 +107,9 @@ def jar_scripts() -> tuple[str, ...]:
     return tuple(sorted(_jar_texts()))
 
 
+@cache
 def jar_script(name: str) -> tree.Script | None:
-    """Return a script of SystemDS.jar, None if it has no such script or there is no SystemDS."""
+    """Return a script of SystemDS.jar, None if it has no such script or there is no SystemDS; each is parsed once."""
     name = name.removeprefix(JAR_PREFIX)
     try:
         text = _jar_texts().get(name)

@@ -1,0 +1,151 @@
+"""Sums, means, extremes, variances of all elements, of rows and of columns; cumulative sums; row-index maxima."""
+
+from __future__ import annotations
+
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import INT, Tensor
+from onnx_systemds.exporting.values import ListValue, Matrix, Value
+
+_REDUCTIONS = {"Sums": "ReduceSum", "Means": "ReduceMean", "Maxs": "ReduceMax", "Mins": "ReduceMin",
+               "Prods": "ReduceProd"}  # fmt: skip
+
+
+def _register_rows_and_columns() -> None:
+    """Register rowSums .. colProds."""
+    for suffix, op in _REDUCTIONS.items():
+
+        def rows(ctx: Context, target: Matrix, op: str = op) -> Value:
+            return _reduced(ctx, op, target, 1)
+
+        def cols(ctx: Context, target: Matrix, op: str = op) -> Value:
+            return _reduced(ctx, op, target, 0)
+
+        for name, function in ((f"row{suffix}", rows), (f"col{suffix}", cols)):
+            _register(name, function)
+
+
+def _register(name: str, function: object) -> None:
+    from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
+
+    builtin(name)(function)  # type: ignore[arg-type]
+    found = BUILTINS[name]
+    BUILTINS[name] = Builtin(name, found.function, found.parameters[:1])
+
+
+def _reduced(ctx: Context, op: str, target: Matrix, axis: int) -> Matrix:
+    return ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
+
+
+_register_rows_and_columns()
+
+
+@builtin("sum")
+def total(ctx: Context, target: Value) -> Value:
+    """The sum of all elements of a matrix."""
+    return _of_all(ctx, "ReduceSum", target)
+
+
+@builtin("mean", "avg")
+def mean(ctx: Context, target: Value) -> Value:
+    """The mean of all elements of a matrix."""
+    return _of_all(ctx, "ReduceMean", target)
+
+
+@builtin("prod")
+def product(ctx: Context, target: Value) -> Value:
+    """The product of all elements of a matrix."""
+    return _of_all(ctx, "ReduceProd", target)
+
+
+def _of_all(ctx: Context, op: str, target: Value) -> Value:
+    if isinstance(target, ListValue):
+        target = ctx.matrix(ctx.g.concat([ctx.flat(ctx.as_matrix(item)) for item in target.items], 0))
+    if not isinstance(target, Matrix):
+        raise UnsupportedCase(f"an aggregate of {target}")
+    x = ctx.g.floating(target.tensor)
+    return ctx.scalar(ctx.g.reduce(op, x, range(x.rank), keep=False))
+
+
+@builtin("var")
+def variance(ctx: Context, target: Matrix) -> Value:
+    """The sample variance of all elements."""
+    return ctx.scalar(_variance(ctx, ctx.viewed(target, (target.rows * target.cols, 1)), 0))
+
+
+@builtin("sd")
+def deviation(ctx: Context, target: Matrix) -> Value:
+    """The sample standard deviation of all elements."""
+    return ctx.scalar(ctx.g.unary("Sqrt", _variance(ctx, ctx.viewed(target, (target.rows * target.cols, 1)), 0)))
+
+
+@builtin("rowVars")
+def row_variances(ctx: Context, target: Matrix) -> Value:
+    """The sample variance of each row."""
+    return ctx.matrix(_variance(ctx, ctx.flat(target), 1))
+
+
+@builtin("colVars")
+def column_variances(ctx: Context, target: Matrix) -> Value:
+    """The sample variance of each column."""
+    return ctx.matrix(_variance(ctx, ctx.flat(target), 0))
+
+
+@builtin("rowSds")
+def row_deviations(ctx: Context, target: Matrix) -> Value:
+    """The sample standard deviation of each row."""
+    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), 1)))
+
+
+@builtin("colSds")
+def column_deviations(ctx: Context, target: Matrix) -> Value:
+    """The sample standard deviation of each column."""
+    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), 0)))
+
+
+def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
+    """Return the sample variance along an axis; that of a single element is 0."""
+    g = ctx.g
+    centered = g.binary("Sub", x, g.reduce("ReduceMean", x, (axis,)))
+    squares = g.reduce("ReduceSum", g.binary("Mul", centered, centered), (axis,))
+    size: Dim = x.dims[axis]
+    if isinstance(size, int):
+        return g.binary("Div", squares, g.number(float(max(size - 1, 1))))
+    less = g.floating(g.size_tensor(size + -1))
+    return g.binary("Div", squares, g.binary("Max", less, g.number(1.0)))
+
+
+@builtin("rowIndexMax")
+def row_index_max(ctx: Context, target: Matrix) -> Value:
+    """Where the largest element of each row is, counted from 1; of equal ones the last."""
+    return ctx.matrix(_last_index(ctx, ctx.flat(target)))
+
+
+@builtin("rowIndexMin")
+def row_index_min(ctx: Context, target: Matrix) -> Value:
+    """Where the smallest element of each row is, counted from 1; of equal ones the last."""
+    return ctx.matrix(_last_index(ctx, ctx.g.unary("Neg", ctx.flat(target))))
+
+
+def _last_index(ctx: Context, x: Tensor) -> Tensor:
+    found = ctx.g.node("ArgMax", [x], (x.dims[0], 1), INT, axis=1, keepdims=1, select_last_index=1)
+    return ctx.g.floating(ctx.g.binary("Add", found, ctx.g.constant(1)))
+
+
+@builtin("cumsum")
+def cumulated(ctx: Context, target: Matrix) -> Value:
+    """The sums of each column down to each row."""
+    return _cumulated(ctx, target, 0)
+
+
+@builtin("rowcumsum")
+def cumulated_along_rows(ctx: Context, target: Matrix) -> Value:
+    """The sums of each row up to each column."""
+    return _cumulated(ctx, target, 1)
+
+
+def _cumulated(ctx: Context, target: Matrix, axis: int) -> Value:
+    x = ctx.flat(target)
+    return ctx.matrix(ctx.g.node("CumSum", [x, ctx.g.constant(axis)], x.dims))

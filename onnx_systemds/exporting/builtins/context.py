@@ -1,0 +1,129 @@
+"""What a builtin can ask of the exporter: the graph, views of matrices, and scalars as tensors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, Dims, Expression, multiply, product
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Tensor
+from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.interface import Interface
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value
+
+_KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
+_TYPES = {kind: name for name, kind in _KINDS.items()}
+
+
+@dataclass
+class Context:
+    """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
+
+    dropped: notes on statements that the model leaves out. call: evaluates another function by name, with values.
+    """
+
+    g: Operators
+    interface: Interface
+    dropped: list[str] = field(default_factory=list)
+    call: Callable[..., Value] = field(default=lambda *_: _no_calls())
+
+    # From values to tensors
+
+    def tensor(self, value: Value) -> Tensor:
+        """Return a scalar as a tensor of rank 0, or a matrix with its own dims; of its own kind."""
+        if isinstance(value, Matrix):
+            return value.tensor
+        if not isinstance(value, Scalar):
+            raise UnsupportedCase(f"{value} where a matrix or a scalar is needed")
+        if isinstance(value.content, Tensor):
+            return value.content
+        if isinstance(value.content, Expression):
+            found = self.g.reshape(self.g.size_tensor(value.content), ())
+            return self.g.floating(found) if value.type == DOUBLE else found
+        return self.g.constant(np.array(value.content), _KINDS[value.type])
+
+    def floats(self, value: Value) -> Tensor:
+        """Return a scalar (rank 0) or a matrix (its own dims) as floats."""
+        if isinstance(value, Scalar) and value.type == STRING:
+            raise UnsupportedCase("a string where a number is needed")
+        if isinstance(value, Scalar) and value.known is not None:
+            return self.g.number(float(value.known))
+        return self.g.floating(self.tensor(value))
+
+    def flat(self, matrix: Matrix) -> Tensor:
+        """Return a matrix as a float tensor of rows x columns."""
+        return self.g.floating(self.g.reshape(matrix.tensor, matrix.dims))
+
+    def viewed(self, matrix: Matrix, dims: Dims) -> Tensor:
+        """Return a matrix as a float tensor with the same elements and other dims."""
+        return self.g.floating(self.g.reshape(matrix.tensor, dims))
+
+    def column(self, matrix: Matrix) -> Tensor:
+        """Return the elements of a matrix as a float tensor of rank 1."""
+        return self.viewed(matrix, (multiply(matrix.rows, matrix.cols),))
+
+    def truth(self, value: Value) -> Tensor:
+        """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool."""
+        if isinstance(value, Scalar) and isinstance(value.known, (bool, int, float)):
+            return self.g.constant(np.array(bool(value.known)))
+        return self.g.truth(self.tensor(value))
+
+    def as_matrix(self, value: Value) -> Matrix:
+        """Return a scalar as a matrix of 1 x 1, and a matrix itself."""
+        if isinstance(value, Matrix):
+            return value
+        if isinstance(value, ListValue) and len(value.items) == 1:
+            return self.as_matrix(value.items[0])
+        if not isinstance(value, Scalar):
+            raise UnsupportedCase(f"{value} is no matrix")
+        return Matrix(self.g.reshape(self.floats(value), (1, 1)), 1, 1)
+
+    # From tensors to values
+
+    def matrix(self, tensor: Tensor, rows: Dim | None = None, cols: Dim | None = None) -> Matrix:
+        """Return a tensor as a matrix: by default its first axis in the rows, all others in the columns."""
+        if rows is None:
+            rows = tensor.dims[0] if tensor.dims else 1
+        if cols is None:
+            cols = product(tensor.dims[1:])
+        return Matrix(tensor, rows, cols)
+
+    def scalar(self, tensor: Tensor) -> Scalar:
+        """Return a tensor of one element as a scalar."""
+        tensor = self.g.reshape(tensor, ())
+        if tensor.constant is not None:
+            return Scalar(_TYPES[tensor.kind], tensor.constant.item())
+        if tensor.kind == INT:
+            return Scalar(INTEGER, self.g.integer_symbol(tensor))
+        return Scalar(_TYPES[tensor.kind], tensor)
+
+    def integer(self, value: Value) -> Dim:
+        """Return a scalar as an integer, known or computed by the model; cut off behind the point."""
+        if isinstance(value, ListValue) and len(value.items) == 1:
+            value = value.items[0]
+        if isinstance(value, Matrix) and value.dims == (1, 1):
+            value = self.scalar(value.tensor)
+        if not isinstance(value, Scalar) or isinstance(value.known, str):
+            raise UnsupportedCase(f"{value} where an integer is needed")
+        if value.dim is not None:
+            return value.dim
+        if value.known is not None:
+            if not math.isfinite(value.known):
+                raise UnsupportedCase(f"{value.known} where an integer is needed")
+            return int(value.known)
+        assert isinstance(value.content, Tensor)
+        return self.g.integer_symbol(self.g.cast(value.content, INT))
+
+    def drop(self, what: str) -> None:
+        """Note something that the script does and the model does not."""
+        note = f"{self.g.place}: {what}"
+        if note not in self.dropped:
+            self.dropped.append(note)
+
+
+def _no_calls() -> Value:
+    raise UnsupportedCase("functions cannot be called from here")

@@ -1,0 +1,223 @@
+"""The builtins of neural networks on linearised images: convolution, pooling, bias."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_systemds.dims import Dim, Dims, add, floor_divide, multiply
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.operators import tensor_operator
+from onnx_systemds.exporting.builtins.registry import Sizes, builtin
+from onnx_systemds.exporting.graph import FLOAT, Tensor
+from onnx_systemds.exporting.values import Lost, Matrix, Value
+
+
+def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
+    """Return a matrix as images N x C x H x W; the rows of the matrix say N."""
+    return ctx.viewed(x, (x.rows, *shape[1:]))
+
+
+def _known(sizes: Dims, what: str) -> tuple[int, ...]:
+    if not all(isinstance(size, int) for size in sizes):
+        raise UnsupportedCase(f"the {what} must be known when the script is exported")
+    return tuple(int(size) for size in sizes)  # type: ignore[arg-type]
+
+
+def _extent(size: Dim, window: int, stride: int, pad: int) -> Dim:
+    return add(floor_divide(add(size, 2 * pad - window), stride), 1)
+
+
+@builtin("conv2d")
+def conv2d(
+    ctx: Context, x: Matrix, w: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """Convolution of linearised images."""
+    window, strides, pads = _windows(filter_shape[2:], stride, padding)
+    images = image(ctx, x, input_shape)
+    filters = ctx.viewed(w, tuple(filter_shape))
+    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
+    dims = (x.rows, filter_shape[0], *extents)
+    return ctx.matrix(ctx.g.node("Conv", [images, filters], dims, **_window_attributes(window, strides, pads)))
+
+
+def _windows(window: Dims, stride: Dims, padding: Dims) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    return _known(window, "window of a filter"), _known(stride, "stride"), _known(padding, "padding")
+
+
+def _window_attributes(
+    window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...]
+) -> dict[str, Any]:
+    return {"kernel_shape": window, "strides": strides, "pads": (*pads, *pads)}
+
+
+@builtin("max_pool")
+def max_pool(
+    ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The largest element of each window."""
+    return _pooled(ctx, "MaxPool", x, input_shape, pool_size, stride, padding)
+
+
+@builtin("avg_pool")
+def avg_pool(
+    ctx: Context, x: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The mean of each window; padding counts as zeros."""
+    return _pooled(ctx, "AveragePool", x, input_shape, pool_size, stride, padding)
+
+
+def _pooled(ctx: Context, op: str, x: Matrix, shape: Dims, window: Dims, stride: Dims, padding: Dims) -> Value:
+    kernel, strides, pads = _windows(window, stride, padding)
+    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(shape[2:], kernel, strides, pads))
+    attributes = _window_attributes(kernel, strides, pads)
+    if op == "AveragePool":
+        attributes["count_include_pad"] = 1
+    return ctx.matrix(ctx.g.node(op, [image(ctx, x, shape)], (x.rows, shape[1], *extents), **attributes))
+
+
+@builtin("bias_add")
+def bias_add(ctx: Context, x: Matrix, b: Matrix) -> Value:
+    """Each channel plus its own number."""
+    return _per_channel(ctx, "+", x, b)
+
+
+@builtin("bias_multiply")
+def bias_multiply(ctx: Context, x: Matrix, b: Matrix) -> Value:
+    """Each channel times its own number."""
+    return _per_channel(ctx, "*", x, b)
+
+
+def _per_channel(ctx: Context, operator: str, x: Matrix, b: Matrix) -> Value:
+    channels, dims = b.rows, x.tensor.dims
+    if len(dims) > 2 and dims[0] == x.rows and dims[1] == channels:
+        images = ctx.g.floating(x.tensor)
+    else:
+        if not isinstance(channels, int) or not channels:
+            raise UnsupportedCase("the number of channels is not known")
+        images = ctx.viewed(x, (x.rows, channels, floor_divide(x.cols, channels)))
+    per_channel = ctx.viewed(b, (1, channels, *[1] * (images.rank - 2)))
+    return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
+
+
+
+@builtin("conv2d_backward_data")
+def conv2d_backward_data(
+    ctx: Context, w: Matrix, x: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The gradient of a convolution, which serves as a transposed convolution: `input_shape` is what comes out."""
+    window, strides, pads = _windows(filter_shape[2:], stride, padding)
+    height, width = _known(tuple(input_shape[2:]), "height and width of the result")
+    extents = tuple(
+        int(_extent(size, k, d, p)) for size, k, d, p in zip((height, width), window, strides, pads)  # type: ignore[arg-type]
+    )
+    more = tuple(
+        size - ((extent - 1) * d + k - 2 * p)
+        for size, extent, k, d, p in zip((height, width), extents, window, strides, pads)
+    )
+    images = ctx.viewed(x, (x.rows, filter_shape[0], *extents))
+    attributes = _window_attributes(window, strides, pads) | {"output_padding": more}
+    dims = (x.rows, filter_shape[1], height, width)
+    return ctx.matrix(ctx.g.node("ConvTranspose", [images, ctx.viewed(w, tuple(filter_shape))], dims, **attributes))
+
+
+@builtin("avg_pool_backward")
+def avg_pool_backward(
+    ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The gradient of the mean over windows that do not overlap: each number spread over its window."""
+    window, strides, pads = _windows(pool_size, stride, padding)
+    if window != strides or any(pads):
+        raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
+    g, channels = ctx.g, input_shape[1]
+    small = tuple(floor_divide(size, k) for size, k in zip(input_shape[2:], window))
+    if tuple(multiply(size, k) for size, k in zip(small, window)) != tuple(input_shape[2:]):
+        raise UnsupportedCase("the gradient of pooling whose windows leave a rest of the image")
+    spread = ctx.viewed(dout, (dout.rows, channels, small[0], 1, small[1], 1))
+    whole = g.expand(spread, (dout.rows, channels, small[0], window[0], small[1], window[1]))
+    images = g.reshape(whole, (dout.rows, channels, *input_shape[2:]))
+    return ctx.matrix(g.binary("Div", images, g.number(float(window[0] * window[1]))))
+
+
+@builtin("batch_norm2d")
+def batch_norm2d(
+    ctx: Context, x: Matrix, gamma: Matrix, beta: Matrix, ema_mean: Matrix, ema_var: Matrix, mode: str, epsilon: float,
+    mu: float,
+) -> tuple[Value, ...]:  # fmt: skip
+    """Normalized channels, the new averages, and the mean and inverse deviation that were used."""
+    g, channels = ctx.g, gamma.rows
+    if not isinstance(channels, int):
+        raise UnsupportedCase("the number of channels is not known")
+    images = ctx.viewed(x, _channel_view(x, channels))
+    stored = [ctx.viewed(m, (channels,)) for m in (gamma, beta, ema_mean, ema_var)]
+    if mode == "test":
+        out = g.node("BatchNormalization", [images, *stored], images.dims, epsilon=epsilon)
+        inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", ctx.flat(ema_var), g.number(epsilon))))
+        return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(inverse)
+    axes = tuple(axis for axis in range(images.rank) if axis != 1)
+    mean = g.reduce("ReduceMean", images, axes)
+    centered = g.binary("Sub", images, mean)
+    var = g.reduce("ReduceMean", g.binary("Mul", centered, centered), axes)
+    inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", var, g.number(epsilon))))
+    scale, shift = (g.reshape(stored[i], mean.dims) for i in (0, 1))
+    out = g.binary("Add", g.binary("Mul", g.binary("Mul", centered, inverse), scale), shift)
+    updated = [_moving(ctx, old, new, mu) for old, new in ((ema_mean, mean), (ema_var, var))]
+    caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse)]
+    return Matrix(out, x.rows, x.cols), *updated, *caches
+
+
+def _channel_view(x: Matrix, channels: int) -> Dims:
+    dims = x.tensor.dims
+    if len(dims) > 2 and dims[:2] == (x.rows, channels):
+        return dims
+    return (x.rows, channels, floor_divide(x.cols, channels))
+
+
+def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
+    """Return ``mu*old + (1-mu)*new``."""
+    g = ctx.g
+    kept = g.binary("Mul", ctx.flat(old), g.number(mu))
+    return ctx.matrix(g.binary("Add", kept, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
+
+
+@builtin("lstm")
+def lstm(
+    ctx: Context, x: Matrix, w: Matrix, bias: Matrix, out0: Matrix, c0: Matrix, return_sequences: bool
+) -> tuple[Value, ...]:
+    """Outputs and last cell state of an LSTM, and the outputs of all steps; gates are in the columns of `w`.
+
+    The order of the gates is input, forget, output, new. What only training needs is not computed.
+    """
+    g, units = ctx.g, floor_divide(w.cols, 4)
+    features = add(w.rows, multiply(-1, units))
+    steps = floor_divide(x.cols, features)
+    if not all(isinstance(size, int) for size in (units, features, steps)):
+        raise UnsupportedCase("the sizes of an LSTM must be known when the script is exported")
+    hidden, width, length = int(units), int(features), int(steps)  # type: ignore[arg-type]
+    turned = g.transpose(ctx.flat(w), (1, 0))
+    gates = [g.slice(turned, 0, start * hidden, (start + 1) * hidden) for start in (0, 2, 1, 3)]
+    weights = g.concat(gates, 0)  # ONNX: input, output, forget, cell
+    inputs = g.reshape(g.slice(weights, 1, 0, width), (1, 4 * hidden, width))
+    recurrent = g.reshape(g.slice(weights, 1, width, width + hidden), (1, 4 * hidden, hidden))
+    offsets = [g.slice(ctx.column(bias), 0, start * hidden, (start + 1) * hidden) for start in (0, 2, 1, 3)]
+    both = g.reshape(g.concat([*offsets, g.filled(0.0, (4 * hidden,))], 0), (1, 8 * hidden))
+    sequence = g.transpose(ctx.viewed(x, (x.rows, length, width)), (1, 0, 2))
+    states = [ctx.viewed(_first_rows(ctx, state, x), (1, x.rows, hidden)) for state in (out0, c0)]
+    outputs: list[tuple[str, Dims]] = [
+        (FLOAT, (length, 1, x.rows, hidden)), (FLOAT, (1, x.rows, hidden)), (FLOAT, (1, x.rows, hidden)),
+    ]  # fmt: skip
+    every, last, cell = g.nodes("LSTM", [sequence, inputs, recurrent, both, None, *states], outputs, hidden_size=hidden)
+    final = ctx.matrix(g.reshape(cell, (x.rows, hidden)))
+    lost = Lost("is kept for training only, and not computed by the model")
+    cache = Matrix(g.reshape(every, (length, x.rows, hidden)), length, multiply(x.rows, hidden))
+    if not return_sequences:
+        return ctx.matrix(g.reshape(last, (x.rows, hidden))), final, cache, lost, lost
+    along = g.transpose(cache.tensor, (1, 0, 2))
+    return ctx.matrix(along), final, cache, lost, lost
+
+
+def _first_rows(ctx: Context, state: Matrix, x: Matrix) -> Matrix:
+    """Return as much of a state as there are rows."""
+    if state.rows == x.rows:
+        return state
+    return ctx.matrix(ctx.g.slice(ctx.flat(state), 0, 0, x.rows, size=x.rows))

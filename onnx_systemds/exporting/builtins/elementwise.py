@@ -1,0 +1,246 @@
+"""Builtins that work on each element: mathematics, rounding, minimum and maximum, choices, tests, casts."""
+
+from __future__ import annotations
+
+import math
+
+from onnx_systemds import dims
+from onnx_systemds.correspondence import UNARY_BUILTINS
+from onnx_systemds.dims import Expression
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
+from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, refuse
+from onnx_systemds.exporting.graph import BOOL, INT, Tensor
+from onnx_systemds.exporting.values import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    known_scalar,
+)  # fmt: skip
+
+_KEEP_INTEGERS = ("Floor", "Ceil")
+
+
+def _register_unary() -> None:
+    """Register the builtins of one matrix or scalar that are one operator of ONNX."""
+    for op, name in UNARY_BUILTINS.items():
+
+        @builtin(name)
+        def function(ctx: Context, target: Value, op: str = op) -> Value:
+            if isinstance(target, Scalar) and target.dim is not None and op in _KEEP_INTEGERS:
+                return Scalar(INTEGER, target.dim)
+            if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
+                return known_scalar(abs(target.known) if op == "Abs" else (target.known > 0) - (target.known < 0))
+            return mapped(ctx, lambda x: ctx.g.unary(op, x), target)
+
+        registered = BUILTINS[name]
+        BUILTINS[name] = Builtin(name, registered.function, registered.parameters[:1])
+
+
+_register_unary()
+BUILTINS["ceiling"] = BUILTINS["ceil"]
+
+
+@builtin("log")
+def log(ctx: Context, x: Value, base: Value | None = None) -> Value:
+    """The natural logarithm, or that of a base."""
+    natural = mapped(ctx, lambda t: ctx.g.unary("Log", t), x)
+    if base is None:
+        return natural
+    return binary(ctx, "/", natural, mapped(ctx, lambda t: ctx.g.unary("Log", t), base))
+
+
+@builtin("round")
+def rounded(ctx: Context, x: Value) -> Value:
+    """Halves go up, as the engine rounds."""
+    if isinstance(x, Scalar) and x.dim is not None:
+        return Scalar(INTEGER, x.dim)
+    return mapped(ctx, lambda t: ctx.g.unary("Floor", ctx.g.binary("Add", t, ctx.g.number(0.5))), x)
+
+
+@builtin("sigmoid")
+def sigmoid(ctx: Context, x: Value) -> Value:
+    """``1 / (1 + exp(-X))``."""
+    return mapped(ctx, lambda t: ctx.g.unary("Sigmoid", t), x)
+
+
+@builtin("max")
+def maximum(ctx: Context, *values: Value) -> Value:
+    """The largest element of a matrix or list of scalars, or of several values element by element."""
+    return _extreme(ctx, "Max", values)
+
+
+@builtin("min")
+def minimum(ctx: Context, *values: Value) -> Value:
+    """The smallest element of a matrix, or of several values element by element."""
+    return _extreme(ctx, "Min", values)
+
+
+def _extreme(ctx: Context, op: str, values: tuple[Value, ...]) -> Value:
+    if not values:
+        raise UnsupportedCase(f"{op.lower()} needs an argument")
+    if len(values) == 1 and isinstance(values[0], Matrix):
+        return ctx.scalar(ctx.g.reduce(f"Reduce{op}", ctx.column(values[0]), (0,), keep=False))
+    if len(values) == 1 and isinstance(values[0], ListValue):
+        values = values[0].items
+    found = values[0]
+    for value in values[1:]:
+        found = _of_two(ctx, op, found, value)
+    return found
+
+
+def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and a.dim is not None and b.dim is not None:
+        kind = INTEGER if a.type == b.type == INTEGER else DOUBLE
+        chosen = (dims.maximum if op == "Max" else dims.minimum)(a.dim, b.dim)
+        return Scalar(kind, float(chosen) if kind == DOUBLE and isinstance(chosen, int) else chosen)
+
+    def operation(x: Tensor, y: Tensor) -> Tensor:
+        x, y = ctx.g.floating(x), ctx.g.floating(y)
+        for one, other in ((x, y), (y, x)):
+            if op == "Max" and one.constant is not None and not one.dims and one.constant.item() == 0:
+                return ctx.g.unary("Relu", other)
+        return ctx.g.binary(op, x, y)
+
+    return elementwise(ctx, operation, a, b)
+
+
+@builtin("pmax")
+def pmax(ctx: Context, a: Value, b: Value) -> Value:
+    """The larger of each two elements."""
+    return _of_two(ctx, "Max", a, b)
+
+
+@builtin("pmin")
+def pmin(ctx: Context, a: Value, b: Value) -> Value:
+    """The smaller of each two elements."""
+    return _of_two(ctx, "Min", a, b)
+
+
+@builtin("ifelse")
+def ifelse(ctx: Context, target: Value, yes: Value, no: Value) -> Value:
+    """`yes` where the condition is not 0, `no` elsewhere."""
+    shaped = [value for value in (target, yes, no) if isinstance(value, Matrix)]
+    if not shaped:
+        return ctx.scalar(ctx.g.where(ctx.truth(target), *_alike(ctx, yes, no)))
+    model = max(shaped, key=lambda m: (m.rows != 1 and m.cols != 1, m.rows != 1 or m.cols != 1, m.tensor.rank))
+    views = [aligned(ctx, model, v)[1] if isinstance(v, Matrix) and v is not model else None for v in (target, yes, no)]
+    if any(v is not None and isinstance(value, Matrix) and value.dims == model.dims and v.dims != model.tensor.dims
+           for v, value in zip(views, (target, yes, no))):  # fmt: skip
+        views = [ctx.g.reshape(v.tensor, v.dims) if isinstance(v, Matrix) else None for v in (target, yes, no)]
+    parts = [view if view is not None else ctx.tensor(value) if isinstance(value, Matrix) else None
+             for view, value in zip(views, (target, yes, no))]  # fmt: skip
+    condition = ctx.g.truth(parts[0]) if parts[0] is not None else ctx.truth(target)
+    sides = [ctx.g.floating(part) if part is not None else ctx.floats(value)
+             for part, value in zip(parts[1:], (yes, no))]  # fmt: skip
+    return Matrix(ctx.g.where(condition, *sides), model.rows, model.cols)
+
+
+def _alike(ctx: Context, yes: Value, no: Value) -> tuple[Tensor, Tensor]:
+    a, b = ctx.tensor(yes), ctx.tensor(no)
+    return (a, b) if a.kind == b.kind else (ctx.floats(yes), ctx.floats(no))
+
+
+@builtin("xor")
+def xor(ctx: Context, a: Value, b: Value) -> Value:
+    """Whether just one of two elements is not 0."""
+    return elementwise(ctx, lambda x, y: ctx.g.binary("Xor", ctx.g.truth(x), ctx.g.truth(y)), a, b)
+
+
+@builtin("is.nan", "isNaN", "is.na", "isNA")
+def is_nan(ctx: Context, x: Value) -> Value:
+    """1 where an element is NaN."""
+    return mapped(ctx, lambda t: ctx.g.unary("IsNaN", t), x)
+
+
+@builtin("is.infinite", "isInf")
+def is_infinite(ctx: Context, x: Value) -> Value:
+    """1 where an element is infinite."""
+    return mapped(ctx, lambda t: ctx.g.unary("IsInf", t), x)
+
+
+@builtin("replace")
+def replace(ctx: Context, target: Matrix, pattern: float, replacement: Value) -> Value:
+    """A matrix in which every `pattern` (also NaN or an infinity) is replaced."""
+    x = ctx.g.floating(target.tensor)
+    if math.isnan(pattern):
+        found = ctx.g.unary("IsNaN", x)
+    else:
+        found = ctx.g.binary("Equal", x, ctx.g.number(pattern))
+    return Matrix(ctx.g.where(found, ctx.floats(replacement), x), target.rows, target.cols)
+
+
+# Casts
+
+
+@builtin("as.integer")
+def as_integer(ctx: Context, x: Value) -> Value:
+    """A scalar as an integer, cut off behind the point."""
+    value = as_scalar(ctx, x)
+    assert isinstance(value, Scalar)
+    if value.dim is not None:
+        return Scalar(INTEGER, value.dim)
+    if isinstance(value.known, str):
+        return known_scalar(int(float(value.known)))
+    if value.known is not None:
+        return known_scalar(math.trunc(value.known))
+    return ctx.scalar(ctx.g.cast(ctx.tensor(value), INT))
+
+
+@builtin("as.double")
+def as_double(ctx: Context, x: Value) -> Value:
+    """A scalar as a double."""
+    value = as_scalar(ctx, x)
+    assert isinstance(value, Scalar)
+    if isinstance(value.content, Expression):
+        return Scalar(DOUBLE, value.content)
+    if value.known is not None:
+        return known_scalar(float(value.known))
+    return ctx.scalar(ctx.floats(value))
+
+
+@builtin("as.logical", "as.boolean")
+def as_logical(ctx: Context, x: Value) -> Value:
+    """A scalar as a boolean."""
+    value = as_scalar(ctx, x)
+    assert isinstance(value, Scalar)
+    if value.type == STRING:
+        return known_scalar(value.known == "TRUE")
+    if value.known is not None:
+        return known_scalar(bool(value.known))
+    return ctx.scalar(ctx.truth(value))
+
+
+@builtin("as.scalar", "castAsScalar")
+def as_scalar(ctx: Context, x: Value) -> Value:
+    """The only element of a matrix, or of a list."""
+    if isinstance(x, ListValue) and len(x.items) == 1:
+        x = x.items[0]
+    if isinstance(x, Scalar):
+        return x
+    if not isinstance(x, Matrix):
+        raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
+    for size in x.dims:
+        if isinstance(size, int) and size != 1:
+            raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
+    tensor = x.tensor if x.tensor.kind == BOOL and x.tensor.constant is None else ctx.g.floating(x.tensor)
+    found = ctx.scalar(tensor)
+    return Scalar(DOUBLE, found.content) if found.type != BOOLEAN else found
+
+
+@builtin("as.matrix")
+def as_matrix(ctx: Context, x: Value) -> Value:
+    """A scalar, the item of a list, or a list of scalars as a matrix."""
+    if isinstance(x, ListValue) and len(x.items) > 1:
+        cells = [ctx.flat(ctx.as_matrix(item)) for item in x.items]
+        return ctx.matrix(ctx.g.concat(cells, 0))
+    return ctx.as_matrix(x)
+
+
+refuse("map", reason="it runs Java on each element")

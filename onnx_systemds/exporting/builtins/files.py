@@ -1,0 +1,70 @@
+"""read and write: inputs, bound values and outputs; messages and checks, which a model leaves out."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
+from onnx_systemds.exporting.values import Matrix, Scalar, Value
+
+
+@builtin("read")
+def read(
+    ctx: Context,
+    path: str,
+    rows: Dim | None = None,
+    cols: Dim | None = None,
+    format: str = "",
+    data_type: str = "matrix",
+    value_type: str = "double",
+    header: bool = False,
+    sep: str = ",",
+    nnz: Value | None = None,
+    target: str = "",
+) -> Value:
+    """A bound value, or an input of the model."""
+    return ctx.interface.read(path, target, (rows, cols), data_type, value_type)
+
+
+@builtin("write")
+def write(
+    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: str = ",", sparse: bool = False
+) -> None:
+    """An output of the model, called like the file."""
+    name = PurePosixPath(path).stem or path
+    ctx.interface.write(name, result_tensor(ctx, x))
+
+
+def result_tensor(ctx: Context, value: Value) -> object:
+    """Return the tensor of an output: a matrix as rows x columns of floats, a scalar with rank 0."""
+    if isinstance(value, Matrix):
+        return ctx.flat(value)
+    if isinstance(value, Scalar):
+        return ctx.tensor(value)
+    raise UnsupportedCase(f"{value} cannot be an output of a model")
+
+
+@builtin("assert")
+def assertion(ctx: Context, condition: Value) -> None:
+    """Checked here if its condition is known, left out of the model otherwise."""
+    known = condition.known if isinstance(condition, Scalar) else None
+    if known is None:
+        ctx.drop("assert is left out: its condition is known only when the model runs")
+    elif not known:
+        raise UnsupportedCase("the condition of this assert does not hold")
+
+
+@builtin("stop")
+def stop(ctx: Context, message: Value) -> None:
+    """An error where it is certainly reached; left out of the model in a branch that only the run can choose."""
+    text = message.known if isinstance(message, Scalar) else None
+    if ctx.g.scope is ctx.g.main:
+        raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
+    ctx.drop("stop is left out of a branch that the model may take")
+
+
+refuse("sample", reason="it draws numbers anew in every run", hint="draw them before, and bind them to a variable")
+refuse("time", reason="a model knows no clock")

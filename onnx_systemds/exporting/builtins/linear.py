@@ -1,0 +1,44 @@
+"""Matrix algebra: products, transposition, diagonals."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.values import Matrix, Value
+
+
+@builtin("%*%")
+def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
+    """The product of two matrices."""
+    a, b = ctx.as_matrix(left), ctx.as_matrix(right)
+    if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
+        raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
+    return ctx.matrix(ctx.g.matmul(ctx.flat(a), ctx.flat(b)))
+
+
+@builtin("t")
+def transposed(ctx: Context, target: Matrix) -> Value:
+    """Rows and columns exchanged."""
+    return ctx.matrix(ctx.g.transpose(ctx.flat(target), (1, 0)))
+
+
+@builtin("trace")
+def trace(ctx: Context, target: Matrix) -> Value:
+    """The sum of the diagonal."""
+    x = ctx.flat(target)
+    marked = ctx.g.binary("Mul", x, ctx.g.node("EyeLike", [x], x.dims))
+    return ctx.scalar(ctx.g.reduce("ReduceSum", marked, (0, 1), keep=False))
+
+
+@builtin("diag")
+def diagonal(ctx: Context, target: Matrix) -> Value:
+    """The diagonal of a matrix as a column, or a matrix with a column on its diagonal."""
+    g, x = ctx.g, ctx.flat(target)
+    if target.cols == 1 and target.rows != 1:
+        square = g.expand(x, (target.rows, target.rows))
+        eye = g.node("EyeLike", [square], square.dims)
+        # by Where: a product would turn infinite elements into NaN beside the diagonal
+        return ctx.matrix(g.where(g.truth(eye), square, g.number(0.0)))
+    eye = g.node("EyeLike", [x], x.dims)
+    return ctx.matrix(g.reduce("ReduceSum", g.where(g.truth(eye), x, g.number(0.0)), (1,)))

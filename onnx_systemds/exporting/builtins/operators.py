@@ -1,0 +1,289 @@
+"""The infix and prefix operators of DML on values of any kind: `binary` and `unary`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from onnx_systemds import dims
+from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
+from onnx_systemds.dims import Dim, Dims, multiply
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.graph import BOOL, Tensor
+from onnx_systemds.exporting.graph_operators import broadcast
+from onnx_systemds.exporting.values import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    known_scalar,
+)  # fmt: skip
+
+_ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
+_COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}
+_LOGICAL = {"&": "And", "|": "Or"}
+
+
+def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
+    """Return ``left operator right`` for every operator but ``%*%``."""
+    left, right = _operand(left), _operand(right)
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        found = _of_known(operator, left, right) or _of_sizes(operator, left, right)
+        if found is not None:
+            return found
+        if STRING in (left.type, right.type):
+            raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
+    return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
+
+
+def _operand(value: Value) -> Value:
+    return value.items[0] if isinstance(value, ListValue) and len(value.items) == 1 else value
+
+
+def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
+    """Return an elementwise operator of DML of two tensors that broadcast as in ONNX."""
+    g = ctx.g
+    if operator in _LOGICAL:
+        return g.binary(_LOGICAL[operator], g.truth(a), g.truth(b))
+    if operator in _COMPARING:
+        return g.binary(_COMPARING[operator], g.floating(a), g.floating(b))
+    if operator == "!=":
+        return g.unary("Not", g.binary("Equal", g.floating(a), g.floating(b)))
+    a, b = g.floating(a), g.floating(b)
+    if operator == "%/%":
+        return _cut_off(ctx, g.binary("Div", a, b))
+    if operator == "%%":  # NaN by 0, as x/0*0
+        return g.binary("Sub", a, g.binary("Mul", _cut_off(ctx, g.binary("Div", a, b)), b))
+    if operator == "/" and a.constant is not None and a.constant.size == 1 and a.constant.item() == 1:
+        logistic = _logistic(b)
+        if logistic is not None:
+            return g.unary("Sigmoid", logistic)
+    if operator not in _ARITHMETIC:
+        raise UnsupportedCase(f"the operator '{operator}' is not exported")
+    return g.binary(_ARITHMETIC[operator], a, b)
+
+
+def _logistic(x: Tensor) -> Tensor | None:
+    """Return ``z`` where a tensor is ``1 + exp(-z)``."""
+    node = x.node
+    if node is None or node.op != "Add":
+        return None
+    for one, other in (node.inputs, node.inputs[::-1]):
+        assert one is not None and other is not None
+        exponential = other.node
+        if one.constant is not None and one.constant.size == 1 and one.constant.item() == 1 and exponential:
+            negative = exponential.inputs[0].node if exponential.op == "Exp" and exponential.inputs[0] else None
+            if negative is not None and negative.op == "Neg" and other.dims == x.dims:
+                return negative.inputs[0]
+    return None
+
+
+def _cut_off(ctx: Context, x: Tensor) -> Tensor:
+    """Return numbers without what is behind their point; the engine's integer division rounds to zero."""
+    return ctx.g.binary("Mul", ctx.g.unary("Sign", x), ctx.g.unary("Floor", ctx.g.unary("Abs", x)))
+
+
+def elementwise(ctx: Context, operation: Callable[[Tensor, Tensor], Tensor], left: Value, right: Value) -> Value:
+    """Return an operation on each pair of elements; row and column vectors and scalars are repeated."""
+    if isinstance(left, Scalar) and isinstance(right, Scalar):
+        return ctx.scalar(operation(ctx.tensor(left), ctx.tensor(right)))
+    if isinstance(left, Matrix) and isinstance(right, Matrix):
+        a, b, rows, cols = aligned(ctx, left, right)
+        return Matrix(operation(a, b), rows, cols)
+    whole = left if isinstance(left, Matrix) else right
+    if not isinstance(whole, Matrix):
+        raise UnsupportedCase(f"an operation on {left} and {right}")
+    pair = [value.tensor if isinstance(value, Matrix) else _factor(ctx, value) for value in (left, right)]
+    return Matrix(operation(*pair), whole.rows, whole.cols)
+
+
+def _factor(ctx: Context, value: Value) -> Tensor:
+    """Return a scalar for use with a matrix: as a float, unless it is a computed boolean."""
+    found = ctx.tensor(value)
+    return found if found.kind == BOOL and found.constant is None else ctx.floats(value)
+
+
+def aligned(ctx: Context, left: Matrix, right: Matrix) -> tuple[Tensor, Tensor, Dim, Dim]:
+    """Return the tensors of two matrices so that they broadcast, with the rows and columns of the result.
+
+    The dims that one of them has already are kept: images stay N x C x H x W.
+    """
+    rows, cols = broadcast(left.dims, right.dims)
+    model = left if left.tensor.rank >= right.tensor.rank and left.dims == (rows, cols) else right
+    if model.dims != (rows, cols):
+        model = left
+    if model.dims != (rows, cols):
+        return ctx.g.reshape(left.tensor, left.dims), ctx.g.reshape(right.tensor, right.dims), rows, cols
+    view = model.tensor.dims
+    other = right if model is left else left
+    wanted = _view_of(other, model, view)
+    if wanted is None:
+        a, b = (ctx.g.reshape(matrix.tensor, matrix.dims) for matrix in (left, right))
+        return a, b, rows, cols
+    moved = ctx.g.reshape(other.tensor, wanted)
+    return (model.tensor, moved, rows, cols) if model is left else (moved, model.tensor, rows, cols)
+
+
+def _view_of(other: Matrix, model: Matrix, view: Dims) -> Dims | None:
+    """Return the dims in which `other` broadcasts to the tensor dims of `model`, None if there are none."""
+    if other.dims == model.dims:
+        return view
+    if not view or view[0] != model.rows:
+        return None
+    if other.rows == 1 and other.cols == model.cols:
+        return (1, *view[1:])
+    if other.cols == 1 and other.rows == model.rows:
+        return (view[0], *[1] * (len(view) - 1))
+    return (1,) * len(view) if other.dims == (1, 1) else None
+
+
+def unary(ctx: Context, operator: str, value: Value) -> Value:
+    """Return ``-value``, ``+value`` or ``!value``."""
+    value = _operand(value)
+    if isinstance(value, Scalar):
+        if isinstance(value.known, str):
+            raise UnsupportedCase(f"'{operator}' of a string")
+        if value.known is not None:
+            signed = -value.known if operator == "-" else value.known
+            return known_scalar(not value.known if operator == "!" else signed)
+        if value.dim is not None and operator == "-":
+            return Scalar(value.type, multiply(-1, value.dim))
+    if operator == "+":
+        return value
+    if operator == "-":
+        return mapped(ctx, lambda x: ctx.g.unary("Neg", x), value)
+    tensor = ctx.g.unary("Not", ctx.truth(value)) if _is_boolean(ctx, value) else None
+    # !NaN is 0
+    result = tensor or ctx.g.binary("Equal", ctx.floats(value), ctx.g.number(0.0))
+    return Matrix(result, value.rows, value.cols) if isinstance(value, Matrix) else ctx.scalar(result)
+
+
+def _is_boolean(ctx: Context, value: Value) -> bool:
+    return ctx.tensor(value).kind == BOOL
+
+
+def mapped(ctx: Context, operation: Callable[[Tensor], Tensor], value: Value) -> Value:
+    """Return an operation on each element of a scalar or matrix, taken as floats."""
+    if isinstance(value, Matrix):
+        return Matrix(operation(ctx.g.floating(value.tensor)), value.rows, value.cols)
+    return ctx.scalar(operation(ctx.floats(value)))
+
+
+# Scalars
+
+
+def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+    """Return the result for two known scalars."""
+    a, b = left.known, right.known
+    if a is None or b is None:
+        return None
+    if isinstance(a, str) or isinstance(b, str):
+        return _of_texts(operator, a, b)
+    if operator in _LOGICAL:
+        return known_scalar(bool(a) and bool(b) if operator == "&" else bool(a) or bool(b))
+    if operator in ("==", "!=", "<", "<=", ">", ">="):
+        return known_scalar(_compared(operator, a, b))
+    whole = not isinstance(a, float) and not isinstance(b, float)
+    try:
+        found = _calculated(operator, a if whole else float(a), b if whole else float(b))
+    except (OverflowError, ZeroDivisionError, ValueError):
+        return known_scalar(math.nan)
+    return known_scalar(int(found) if (whole and operator in ("+", "-", "*", "%/%") and math.isfinite(found))
+                        or (whole and operator == "%%" and math.isfinite(found)) else float(found))  # fmt: skip
+
+
+def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
+    if operator == "+":
+        return known_scalar(scalar_text(a) + scalar_text(b))
+    if operator in ("==", "!=", "<", "<=", ">", ">="):
+        return known_scalar(_compared(operator, scalar_text(a), scalar_text(b)))
+    raise UnsupportedCase(f"'{operator}' of strings")
+
+
+def scalar_text(value: bool | int | float | str) -> str:
+    """Return a scalar as the engine prints it."""
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, float):
+        special = {math.inf: "Infinity", -math.inf: "-Infinity"}
+        return special.get(value, "NaN" if math.isnan(value) else repr(value))
+    return str(value)
+
+
+def _compared(operator: str, a: Any, b: Any) -> bool:
+    found = {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
+    return bool(found)
+
+
+def _calculated(operator: str, a: Any, b: Any) -> Any:
+    if operator == "+":
+        return a + b
+    if operator == "-":
+        return a - b
+    if operator == "*":
+        return a * b
+    if operator == "^":
+        return math.pow(a, b)
+    if b == 0:
+        return math.nan if a == 0 or operator == "%%" or math.isnan(a) else math.copysign(math.inf, a) * _sign(b)
+    if operator == "/":
+        return a / b
+    quotient = a / b
+    cut = quotient if not math.isfinite(quotient) else math.trunc(quotient)
+    return cut if operator == "%/%" else a - cut * b
+
+
+def _sign(b: float) -> float:
+    return math.copysign(1.0, b)
+
+
+def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
+    """Return the result for integers of which one at least is an expression over sizes."""
+    a, b = left.dim, right.dim
+    if a is None or b is None:
+        return None
+    kind = INTEGER if left.type == right.type == INTEGER else DOUBLE
+    found: Dim | None = None
+    if operator in ("+", "-", "*"):
+        found = {"+": dims.add(a, b), "-": dims.add(a, dims.multiply(-1, b)), "*": dims.multiply(a, b)}[operator]
+    elif operator == "/" and b != 0:
+        kind, found = DOUBLE, dims.divide_exactly(a, b)
+    elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
+        found = dims.floor_divide(a, b) if operator == "%/%" else dims.modulo(a, b)
+    elif operator in ("==", "!=", "<", "<=", ">", ">="):
+        known = compared_sizes(operator, a, b)
+        return None if known is None else Scalar(BOOLEAN, known)
+    return None if found is None else Scalar(kind, found)
+
+
+def compared_sizes(operator: str, a: Dim, b: Dim) -> bool | None:
+    """Return whether a comparison of sizes holds, None if only the run can tell; a named size is at least 1."""
+    low, high = _sign_of(dims.add(a, dims.multiply(-1, b))), _sign_of(dims.add(b, dims.multiply(-1, a)))
+    if a == b:
+        return operator in ("==", "<=", ">=")
+    if (low is not None and low > 0) or (high is not None and high > 0):
+        above = low is not None and low > 0
+        return {"==": False, "!=": True}.get(operator, above == (operator[0] == ">"))
+    if operator in (">=", "<") and low == 0:
+        return operator == ">="
+    if operator in ("<=", ">") and high == 0:
+        return operator == "<="
+    return None
+
+
+def _sign_of(dim: Dim) -> int | None:
+    """Return 1 if a size is certainly positive, 0 if it is certainly not negative, None otherwise."""
+    if isinstance(dim, int):
+        return (dim > 0) - (dim < 0) if dim >= 0 else None
+    names = {name: dims.add(dims.symbol(name), 0 if name.startswith((dims.RUN_SIZE, dims.ANY_SIGN)) else 1)
+             for name in dims.symbols(dim)}  # fmt: skip
+    shifted = dims.substitute(dim, names)
+    if dims.is_non_negative(dims.add(shifted, -1)):
+        return 1
+    return 0 if dims.is_non_negative(shifted) else None

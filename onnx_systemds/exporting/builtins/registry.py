@@ -1,0 +1,139 @@
+"""Which DML builtin is exported by which function, and how the arguments of a call reach it: `builtin`.
+
+The parameters of the function are those of the builtin, in order and by name; a dot in a name is written as an
+underscore. Their annotations say what an argument must be:
+
+- `Matrix`, `Scalar`, `ListValue`, `Value`: that kind of value. A scalar of 1 x 1 is no matrix, as in DML.
+- `Dim`: an integer, known or computed by the model. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
+- ``bool``, ``int``, ``float``, ``str``: a value that must be known.
+
+The first parameter is the `Context`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
+
+Result = "Value | tuple[Value, ...] | None"
+
+
+@dataclass(frozen=True)
+class Builtin:
+    """A builtin and the signature of its function."""
+
+    name: str
+    function: Callable[..., Any]
+    parameters: tuple[inspect.Parameter, ...]
+
+    def __call__(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:
+        """Return the result of a call. Raises UnsupportedCase when the arguments do not fit."""
+        values = self._bound(positional, named)
+        keywords: dict[str, Any] = {}
+        variadic: list[Any] = []
+        for parameter in self.parameters:
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                rest = values.pop(parameter.name, [])
+                variadic = [_converted(context, value, parameter, self.name) for value in rest]
+            elif parameter.name in values:
+                keywords[parameter.name] = _converted(context, values[parameter.name], parameter, self.name)
+            elif parameter.default is parameter.empty:
+                raise UnsupportedCase(f"{self.name} needs the argument {parameter.name}")
+        if variadic:
+            leading = [keywords.pop(p.name) for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD
+                       and p.name in keywords]  # fmt: skip
+            return self.function(context, *leading, *variadic, **keywords)
+        return self.function(context, **keywords)
+
+    def _bound(self, positional: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Any]:
+        """Return the arguments by parameter; those of a variadic one as a list."""
+        found: dict[str, Any] = {}
+        places = [p for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        rest = next((p for p in self.parameters if p.kind is p.VAR_POSITIONAL), None)
+        for parameter, value in zip(places, positional):
+            found[parameter.name] = value
+        if len(positional) > len(places):
+            if rest is None:
+                raise UnsupportedCase(f"{self.name} takes at most {len(places)} arguments, not {len(positional)}")
+            found[rest.name] = list(positional[len(places) :])
+        legal = {p.name for p in self.parameters if p.kind is not p.VAR_POSITIONAL}
+        for name, value in named.items():
+            key = name.replace(".", "_")
+            key = f"{key}_" if f"{key}_" in legal else key
+            if key not in legal:
+                raise UnsupportedCase(f"{self.name} has no argument {name} that can be exported",
+                                      hint=f"it takes {', '.join(sorted(legal)) or 'none'}")  # fmt: skip
+            if key in found:
+                raise UnsupportedCase(f"{self.name} gets the argument {name} twice")
+            found[key] = value
+        return found
+
+
+BUILTINS: dict[str, Builtin] = {}
+REFUSED: dict[str, tuple[str, str]] = {}
+
+
+def builtin(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the exporter of builtins."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
+        for name in names:
+            BUILTINS[name] = Builtin(name, function, parameters)
+        return function
+
+    return register
+
+
+def refuse(*names: str, reason: str, hint: str = "") -> None:
+    """Register builtins that a model of ONNX cannot compute."""
+    for name in names:
+        REFUSED[name] = (reason, hint)
+
+
+def _converted(context: Context, value: Value, parameter: inspect.Parameter, function: str) -> Any:
+    """Return an argument as the annotation of its parameter wants it."""
+    wanted = parameter.annotation
+    name = parameter.name.rstrip("_").replace("_", ".")
+    if wanted in (bool, int, float, str):
+        return _known(value, wanted, name, function)
+    if wanted in (Dim, Dim | None):
+        return context.integer(value)
+    if wanted == Sizes:
+        if not isinstance(value, ListValue):
+            raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a list of sizes")
+        return tuple(context.integer(item) for item in value.items)
+    if wanted in (Matrix, Scalar, ListValue) and not isinstance(value, wanted):
+        raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a {wanted.__name__.lower()}")
+    return value
+
+
+def _known(value: Value, wanted: type, name: str, function: str) -> Any:
+    known = value.known if isinstance(value, Scalar) else None
+    if known is None and isinstance(value, Matrix) and value.constant is not None and value.constant.size == 1:
+        known = value.constant.item()
+    if known is None:
+        raise UnsupportedCase(f"the argument {name} of {function} must be known when the script is exported",
+                              hint="give it as a literal or a bound argument")  # fmt: skip
+    if isinstance(known, str) != (wanted is str):
+        raise UnsupportedCase(f"the argument {name} of {function} must be a {wanted.__name__}")
+    return wanted(known)
+
+
+class Sizes(tuple[Dim, ...]):
+    """Annotation of a parameter that takes a list of integers."""
+
+
+def refusal(name: str) -> TranspileError | None:
+    """Return why a builtin is not exported, if that is known."""
+    if name not in REFUSED:
+        return None
+    reason, hint = REFUSED[name]
+    return UnsupportedCase(f"{name} has no counterpart in ONNX: {reason}", hint=hint)

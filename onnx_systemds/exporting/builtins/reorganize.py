@@ -1,0 +1,282 @@
+"""Making matrices and moving their elements: matrix, seq, nrow, cbind, rbind, rev, outer, lists."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
+
+
+@builtin("matrix")
+def matrix(
+    ctx: Context, x: Value, rows: Dim | None = None, cols: Dim | None = None, byrow: bool = True,
+    dims: Value | None = None,
+) -> Value:  # fmt: skip
+    """A matrix full of a number, of the numbers in a string, or with the elements of another matrix."""
+    if isinstance(x, ListValue) and len(x.items) == 1:
+        x = x.items[0]
+    if dims is not None:
+        raise UnsupportedCase("a tensor of more than rows and columns")
+    if isinstance(x, Matrix):
+        return _reshaped(ctx, x, rows, cols, byrow)
+    if isinstance(x, Scalar) and isinstance(x.known, str):
+        return _parsed(ctx, x.known, rows, cols, byrow)
+    if rows is None or cols is None:
+        raise UnsupportedCase("matrix of a number needs rows and cols")
+    if isinstance(x, Scalar) and x.known is not None:
+        return ctx.matrix(ctx.g.filled(float(x.known), (rows, cols)))
+    return ctx.matrix(ctx.g.expand(ctx.floats(x), (rows, cols)))
+
+
+def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
+    total = multiply(x.rows, x.cols)
+    if rows is None and cols is None:
+        return x
+    if rows is None:
+        rows = _other(total, cols)
+    if cols is None:
+        cols = _other(total, rows)
+    if isinstance(total, int) and total != multiply(rows, cols) and isinstance(multiply(rows, cols), int):
+        raise UnsupportedCase(f"{x} has not the elements for {rows} x {cols}")
+    if byrow:
+        return Matrix(x.tensor, rows, cols)
+    turned = ctx.g.transpose(ctx.flat(x), (1, 0))
+    return ctx.matrix(ctx.g.transpose(ctx.g.reshape(turned, (cols, rows)), (1, 0)))
+
+
+def _other(total: Dim, size: Dim | None) -> Dim:
+    assert size is not None
+    exact = divide_exactly(total, size)
+    return floor_divide(total, size) if exact is None else exact
+
+
+def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
+    """Return the matrix of the numbers in a string; those of an empty one are 0."""
+    special = {"Infinity": "inf", "-Infinity": "-inf", "Inf": "inf", "NaN": "nan"}
+    numbers = [float(special.get(item, item)) for item in text.replace(",", " ").split()]
+    rows = len(numbers) if rows is None and cols is None else rows
+    rows = len(numbers) // int(cols) if rows is None else rows  # type: ignore[arg-type]
+    cols = len(numbers) // max(int(rows), 1) if cols is None else cols  # type: ignore[arg-type]
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        raise UnsupportedCase("the rows and columns of a matrix from a string must be known")
+    content = np.zeros(rows * cols) if not numbers else np.array(numbers)
+    if content.size != rows * cols:
+        raise UnsupportedCase(f"{len(numbers)} numbers are given for {rows} x {cols}")
+    return ctx.matrix(ctx.g.constant(content.reshape((rows, cols), order="C" if byrow else "F"), FLOAT))
+
+
+@builtin("nrow")
+def nrow(ctx: Context, target: Value) -> Value:
+    """The number of rows."""
+    if isinstance(target, (Matrix, FrameValue)):
+        return integer(target.rows)
+    return integer(len(_items(target)))
+
+
+@builtin("ncol")
+def ncol(ctx: Context, target: Value) -> Value:
+    """The number of columns."""
+    if isinstance(target, FrameValue):
+        return integer(len(target.columns))
+    return integer(target.cols if isinstance(target, Matrix) else 1)
+
+
+@builtin("length")
+def length(ctx: Context, target: Value) -> Value:
+    """The number of elements of a matrix, or of items of a list."""
+    if isinstance(target, Matrix):
+        return integer(multiply(target.rows, target.cols))
+    return integer(len(_items(target)))
+
+
+def _items(target: Value) -> tuple[Value, ...]:
+    if not isinstance(target, ListValue):
+        raise UnsupportedCase(f"the size of {target}")
+    return target.items
+
+
+@builtin("seq")
+def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -> Value:
+    """A column of numbers from one to another; both ends are in it."""
+    given = [from_, to] if incr is None else [from_, to, incr]
+    known = [v.known if isinstance(v, Scalar) else None for v in given]
+    if all(isinstance(v, (bool, int, float)) for v in known):
+        start, stop = float(known[0]), float(known[1])  # type: ignore[arg-type]
+        step = float(known[2]) if incr is not None else 1.0 if start <= stop else -1.0  # type: ignore[arg-type]
+        count = int(np.floor((stop - start) / step + 1e-10)) + 1 if step else 0
+        if count < 1:
+            raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
+        return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
+    first = from_.dim if isinstance(from_, Scalar) else None
+    step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
+    if first is None or not isinstance(step_size, int) or step_size == 0:
+        raise UnsupportedCase("a sequence whose start or step is computed and no integer")
+    # from an integer in steps of integers, only the whole part of the end counts
+    last = ctx.integer(mapped(ctx, lambda end: ctx.g.unary("Floor" if step_size > 0 else "Ceil", end), to)
+                       if isinstance(to, Scalar) and to.dim is None else to)  # fmt: skip
+    size = floor_divide(add(add(last, multiply(-1, first)), step_size), step_size)
+    counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
+    if step_size != 1:
+        counted = ctx.g.binary("Mul", counted, ctx.g.number(step_size))
+    if first == 1 and step_size == 1:
+        counted = ctx.g.binary("Add", counted, ctx.g.number(1.0))
+        counted.counts = True
+    elif first != 0:
+        counted = ctx.g.binary("Add", counted, ctx.floats(integer(first)))
+    return ctx.matrix(counted)
+
+
+@builtin("cbind")
+def cbind(ctx: Context, *parts: Value) -> Value:
+    """Matrices beside each other; the items of a list are parts of their own."""
+    return _bound(ctx, parts, 1)
+
+
+@builtin("rbind")
+def rbind(ctx: Context, *parts: Value) -> Value:
+    """Matrices below each other."""
+    return _bound(ctx, parts, 0)
+
+
+def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
+    if len(parts) == 1 and isinstance(parts[0], ListValue):
+        parts = parts[0].items
+    matrices = [ctx.as_matrix(part) for part in parts]
+    kept = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
+    others = {m.dims[1 - axis] for m in kept if isinstance(m.dims[1 - axis], int)}
+    if len(others) > 1:
+        raise UnsupportedCase(f"{' and '.join(map(str, kept[:4]))} do not fit together")
+    return ctx.matrix(ctx.g.concat([ctx.flat(m) for m in kept], axis))
+
+
+@builtin("append")
+def append(ctx: Context, target: Value, *parts: Value) -> Value:
+    """A list with more items, or matrices beside each other."""
+    if not isinstance(target, ListValue):
+        return _bound(ctx, (target, *parts), 1)
+    # a list of one item is unfolded, as in the engine
+    unfolded = [part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 else part for part in parts]
+    names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
+             for part in parts]  # fmt: skip
+    own = target.names or ("",) * len(target.items)
+    return ListValue((*target.items, *unfolded), (*own, *names) if any(own) or any(names) else ())
+
+
+@builtin("as.list")
+def as_list(ctx: Context, target: ListValue) -> Value:
+    """A list that is an item of another."""
+    item = target.items[0] if len(target.items) == 1 else target
+    return item if isinstance(item, ListValue) else target
+
+
+@builtin("remove")
+def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
+    """A list without an item, and that item."""
+    if not 1 <= index <= len(target.items):
+        raise UnsupportedCase(f"the list has {len(target.items)} items, not the {index}th")
+    items, names = list(target.items), list(target.names)
+    item, name = items.pop(index - 1), names.pop(index - 1) if names else ""
+    return ListValue(tuple(items), tuple(names)), ListValue((item,), (name,) if name else ())
+
+
+@builtin("rev")
+def reversed_rows(ctx: Context, target: Matrix) -> Value:
+    """The rows from the last to the first."""
+    x = ctx.flat(target)
+    g = ctx.g
+    inputs = [x, g.constant([-1]), g.constant([-(2**62)]), g.constant([0]), g.constant([-1])]
+    return ctx.matrix(g.node("Slice", inputs, x.dims))
+
+
+@builtin("outer")
+def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
+    """An operation on each element of a column with each of a row."""
+    a, b = ctx.flat(x), ctx.flat(y)
+    if op in ("min", "max"):
+        return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
+    return ctx.matrix(tensor_operator(ctx, op, a, b))
+
+
+@builtin("table", "ctable")
+def table(
+    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
+) -> Value:
+    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it."""
+    if isinstance(w, Scalar) and rows is not None and cols is None:
+        w, rows, cols = None, w, rows
+    if not isinstance(b, Matrix):
+        b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
+    weights = ctx.column(w) if isinstance(w, Matrix) else None
+    chosen = _indices(ctx, b)
+    counts = _counts(a) and height == a.rows
+    right = _one_hot(ctx, chosen, width)
+    if weights is not None:
+        right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
+    if counts:
+        if weights is None and _within(chosen, width):
+            right.row_choice = chosen
+        return ctx.matrix(right)
+    left = ctx.g.transpose(_one_hot(ctx, _indices(ctx, a), height), (1, 0))
+    return ctx.matrix(ctx.g.matmul(left, right))
+
+
+def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+    if isinstance(given, Scalar) and given.dim is not None:
+        return given.dim
+    if given is None and indices.constant is not None:
+        return int(indices.constant.max())
+    if given is None and indices.tensor.counts:
+        return indices.rows
+    if given is not None:
+        return ctx.integer(given)
+    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keep=False)
+    return ctx.integer(ctx.scalar(largest))
+
+
+def _counts(indices: Matrix) -> bool:
+    content = indices.constant
+    if content is not None:
+        return bool(np.array_equal(content.ravel(), np.arange(1, content.size + 1)))
+    return indices.tensor.counts
+
+
+def _indices(ctx: Context, column: Matrix) -> Tensor:
+    """Return the indices of a column, from 0 on, as ints of rank 1."""
+    whole = ctx.g.cast(ctx.column(column), INT)
+    return ctx.g.binary("Sub", whole, ctx.g.constant(1))
+
+
+def _within(indices: Tensor, width: Dim) -> bool:
+    """Whether known indices are all inside; of computed ones it is taken for granted."""
+    content = indices.constant
+    return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
+
+
+def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
+    """Return a row per index with a 1 at its place."""
+    g = ctx.g
+    places = g.reshape(indices, (*indices.dims, 1))
+    if isinstance(width, int):
+        columns = g.constant(np.arange(width).reshape(1, -1))
+    else:
+        columns = g.reshape(g.count(0, width), (1, width))
+    return g.floating(g.binary("Equal", places, columns))
+
+
+@builtin("rand")
+def rand(
+    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,
+    pdf: str = "uniform", sparsity: float = 1.0, seed: int = -1, lambda_: float = 1.0,
+) -> Value:  # fmt: skip
+    """Only where nothing is left to chance: minimum and maximum are equal."""
+    low, high = (value.known if isinstance(value, Scalar) else None for value in (min, max))
+    if low is not None and low == high and sparsity == 1.0 and pdf == "uniform":
+        return ctx.matrix(ctx.g.filled(float(low), (rows, cols)))
+    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values")

@@ -1,0 +1,84 @@
+"""The command ``onnx-systemds model.dml -o model.onnx``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.explaining import explained
+from onnx_systemds.exporting.export import export as export_model
+from onnx_systemds.exporting.graph_builder import DEFAULT_OPSET, DTYPES
+from onnx_systemds.exporting.interface import InputSpec
+from onnx_systemds.exporting.listing import list_script
+from onnx_systemds.exporting.parser import parse_file
+from onnx_systemds.exporting.weight_files import read_value
+from onnx_systemds.files import replacing
+
+
+@click.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The model [default: beside the script].")
+@click.option("--function", metavar="NAME", help="Export this function [default: the whole script].")
+@click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
+              help="Type and dims of an input; a name is a size that stays open. Repeatable.")
+@click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
+              help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its .mtd), "
+                   "or to a number. Repeatable.")
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Give the argument $NAME. Repeatable.")
+@click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable.")
+@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the numbers.")
+@click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}].")
+@click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
+@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
+def export(
+    script: Path, output: Path | None, function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...],
+    arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None, listing: bool, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert SCRIPT.dml to an ONNX model.
+
+    The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
+    """
+    with explained(traceback):
+        if listing:
+            for line in list_script(parse_file(script)):
+                click.echo(line)
+            return
+        found = export_model(
+            parse_file(script),
+            function,
+            inputs={name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()},
+            bindings={name: _bound(text) for name, text in _pairs(weights, "--weight").items()},
+            arguments=_pairs(arguments, "--arg"),
+            dtype=dtype,
+            opset=opset,
+            outputs=results or None,
+        )
+        with replacing(script.with_suffix(".onnx") if output is None else output) as stream:
+            stream.write(found.model.SerializeToString())
+    for note in found.notes:
+        click.echo(f"note: {note}", err=True)
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=...", param_hint=option)
+        found[name] = value
+    return found
+
+
+def _bound(text: str) -> Any:
+    """Return the content of a file, or the number itself where there is no such file."""
+    if not Path(text).exists():
+        for kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        raise TranspileError("there is no such file, and it is no number", text)
+    return read_value(text)

@@ -1,0 +1,185 @@
+"""Runs a script over abstract values: `Evaluator` holds the state and evaluates expressions.
+
+Statements are in `statements`, branches and loops in `control_flow`, calls in `calls`, ranges in `indexing`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from onnx_systemds.errors import Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
+from onnx_systemds.exporting import calls, indexing
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.operators import binary, unary
+from onnx_systemds.exporting.builtins.registry import BUILTINS
+from onnx_systemds.exporting.excerpts import excerpt
+from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.interface import Interface
+from onnx_systemds.exporting.lost import Poisoned, lost_error
+from onnx_systemds.exporting.modules import Module, Modules
+from onnx_systemds.exporting.values import ListValue, Lost, Matrix, Scalar, Value, known_scalar
+
+_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
+
+
+@dataclass(eq=False)
+class Frame:
+    """The variables of a script or of one call of a function."""
+
+    module: Module
+    variables: dict[str, Value] = field(default_factory=dict)
+    caller: ScriptPlace | None = None
+    depth: int = 0
+
+
+class Evaluator:
+    """The state of an export: the graph, the variables, and what was refused."""
+
+    def __init__(
+        self, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any], interface: Interface
+    ) -> None:
+        """`arguments` are the values of ``$name``; `interface` gives what is read and takes what is written."""
+        self.graph = graph
+        self.modules = modules
+        self.arguments = dict(arguments)
+        self.reasons = Reasons()
+        self.context = Context(graph, interface, call=lambda name, *values: calls.call_by_name(self, name, values))
+        self.frame = Frame(module)
+        self.target = ""
+        self._evaluators: dict[type, Callable[[Any], Value]] = {
+            tree.IntLiteral: lambda node: known_scalar(node.value),
+            tree.DoubleLiteral: lambda node: known_scalar(node.value),
+            tree.StringLiteral: lambda node: known_scalar(node.value),
+            tree.BooleanLiteral: lambda node: known_scalar(node.value),
+            tree.Constant: lambda node: known_scalar(_CONSTANTS[node.name]),
+            tree.Name: self._variable,
+            tree.Argument: self._argument,
+            tree.Indexed: lambda node: indexing.read(self, node),
+            tree.Call: lambda node: calls.call_for_one(self, node),
+            tree.Unary: self._unary,
+            tree.Binary: self._binary,
+            tree.ListExpression: lambda node: ListValue(tuple(map(self.value, node.items))),
+            tree.IfDefined: self._if_defined,
+        }
+
+    # Expressions
+
+    def value(self, node: tree.Expression) -> Value:
+        """Return the value of an expression."""
+        return self._evaluators[type(node)](node)
+
+    def variable(self, name: str, node: tree.Node) -> Value:
+        """Return a variable that is read at `node`."""
+        found = self.frame.variables.get(name)
+        with self.at(node):
+            if found is None:
+                raise UnsupportedCase(f"the variable {name} is not defined here")
+            if isinstance(found, Lost):
+                raise lost_error(found, f"the variable {name}")
+        return found
+
+    def argument(self, node: tree.Expression) -> Value:
+        """Return what is passed on to a function or into a list; a lost variable may be, as long as none reads it."""
+        if isinstance(node, tree.Name):
+            found = self.frame.variables.get(node.name)
+            if isinstance(found, Lost):
+                return found
+        return self.value(node)
+
+    def _variable(self, node: tree.Name) -> Value:
+        return self.variable(node.name, node)
+
+    def _argument(self, node: tree.Argument) -> Value:
+        if node.name not in self.arguments:
+            with self.at(node):
+                raise UnsupportedCase(f"the argument ${node.name} is not given",
+                                      hint=f"give it: --arg {node.name}=VALUE")  # fmt: skip
+        return argument_value(self.arguments[node.name])
+
+    def _if_defined(self, node: tree.IfDefined) -> Value:
+        if node.argument.name in self.arguments:
+            return self._argument(node.argument)
+        return self.value(node.default)
+
+    def _unary(self, node: tree.Unary) -> Value:
+        operand = self.value(node.operand)
+        with self.at(node):
+            return unary(self.context, node.operator, operand)
+
+    def _binary(self, node: tree.Binary) -> Value:
+        # not by recursion along the left side: sums of thousands of terms are deep there
+        spine = [node]
+        while isinstance(spine[-1].left, tree.Binary):
+            spine.append(spine[-1].left)
+        left = self.value(spine[-1].left)
+        for part in reversed(spine):
+            right = self.value(part.right)
+            with self.at(part):
+                left = self._operated(part.operator, left, right)
+        return left
+
+    def _operated(self, operator: str, left: Value, right: Value) -> Value:
+        if operator == "%*%":
+            product: Value = BUILTINS["%*%"](self.context, [left, right], {})
+            return product
+        return binary(self.context, operator, left, right)
+
+    def known_text(self, value: Value) -> str | None:
+        """Return a string that is known."""
+        known = value.known if isinstance(value, Scalar) else None
+        return known if isinstance(known, str) else None
+
+    # Places
+
+    @contextmanager
+    def at(self, node: tree.Node) -> Iterator[None]:
+        """Give errors that rise inside the place of `node`, with its line."""
+        try:
+            yield
+        except ScriptError:
+            raise
+        except TranspileError as error:
+            if isinstance(error, Poisoned):
+                raise
+            raise self.placed(error, node.position) from error
+
+    def placed(self, error: TranspileError, place: ScriptPlace) -> ScriptError:
+        """Return an error with its place, the line there, and where the function was called from."""
+        text = self.modules.texts.get(place.file, "")
+        shown = excerpt(text, place.line, place.column) if text else ""
+        message = error.message if error.place is None else f"{error.place}: {error.message}"
+        if self.frame.caller is not None:
+            message += f" (called from {self.frame.caller})"
+        return ScriptError(message, place, shown, error.hint)
+
+    def enter_line(self, node: tree.Node) -> None:
+        """Let new nodes of the graph carry the line of `node`."""
+        self.graph.place = f"{node.position.file}:{node.position.line}"
+
+    def assign(self, name: str, value: Value) -> None:
+        """Set a variable, and name what it holds after it."""
+        self.frame.variables[name] = value
+        if isinstance(value, (Matrix, Scalar)):
+            tensor = value.tensor if isinstance(value, Matrix) else value.content
+            hint = getattr(tensor, "hint", None)
+            if hint == "":
+                tensor.hint = name  # type: ignore[union-attr]
+
+
+def argument_value(content: Any) -> Scalar:
+    """Return the value of an argument of the command line: text that reads as a number or boolean is one."""
+    if not isinstance(content, str):
+        return known_scalar(content.item() if hasattr(content, "item") else content)
+    if content in ("TRUE", "FALSE"):
+        return known_scalar(content == "TRUE")
+    for kind in (int, float):
+        try:
+            return known_scalar(kind(content))
+        except ValueError:
+            continue
+    return known_scalar(content)

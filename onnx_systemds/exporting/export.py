@@ -1,0 +1,183 @@
+"""DML -> ONNX: `export_script` makes a model of a whole script or of one of its functions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.exporting import calls, scopes
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.builtins import load_builtins
+from onnx_systemds.exporting.builtins.files import result_tensor
+from onnx_systemds.exporting.evaluate import Evaluator
+from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.interface import InputSpec, Interface
+from onnx_systemds.exporting.model_writer import write_model
+from onnx_systemds.exporting.modules import Module, Modules
+from onnx_systemds.exporting.parser import parse_file, parse_script
+from onnx_systemds.exporting.sources import SourceFiles, jar_script
+from onnx_systemds.exporting.statements import execute, unique
+from onnx_systemds.exporting.values import ListValue, Lost, Value
+
+_STACK = 20000
+
+
+@dataclass(frozen=True)
+class Export:
+    """A model, and what the script does that the model leaves out."""
+
+    model: onnx.ModelProto
+    notes: tuple[str, ...] = ()
+
+
+def export_script(
+    source: str | Path | tree.Script,
+    function: str | None = None,
+    *,
+    inputs: Mapping[str, InputSpec | str] | None = None,
+    bindings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    opset: int | None = None,
+    outputs: Sequence[str] | None = None,
+    folder: str | Path | None = None,
+) -> onnx.ModelProto:
+    """Return the ONNX model of a DML script; see `export`."""
+    return export(source, function, inputs=inputs, bindings=bindings, arguments=arguments, dtype=dtype, opset=opset,
+                  outputs=outputs, folder=folder).model  # fmt: skip
+
+
+def export(
+    source: str | Path | tree.Script,
+    function: str | None = None,
+    *,
+    inputs: Mapping[str, InputSpec | str] | None = None,
+    bindings: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, Any] | None = None,
+    dtype: str = "float32",
+    opset: int | None = None,
+    outputs: Sequence[str] | None = None,
+    folder: str | Path | None = None,
+) -> Export:
+    """Make a model of `source` (a path, the text of a script, or its tree).
+
+    function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
+    reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
+    bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
+    arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
+    folder: where the paths of ``source(...)`` begin.
+    Raises TranspileError with every reason.
+    """
+    load_builtins()
+    script = _script(source)
+    graph = Operators(dtype, opset)
+    specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
+    interface = Interface(graph, specs, bindings or {})
+    modules = Modules(SourceFiles(folder))
+    module = modules.of(script)
+    evaluator = Evaluator(graph, modules, module, arguments or {}, interface)
+    with _deep_recursion():
+        if function is None:
+            execute(evaluator, script.statements, frozenset)
+        else:
+            _run_function(evaluator, module, function, outputs)
+    evaluator.reasons.raise_any("the script cannot be exported")
+    if not graph.outputs:
+        hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
+        raise TranspileError("the script has no result that could be an output", script.file, hint)
+    unused = interface.unused()
+    if unused:
+        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file)
+    name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
+    return Export(write_model(graph, name), tuple(evaluator.context.dropped))
+
+
+def _script(source: str | Path | tree.Script) -> tree.Script:
+    """Return the tree of a source; a text is a path unless it holds a line break, and may be one inside the jar."""
+    if isinstance(source, tree.Script):
+        return source
+    if isinstance(source, Path) or ("\n" not in source and (source.endswith(".dml") or Path(source).is_file())):
+        if not Path(source).is_file():
+            found = jar_script(str(source))
+            if found is not None:
+                return found
+        return parse_file(source)
+    return parse_script(source)
+
+
+def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequence[str] | None) -> None:
+    """Run one function: parameters become inputs unless they are bound, results become outputs."""
+    function = module.functions.get(name)
+    if function is None:
+        known = ", ".join(module.functions) or "none"
+        raise TranspileError(f"there is no function {quoted(name)}", module.script.file, f"its functions: {known}")
+    wanted = [result.name for result in function.results] if outputs is None else list(outputs)
+    if unknown := [output for output in wanted if output not in scopes.results(function)]:
+        raise TranspileError(f"the function {name} has no result {quoted(unknown[0])}", module.script.file)
+    given: dict[str, Value] = {}
+    for parameter in function.parameters:
+        try:
+            value = _parameter(evaluator, parameter)
+        except TranspileError as error:
+            evaluator.reasons.add(evaluator.placed(error, parameter.position))
+            value = Lost()
+        if value is not None:
+            given[parameter.name] = value
+    evaluator.reasons.raise_any("the inputs of the function cannot be exported")
+    node = tree.Call(name, position=ScriptPlace(module.script.file, 0, 0))
+    results = calls.inline(evaluator, node, function, module, (), given)
+    taken = {tensor.hint for tensor in evaluator.graph.inputs}
+    for result, value in zip(function.results, results):
+        if result.name not in wanted:
+            continue
+        shown = result.name if result.name not in taken else f"{result.name}_out"
+        _output(evaluator, shown, value, result)
+
+
+def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
+    """Return the value of a parameter: bound, an input, or None where its default serves."""
+    interface, name = evaluator.context.interface, parameter.name
+    bound = interface.bound(name)
+    if bound is not None:
+        return bound
+    if name not in interface.specs and parameter.default is not None:
+        return None
+    kind = parameter.type.kind
+    if kind == "matrix":
+        return interface.input(name)
+    if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
+        return interface.input(name, scalar_type=parameter.type.value)
+    raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",
+                          hint=f"bind it: {name}=VALUE")  # fmt: skip
+
+
+def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
+    if isinstance(value, ListValue):
+        names = value.names or tuple(str(i + 1) for i in range(len(value.items)))
+        for key, item in zip(names, value.items):
+            _output(evaluator, f"{name}_{key}", item, result)
+        return
+    if isinstance(value, Lost):
+        own = evaluator.placed(UnsupportedCase(f"the result {name} {value.reason}"), result.position)
+        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
+        return
+    evaluator.context.interface.write(name, result_tensor(evaluator.context, value))
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Allow the depth that nested calls of inlined functions need."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _STACK))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

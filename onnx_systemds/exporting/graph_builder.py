@@ -1,0 +1,257 @@
+"""Builds an ONNX graph: every value has a kind, dims and, where known, its content.
+
+Equal nodes and equal constants exist once, nodes of known inputs are computed at once, and what nothing needs is
+left out in the end (`model_writer`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds import dims as dims_module
+from onnx_systemds.dims import RUN_SIZE, Dim, Dims, symbol, symbols
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.exporting.folding import fold
+from onnx_systemds.exporting.graph import (
+    FLOAT,
+    INT,
+    Attribute,
+    Node,
+    Scope,
+    SubGraph,
+    Tensor,
+    constant_array,
+    constant_kind,
+)  # fmt: skip
+
+DEFAULT_OPSET = 21
+OLDEST_OPSET = 13
+NEWEST_OPSET = 26
+DTYPES = ("float32", "float64")
+
+
+class GraphBuilder:
+    """A graph under construction. `place` is the ``file:line`` that new nodes come from.
+
+    Builtins use its subclass `graph_operators.Operators`, which knows the dims of the results.
+    """
+
+    def __init__(self, dtype: str = "float32", opset: int | None = None) -> None:
+        if dtype not in DTYPES:
+            raise TranspileError(f"the dtype {dtype} is not possible", hint=f"one of {', '.join(DTYPES)}")
+        self.dtype = dtype
+        self.opset = DEFAULT_OPSET if opset is None else opset
+        if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:
+            raise TranspileError(f"models of opset {opset} cannot be written", hint=f"{OLDEST_OPSET} to {NEWEST_OPSET}")
+        self.place = ""
+        self.inputs: list[Tensor] = []
+        self.outputs: list[tuple[str, Tensor]] = []
+        self.main = self.scope = Scope()
+        self._constants: dict[Any, Tensor] = {}
+        self._symbol_sources: dict[str, tuple[Tensor, int | None]] = {}
+        self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
+        self._fresh = 0
+
+    # Values
+
+    def input(self, name: str, kind: str, dims: Dims) -> Tensor:
+        """Add an input of the model; symbols in its dims become known through it."""
+        tensor = Tensor(kind, dims, name)
+        self.inputs.append(tensor)
+        self.bind_dims(tensor)
+        return tensor
+
+    def output(self, name: str, tensor: Tensor) -> None:
+        """Make a tensor an output of the model."""
+        self.outputs.append((name, tensor))
+
+    def constant(self, content: Any, kind: str | None = None) -> Tensor:
+        """Return the tensor that holds `content`, always the same one for equal contents."""
+        array = np.asarray(content)
+        kind = kind or constant_kind(array)
+        array = constant_array(array, kind)
+        content_key = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
+        key = (kind, array.shape, content_key)
+        if key not in self._constants:
+            self._constants[key] = Tensor(kind, array.shape, constant=array)
+        return self._constants[key]
+
+    # Nodes
+
+    def nodes(
+        self, op: str, inputs: Sequence[Tensor | None], outputs: Sequence[tuple[str, Dims]], **attributes: Any
+    ) -> tuple[Tensor, ...]:
+        """Return the results of a node, each of a given kind and dims; an equal one made before serves again."""
+        key = (op, tuple(inputs), len(outputs), tuple(sorted((n, _key(a)) for n, a in attributes.items())))
+        for scope in self.scope.with_parents():
+            if key in scope.known:
+                return scope.known[key]
+        made = self._folded(op, inputs, outputs, attributes)
+        if made is None:
+            made = tuple(Tensor(kind, dims) for kind, dims in outputs)
+            node = Node(op, tuple(inputs), made, attributes, self.place, self.scope)
+            for tensor in made:
+                tensor.node = node
+            self.scope.nodes.append(node)
+        self.scope.known[key] = made
+        return made
+
+    def node(
+        self, op: str, inputs: Sequence[Tensor | None], dims: Dims, kind: str = FLOAT, **attributes: Any
+    ) -> Tensor:
+        """Return the only result of a node."""
+        return self.nodes(op, inputs, [(kind, dims)], **attributes)[0]
+
+    def _folded(
+        self,
+        op: str,
+        inputs: Sequence[Tensor | None],
+        outputs: Sequence[tuple[str, Dims]],
+        attributes: Mapping[str, Attribute],
+    ) -> tuple[Tensor, ...] | None:
+        if len(outputs) != 1 or any(tensor is not None and tensor.constant is None for tensor in inputs):
+            return None
+        result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes)
+        if result is None or result.dtype == object:
+            return None
+        found = self.constant(result, outputs[0][0])
+        if not found.hint:
+            found.hint = next((t.hint for t in inputs if t is not None and t.hint and t.constant is not None
+                               and t.constant.size == result.size), "")  # fmt: skip
+        return (found,)
+
+    # Sizes
+
+    def bind_dims(self, tensor: Tensor) -> None:
+        """Let the symbols that are dims of `tensor` by themselves be read from it."""
+        for axis, dim in enumerate(tensor.dims):
+            names = symbols(dim)
+            if len(names) == 1 and dim == symbol(names[0]):
+                self._bind(names[0], tensor, axis)
+
+    def size_symbol(self, base: str = "rows") -> Dim:
+        """Return a new size that only the run decides; bind the tensor with it by `bind_dims`."""
+        self._fresh += 1
+        return symbol(f"{RUN_SIZE}{base}_{self._fresh}")
+
+    def integer_symbol(self, tensor: Tensor, base: str = "n") -> Dim:
+        """Return the content of an int tensor with one element, for calculations with sizes."""
+        if tensor.constant is not None:
+            return int(tensor.constant.ravel()[0])
+        if id(tensor) in self._symbol_of:
+            return self._symbol_of[id(tensor)][1]
+        self._fresh += 1
+        name = f"{dims_module.ANY_SIGN}{base}_{self._fresh}"
+        self._bind(name, tensor, None)
+        found = symbol(name)
+        self._symbol_of[id(tensor)] = (tensor, found)
+        return found
+
+    def size_tensor(self, dim: Dim) -> Tensor:
+        """Return a size as an int tensor of one element and rank 1."""
+        if isinstance(dim, int):
+            return self.constant([dim])
+        total: Tensor | None = None
+        for monomial, coefficient in dim.terms:
+            term: Tensor | None = None
+            for atom in monomial:
+                factor = self._atom_tensor(atom)
+                term = factor if term is None else self.node("Mul", [term, factor], (1,), INT)
+            if term is None:
+                term = self.constant([coefficient])
+            elif coefficient != 1:
+                term = self.node("Mul", [term, self.constant([coefficient])], (1,), INT)
+            total = term if total is None else self.node("Add", [total, term], (1,), INT)
+        assert total is not None
+        return total
+
+    def sizes_tensor(self, dims: Sequence[Dim]) -> Tensor:
+        """Return sizes as an int tensor of rank 1."""
+        known: list[int] = [dim for dim in dims if isinstance(dim, int)]
+        if len(known) == len(dims):
+            return self.constant(np.array(known, np.int64))
+        if len(dims) == 1:
+            return self.size_tensor(dims[0])
+        return self.node("Concat", [self.size_tensor(dim) for dim in dims], (len(dims),), INT, axis=0)
+
+    def is_bound(self, name: str) -> bool:
+        """Whether a symbol can be computed."""
+        return name in self._symbol_sources
+
+    def _bind(self, name: str, tensor: Tensor, axis: int | None) -> None:
+        if name not in self._symbol_sources:
+            self._symbol_sources[name] = (tensor, axis)
+            self.scope.symbols.add(name)
+
+    def _atom_tensor(self, atom: dims_module.Atom) -> Tensor:
+        if isinstance(atom, dims_module.Operation):
+            left, right = self.size_tensor(atom.left), self.size_tensor(atom.right)
+            if atom.operator in ("min", "max"):
+                return self.node(atom.operator.capitalize(), [left, right], (1,), INT)
+            remainder = self.node("Mod", [left, right], (1,), INT)  # of the divisor's sign, as dims.modulo
+            if atom.operator == "mod":
+                return remainder
+            return self.node("Div", [self.node("Sub", [left, remainder], (1,), INT), right], (1,), INT)
+        if atom.name not in self._symbol_sources:
+            hint = "give this size as a number, or name it by an input that has it alone"
+            raise UnsupportedCase(f"the size {atom.name} is nowhere the size of an input by itself", hint=hint)
+        tensor, axis = self._symbol_sources[atom.name]
+        if axis is None:
+            return tensor if tensor.rank == 1 else self.node("Reshape", [tensor, self.constant([1])], (1,), INT)
+        if self.opset >= 15:
+            return self.node("Shape", [tensor], (1,), INT, start=axis, end=axis + 1)
+        shape = self.node("Shape", [tensor], (tensor.rank,), INT)
+        return self.node("Gather", [shape, self.constant([axis])], (1,), INT, axis=0)
+
+    # Branches and bodies
+
+    @contextmanager
+    def subgraph(self, scope: Scope | None = None) -> Iterator[Scope]:
+        """Put the nodes that are made meanwhile into a new scope, or into one that was begun before."""
+        outer = self.scope
+        self.scope = scope = scope or Scope(outer)
+        try:
+            yield scope
+        finally:
+            self.scope = outer
+
+    def own(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return tensors that nodes of the current scope make, each one once, copying where needed."""
+        found: list[Tensor] = []
+        for tensor in tensors:
+            node = tensor.node
+            if node is None or not node.op or node.scope is not self.scope or tensor in found:
+                copy = Tensor(tensor.kind, tensor.dims, tensor.hint)
+                copy.node = Node("Identity", (tensor,), (copy,), {}, self.place, self.scope)
+                self.scope.nodes.append(copy.node)
+                tensor = copy
+            found.append(tensor)
+        return found
+
+    def computable(self, dim: Dim) -> bool:
+        """Whether all that a size depends on is visible in the current scope."""
+        sources = [self._symbol_sources.get(name) for name in symbols(dim)]
+        return all(source is not None and self.visible(source[0]) for source in sources)
+
+    def state(self, kind: str, dims: Dims, hint: str = "") -> Tensor:
+        """Return a new input of the graph of the current scope, such as what a loop hands on to its next run."""
+        tensor = Tensor(kind, dims, hint)
+        tensor.node = Node("", (), (tensor,), {}, self.place, self.scope)
+        self.bind_dims(tensor)
+        return tensor
+
+    def visible(self, tensor: Tensor) -> bool:
+        """Whether a tensor may be used in the current scope."""
+        if tensor.node is None:
+            return True
+        return any(scope is tensor.node.scope for scope in self.scope.with_parents())
+
+
+def _key(value: Attribute) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    return id(value) if isinstance(value, SubGraph) else value

@@ -1,0 +1,158 @@
+"""What goes into a model and comes out: inputs with their dims, bound values, and outputs."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, product, symbol
+from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT
+from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.values import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    known_scalar,
+)  # fmt: skip
+
+_KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}
+_TYPES = {FLOAT: DOUBLE, INT: INTEGER, BOOL: BOOLEAN, TEXT: STRING}
+_SPEC = re.compile(r"\s*(\w+)\s*(?:\[([^\]]*)\])?\s*")
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """Type and dims of an input: ``InputSpec("double", ["N", 784])``; no dims (None): a scalar.
+
+    One dim is a column, two are rows and columns; of more the first are the rows, all others the columns.
+    """
+
+    type: str = "double"
+    dims: Sequence[int | str] | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> InputSpec:
+        """Read ``double[N,784]``, ``double`` or ``[N,784]``. Raises TranspileError."""
+        if text.strip().startswith("["):
+            text = f"double{text.strip()}"
+        match = _SPEC.fullmatch(text)
+        if match is None or match[1] not in _KINDS:
+            raise TranspileError(f"{quoted(text)} does not say what an input is", hint="write it as double[N,784]")
+        if match[2] is None:
+            return cls(match[1], None)
+        items = [item.strip() for item in match[2].split(",") if item.strip()]
+        if any(not re.fullmatch(r"\d+|[A-Za-z_]\w*", item) for item in items):
+            raise TranspileError(f"{quoted(text)} has a dim that is neither a number nor a name")
+        return cls(match[1], [int(item) if item.isdigit() else item for item in items])
+
+    @property
+    def kind(self) -> str:
+        """The kind of its tensor."""
+        if self.type not in _KINDS:
+            raise TranspileError(f"{quoted(self.type)} is no type of an input", hint=f"one of {', '.join(_KINDS)}")
+        return _KINDS[self.type]
+
+
+class Interface:
+    """The inputs and outputs of a model under construction, and what is bound to values."""
+
+    def __init__(self, graph: Operators, specs: Mapping[str, InputSpec], bindings: Mapping[str, Any]) -> None:
+        self.graph = graph
+        self.specs = dict(specs)
+        self.bindings = dict(bindings)
+        self.used: set[str] = set()
+        self._inputs: dict[str, Value] = {}
+        self._outputs: set[str] = set()
+
+    def bound(self, name: str) -> Value | None:
+        """Return the value that is bound to a name, None for none."""
+        if name not in self.bindings:
+            return None
+        self.used.add(name)
+        return self.constant(self.bindings[name], name)
+
+    def constant(self, content: Any, name: str) -> Value:
+        """Return a Python value as a constant: an array as a matrix, a dict or list as a list."""
+        if isinstance(content, Mapping):
+            items = tuple(self.constant(item, f"{name}_{key}") for key, item in content.items())
+            return ListValue(items, tuple(map(str, content)))
+        if isinstance(content, (list, tuple)):
+            return ListValue(tuple(self.constant(item, f"{name}_{i + 1}") for i, item in enumerate(content)))
+        if isinstance(content, (bool, int, float, str)):
+            return known_scalar(content)
+        array = np.asarray(content)
+        if array.ndim == 0:
+            return known_scalar(array.item())
+        if array.dtype.kind not in "fiub":
+            raise UnsupportedCase(f"the value of {name} is no array of numbers")
+        flat = array.reshape(array.shape[0], math.prod(array.shape[1:]))
+        tensor = self.graph.constant(np.asarray(flat, np.float64), FLOAT)
+        tensor.hint = tensor.hint or name
+        return Matrix(tensor, *flat.shape)
+
+    def input(self, name: str, scalar_type: str | None = None, dims: Sequence[Dim] | None = None) -> Value:
+        """Return an input of the model; its spec, or else `scalar_type` or `dims`, say what it is."""
+        if name in self._inputs:
+            return self._inputs[name]
+        spec = self.specs.get(name)
+        self.used.add(name)
+        if spec is None and scalar_type is not None:
+            spec = InputSpec(scalar_type)
+        if spec is None:
+            found = tuple(dims) if dims is not None else (symbol(f"{name}_rows"), symbol(f"{name}_cols"))
+            value: Value = Matrix(self.graph.input(name, FLOAT, found), found[0], found[1])
+        elif spec.dims is None:
+            value = self._scalar_input(name, spec)
+        else:
+            sizes = tuple(dim if isinstance(dim, int) else symbol(dim) for dim in spec.dims)
+            tensor = self.graph.input(name, spec.kind, sizes)
+            rows = sizes[0] if sizes else 1
+            value = Matrix(tensor, rows, product(sizes[1:]))
+        self._inputs[name] = value
+        return value
+
+    def _scalar_input(self, name: str, spec: InputSpec) -> Scalar:
+        tensor = self.graph.input(name, spec.kind, ())
+        if spec.kind == INT:
+            return Scalar(INTEGER, self.graph.integer_symbol(tensor, name))
+        return Scalar(_TYPES[spec.kind], tensor)
+
+    def read(
+        self, path: str, variable: str, dims: tuple[Dim | None, Dim | None], data_type: str, value_type: str
+    ) -> Value:
+        """Return what ``variable = read(path)`` gives: a bound value, else an input called like the variable."""
+        stem = PurePosixPath(path).stem
+        for name in (path, variable, stem):
+            found = self.bound(name) if name else None
+            if found is not None:
+                return found
+        name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
+        if data_type == "scalar":
+            return self.input(name, scalar_type=value_type)
+        if data_type not in ("matrix", ""):
+            raise UnsupportedCase(f"a {data_type} that is read must be bound to a value")
+        sizes = [symbol(f"{name}_{part}") if dim is None else dim for dim, part in zip(dims, ("rows", "cols"))]
+        return self.input(name, dims=sizes)
+
+    def write(self, name: str, tensor: Any) -> None:
+        """Make a tensor an output of the model. Raises UnsupportedCase when the name is taken."""
+        if name in self._outputs:
+            raise UnsupportedCase(f"{quoted(name)} is written twice")
+        self._outputs.add(name)
+        self.graph.output(name, tensor)
+
+    def unused(self) -> list[str]:
+        """Return the names of specs and bindings that nothing has asked for."""
+        return [name for name in {**self.specs, **self.bindings} if name not in self.used]

@@ -1,0 +1,153 @@
+"""Turns a finished graph into an ONNX model: drops what nothing needs, settles names, writes and checks it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
+from onnx_systemds.errors import InternalError
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph_builder import GraphBuilder
+from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
+
+_IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
+_LARGEST_CHECKED = 1 << 30
+
+
+def write_model(builder: GraphBuilder, name: str) -> onnx.ModelProto:
+    """Return the model of the outputs of `builder`. Raises InternalError when ONNX finds fault with it."""
+    fuse(builder)
+    model = _Writer(builder).model(name)
+    if model.ByteSize() < _LARGEST_CHECKED:
+        try:
+            onnx.checker.check_model(model, full_check=True)
+        except Exception as error:
+            raise InternalError(f"the exported model is not valid: {error}") from error
+    return model
+
+
+class _Writer:
+    """Writes one model."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self.names: dict[Tensor, str] = {}
+        self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.used_constants: dict[Tensor, None] = {}
+        self.types = {FLOAT: TensorProto.FLOAT if builder.dtype == "float32" else TensorProto.DOUBLE,
+                      INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}  # fmt: skip
+
+    def model(self, name: str) -> onnx.ModelProto:
+        builder = self.builder
+        for tensor in builder.inputs:
+            self.names[tensor] = self.unique(tensor.hint)
+        results: list[Tensor] = []
+        extra: list[Node] = []
+        for output, tensor in builder.outputs:
+            if tensor in self.names or tensor.constant is not None or tensor.node is None:
+                copy = Tensor(tensor.kind, tensor.dims, output)
+                extra.append(Node("Identity", (tensor,), (copy,), {}, builder.place, builder.main))
+                tensor = copy
+            self.names[tensor] = self.unique(output)
+            results.append(tensor)
+        kept = kept_nodes(builder.main, extra, results)
+        nodes = [self.node(node) for node in kept]
+        graph = helper.make_graph(
+            nodes,
+            name,
+            [self.info(tensor) for tensor in builder.inputs],
+            [self.info(tensor) for tensor in results],
+            [self.initializer(tensor) for tensor in self.used_constants],
+            value_info=[self.info(t) for node in kept for t in node.outputs if t not in results and t.kind != TEXT],
+        )
+        version = next(ir for opset, ir in reversed(_IR_VERSIONS) if opset <= builder.opset)
+        return helper.make_model(
+            graph,
+            producer_name="onnx-systemds",
+            ir_version=version,
+            opset_imports=[helper.make_opsetid("", builder.opset)],
+        )
+
+    def node(self, node: Node) -> onnx.NodeProto:
+        filters = scaled_filters(node)
+        if filters is not None and node.inputs[1] is not None:
+            own = Tensor(FLOAT, filters.shape, node.inputs[1].hint, filters)
+            node.inputs = (node.inputs[0], own, *node.inputs[2:])
+        inputs = [self.name(tensor) for tensor in node.inputs]
+        outputs = [self.name(tensor) for tensor in node.outputs]
+        while inputs and not inputs[-1]:
+            inputs.pop()
+        plain: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in node.attributes.items()
+                 if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}  # fmt: skip
+        made = helper.make_node(node.op, inputs, outputs, name=self.unique(f"{outputs[0]}/{node.op}"), **plain)
+        for attribute, value in node.attributes.items():
+            if isinstance(value, np.ndarray) and attribute[0] != "_":
+                made.attribute.append(helper.make_attribute(attribute, numpy_helper.from_array(self.narrowed(value))))
+        for attribute, body in node.subgraphs():
+            made.attribute.append(helper.make_attribute(attribute, self.graph(body, f"{outputs[0]}_{attribute}")))
+        made.doc_string = node.place
+        return made
+
+    def graph(self, body: SubGraph, name: str) -> onnx.GraphProto:
+        kept = kept_nodes(body.scope, [], body.outputs)
+        infos = [self.info(tensor) for tensor in body.inputs]
+        nodes = [self.node(node) for node in kept]
+        return helper.make_graph(nodes, name, infos, [self.info(tensor, False) for tensor in body.outputs])
+
+    def info(self, tensor: Tensor, sized: bool = True) -> onnx.ValueInfoProto:
+        dims = [dim if isinstance(dim, int) else _dim_text(dim) if sized else None for dim in tensor.dims]
+        return helper.make_tensor_value_info(self.name(tensor), self.types[tensor.kind], dims)
+
+    def initializer(self, tensor: Tensor) -> onnx.TensorProto:
+        assert tensor.constant is not None
+        if tensor.kind == TEXT:
+            texts: Any = [str(item).encode() for item in tensor.constant.ravel().tolist()]
+            return helper.make_tensor(self.name(tensor), TensorProto.STRING, tensor.constant.shape, texts)
+        return numpy_helper.from_array(self.narrowed(tensor.constant), self.name(tensor))
+
+    def narrowed(self, array: np.ndarray) -> np.ndarray:
+        if array.dtype == np.float64 and self.builder.dtype == "float32":
+            with np.errstate(over="ignore"):
+                return array.astype(np.float32)
+        return array
+
+    def name(self, tensor: Tensor | None) -> str:
+        if tensor is None:
+            return ""
+        if tensor not in self.names:
+            if tensor.constant is not None:
+                self.used_constants[tensor] = None
+                base = tensor.hint or _constant_name(tensor)
+            else:
+                base = tensor.hint or (tensor.node.op.lower() if tensor.node and tensor.node.op else "value")
+            self.names[tensor] = self.unique(base)
+        return self.names[tensor]
+
+    def unique(self, base: str) -> str:
+        found = base
+        while found in self.taken:
+            self.counts[base] = count = self.counts.get(base, 1) + 1
+            found = f"{base}_{count}"
+        self.taken.add(found)
+        return found
+
+
+def _constant_name(tensor: Tensor) -> str:
+    array = tensor.constant
+    assert array is not None
+    if 0 < array.size <= 4 and tensor.kind in (FLOAT, INT):
+        text = "_".join(f"{item:g}" if tensor.kind == FLOAT else str(item) for item in array.ravel().tolist())
+        return re.sub(r"[^A-Za-z0-9_.]", "m", f"const_{text}" if tensor.kind == FLOAT else f"sizes_{text}")
+    return "const"
+
+
+def _dim_text(dim: Dim) -> str:
+    """Return the name of a symbolic dim: that of the size itself, or of the expression."""
+    return str(dim).replace(RUN_SIZE, "").replace(ANY_SIGN, "") if symbols(dim) else str(dim)
+

@@ -1,0 +1,131 @@
+"""What variables hold while a script is evaluated without data: scalars, matrices, lists.
+
+A scalar of type int is a `Dim`: a number, or an expression over sizes and integers that the model computes when it
+runs (`GraphBuilder.size_tensor`). A matrix is a tensor of any rank with the same elements in row-major order; a
+tensor N x C x H x W stands for the matrix of N rows and C*H*W columns, and is reshaped only where an operation needs
+the matrix itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Union
+
+from onnx_systemds.dims import Dim, Expression
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.graph import Array, Tensor
+
+INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
+Content = Union[bool, int, float, str, Expression, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """One value. content: known, or a `Dim`, or a tensor of rank 0."""
+
+    type: str
+    content: Content
+
+    @property
+    def known(self) -> bool | int | float | str | None:
+        """The value itself if it is known."""
+        return None if isinstance(self.content, (Tensor, Expression)) else self.content
+
+    @property
+    def dim(self) -> Dim | None:
+        """The value for calculations with sizes, None if it is no known integer or expression over such."""
+        content = self.content
+        if isinstance(content, Expression):
+            return content
+        if isinstance(content, (bool, int)):
+            return int(content)
+        if isinstance(content, float) and content.is_integer() and abs(content) < 2**53:
+            return int(content)
+        return None
+
+    def __str__(self) -> str:
+        return f"a {self.type}"
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A matrix of `rows` x `cols`; `tensor` holds its elements in row-major order with dims of its own."""
+
+    tensor: Tensor
+    rows: Dim
+    cols: Dim
+
+    @property
+    def constant(self) -> Array | None:
+        """The known content with rows and columns, or None."""
+        if self.tensor.constant is None:
+            return None
+        found: Array = self.tensor.constant.reshape(int(self.rows), int(self.cols))  # type: ignore[arg-type]
+        return found
+
+    @property
+    def dims(self) -> tuple[Dim, Dim]:
+        """Rows and columns."""
+        return self.rows, self.cols
+
+    def __str__(self) -> str:
+        return f"a matrix of {self.rows} x {self.cols}"
+
+
+@dataclass(frozen=True, eq=False)
+class ListValue:
+    """A list; `names` has one per item, or is empty."""
+
+    items: tuple[Value, ...]
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"a list of {len(self.items)}"
+
+
+@dataclass(frozen=True, eq=False)
+class FrameValue:
+    """A table of columns, each a tensor of rank 1, of text or numbers."""
+
+    columns: tuple[Tensor, ...]
+    rows: Dim
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"a frame of {self.rows} x {len(self.columns)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """Stands for what a statement should have given that was refused (`errors`) or may not have run (`reason`).
+
+    It matters only where it is read.
+    """
+
+    reason: str = ""
+    errors: tuple[TranspileError, ...] = ()
+
+    def __str__(self) -> str:
+        return "a lost value"
+
+
+Value = Union[Scalar, Matrix, ListValue, FrameValue, Lost]
+
+
+def known_scalar(value: bool | int | float | str) -> Scalar:
+    """Return a known value with its DML type."""
+    for kind, name in ((bool, BOOLEAN), (int, INTEGER), (float, DOUBLE)):
+        if isinstance(value, kind):
+            return Scalar(name, value)
+    return Scalar(STRING, value)
+
+
+def integer(dim: Dim) -> Scalar:
+    """Return a size or another integer as a scalar."""
+    return Scalar(INTEGER, dim)
+
+
+def first(values: Sequence[Value], name: str, names: Sequence[str]) -> Value | None:
+    """Return the item called `name`."""
+    return next((value for value, own in zip(values, names) if own == name), None)

@@ -1,0 +1,83 @@
+"""Reads matrices from files: those of SystemDS with their ``.mtd`` (binary block, csv, text cells), csv, npy, npz."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.exporting.graph import Array
+from onnx_systemds.importing.weights import read_matrix
+
+
+def read_value(path: str | Path) -> Any:
+    """Return a matrix, a dict of matrices (npz, or a SystemDS list), or a scalar. Raises TranspileError, OSError."""
+    path = Path(path)
+    description = _description(path)
+    try:
+        if description is not None:
+            return _described(path, description)
+        if path.suffix == ".npy":
+            return _matrix(np.load(path, allow_pickle=False))
+        if path.suffix == ".npz":
+            with np.load(path, allow_pickle=False) as content:
+                return {name: _matrix(content[name]) for name in content.files}
+        return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
+    except (ValueError, KeyError, EOFError) as error:
+        raise TranspileError(f"it cannot be read as a matrix: {error}", path) from error
+
+
+def _description(path: Path) -> dict[str, Any] | None:
+    """Return the content of ``<path>.mtd`` if there is one."""
+    beside = path.with_name(f"{path.name}.mtd")
+    if not beside.is_file():
+        return None
+    try:
+        found = json.loads(beside.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise TranspileError("it is no description of a matrix", beside) from error
+    return found if isinstance(found, dict) else None
+
+
+def _described(path: Path, description: dict[str, Any]) -> Any:
+    data_type, form = description.get("data_type", "matrix"), description.get("format", "text")
+    if data_type == "scalar":
+        text = path.read_text(encoding="utf-8").strip()
+        return text if description.get("value_type") == "string" else float(text)
+    if data_type == "list":
+        files = sorted((file for file in path.iterdir() if file.suffix != ".mtd" and file.name[0] not in "._"),
+                       key=lambda file: int(file.name.partition("_")[0]))  # fmt: skip
+        return {file.name.partition("_")[2]: read_value(file) for file in files}
+    if data_type != "matrix":
+        raise TranspileError(f"a {data_type} cannot be bound", path)
+    if form == "binary":
+        return read_matrix(path)
+    if form == "csv":
+        skipped = int(bool(description.get("header")))
+        return _matrix(np.loadtxt(path, delimiter=description.get("sep", ","), skiprows=skipped, ndmin=2))
+    if form in ("text", "mm"):
+        return _cells(path, description)
+    raise TranspileError(f"the format {quoted(str(form))} cannot be read", path, "write it as binary, csv or text")
+
+
+def _cells(path: Path, description: dict[str, Any]) -> Array:
+    """Return a matrix of lines ``row column value``; of a Matrix Market file without its head."""
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and line[0] != "%"]
+    if description.get("format") == "mm":
+        lines = lines[1:]
+    matrix = np.zeros((int(description["rows"]), int(description["cols"])))
+    for line in lines:
+        row, column, value = line.split()
+        matrix[int(row) - 1, int(column) - 1] = float(value)
+    return matrix
+
+
+def _matrix(array: Array) -> Array:
+    if array.dtype.kind not in "fiub":
+        raise ValueError("it does not hold numbers")
+    if array.ndim == 0:
+        return array.reshape(1, 1)
+    return array.reshape(array.shape[0], -1)

@@ -1,0 +1,118 @@
+"""The core of the exporter: operators, functions, control flow and indexing, against the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.exporting.export_harness import ExportCase, check_export
+
+RNG = np.random.default_rng(7)
+
+
+def numbers(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape)
+
+
+X = {"X": numbers(5, 4)}
+N4 = {"X": ["N", 4]}
+SIZES = [{"X": numbers(3, 4)}]
+
+
+def row(name: str, body: str, inputs=X, symbols=N4, sizes=SIZES, **more) -> ExportCase:
+    return ExportCase(name, body, inputs, symbols=symbols, sizes=sizes, **more)
+
+
+OPERATORS = [
+    row("arithmetic", "Y = (X + 2) * X - X / 3 + X ^ 2 - -X"),
+    row("row vector", "Y = X - colMeans(X) + 1"),
+    row("column vector", "Y = X / rowSums(abs(X))"),
+    row("scalar on the left", "Y = 2 - X / (1 + abs(X))"),
+    row("comparison", "Y = (X > 0) + (X <= 0.5) * 2 + (X == X) + (X != 0)"),
+    row("logic", "Y = ((X > 0) & (X < 1)) + !(X > 0) + (X | (X > 0)) + xor(X > 0, X > 1)"),
+    row("modulus", "Y = (X * 7) %% 3 + (X * 7) %/% 3 + (X * 7) %% -2.5"),
+    row("rounding", "Y = round(X * 2) + floor(X) + ceil(X) + sign(X)"),
+    row("mathematics", "Y = exp(X) + log(abs(X)) + sqrt(abs(X)) + sin(X) + tanh(X) + log(abs(X), 10)",
+        dtypes=["float64", "float32"]),
+    row("extremes", "Y = max(X, 0) + min(X, colMeans(X)) + max(X) - min(X)"),
+    row("choice", "Y = ifelse(X > 0, X, -1) + ifelse(max(X) > 0, X, 0)"),
+    row("sizes", "Y = X * nrow(X) + ncol(X) + length(X) / nrow(X)"),
+    row("softmax", "E = exp(X - rowMaxs(X))\nY = E / rowSums(E)", operators=["Softmax"]),
+    row("logistic", "Y = 1 / (1 + exp(-X))", operators=["Sigmoid"]),
+    row("index of maximum", "Y = rowIndexMax(round(X)) + 10 * rowIndexMin(round(X))"),
+    row("aggregates", "Y = rowSums(X) + rowMeans(X) + rowMaxs(X) + rowMins(X) + sum(X) + mean(X) + max(X)"),
+    row("aggregates of columns", "Y = colSums(X) + colMeans(X) + colMaxs(X) + colMins(X) + colVars(X) + colSds(X)"),
+    row("variances", "Y = rowVars(X) + rowSds(X) + var(X) + sd(X)"),
+    row("cumulated", "Y = cumsum(X) + rowcumsum(X)"),
+    row("joined", "Y = rbind(cbind(X, X * 2), cbind(X, matrix(1, nrow(X), 4)))"),
+    row("reshaped", "Y = matrix(X, rows=2, cols=length(X)/2)"),
+    row("by columns", "Y = matrix(X, rows=4, cols=nrow(X), byrow=FALSE)"),
+    row("sequence", "Y = seq(1, nrow(X)) * 2 + X[,1]"),
+    row("diagonal", "Y = diag(X[,1]) %*% X"),
+    row("reversed", "Y = rev(X) + X"),
+    row("outer", 'Y = outer(X[,1], t(X[,2]), "+")'),
+    row("replaced", "Y = replace(target=X * (X > 0), pattern=0, replacement=7)"),
+    row("product", "Y = t(X) %*% X"),
+]
+
+INDEXING = [
+    row("known range", "Y = X[2:3, 2:4]"),
+    row("computed end", "n = nrow(X)\nY = X[2:n, ] - X[1:(n-1), ]"),
+    row("one cell", "Y = X * as.scalar(X[nrow(X), 2])"),
+    row("left range", "Y = X\nY[2:3, 2:3] = matrix(7, 2, 2)\nY[1, ] = X[2, ]"),
+    row("left column", "Y = X\nY[, 2] = X[, 1] * 2\nY[nrow(X), 4] = 3"),
+    row("index from data", "i = as.integer(as.scalar(rowIndexMax(X[1, ])))\nY = X[, i] + X[1, 1]"),
+]
+
+CONTROL = [
+    row("known if", "if (ncol(X) == 4) { Y = X + 1 } else { Y = X }"),
+    row("unknown if", "if (sum(X) > 0) { Y = X + 1\n z = 2 } else { Y = X * 2\n z = 3 }\nY = Y * z"),
+    row("if with other sizes", "Y = X\nif (sum(X) > 0) { Y = X[1:2, ] }"),
+    row("nested if", "Y = X\nif (sum(X) > 0) { if (max(X) > 1) { Y = X * 2 } } else { Y = -X }"),
+    row("unrolled", "Y = X\nfor (i in 1:3) { Y[, i] = Y[, i] * i }"),
+    row("loop over rows", "Y = matrix(0, nrow(X), 4)\nfor (i in 1:nrow(X)) { Y[i, ] = X[i, ] * i }"),
+    row("accumulating loop", "s = 0\nfor (i in 1:nrow(X)) { s = s + sum(X[i, ]) * i }\nY = X * s"),
+    row("growing loop", "Y = X[1, ]\nfor (i in 2:nrow(X)) { Y = rbind(Y, X[i, ] + i) }"),
+    row("parfor", "Y = matrix(0, nrow(X), 1)\nparfor (i in 1:nrow(X)) { Y[i, 1] = max(X[i, ]) }"),
+    row("while", "s = sum(abs(X))\nk = 0\nwhile (s > 0.01) { s = s / 2\n k = k + 1 }\nY = X * s + k"),
+    row("counted while", "k = 0\nY = X\nwhile (k < 3) { Y = Y * 2\n k = k + 1 }"),
+    row("while with a flag", "go = TRUE\nk = 0\nY = X\nwhile (go & k < 50) { Y = Y / 2\n k = k + 1\n go = sum(abs(Y)) > 1 }"),
+    row("nested loops", "Y = X\nfor (i in 1:nrow(X)) { for (j in 1:nrow(X)) { Y[i, ] = Y[i, ] + X[j, ] * j } }"),
+]
+
+FUNCTIONS = [
+    row("defaults and names", "Y = f(X, 3, 1) + f(b=1, A=X, c=2)",
+        functions="f = function(matrix[double] A, double b = 2, double c = 1) return (matrix[double] B) { B = A * b + c }"),
+    row("several results", "[Y, s] = f(X)\nY = Y + s",
+        functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
+    row("recursion", "Y = X * f(5)",
+        functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
+    row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),
+    row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
+    row("scaleApply", "Y = scaleApply(X, colMeans(X), colSds(X))"),
+    row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),
+    row("arguments", "Y = X * $k", arguments={"k": 3}),
+]
+
+
+@pytest.mark.parametrize("case", OPERATORS + INDEXING + CONTROL + FUNCTIONS, ids=str)
+def test_exported_script_agrees_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+SELECTING = [
+    row("rows that are selected", 'Z = removeEmpty(target=X, margin="rows", select=X[, 1] > -9)\nY = Z * nrow(Z)'),
+    row("rows with content", 'Z = removeEmpty(target=X * (X[, 1] > 0), margin="rows")\nY = rbind(Z, Z)'),
+    row("columns with content", 'Y = removeEmpty(target=X * (colSums(X) > 0), margin="cols")'),
+    row("nothing left", 'Y = removeEmpty(target=X, margin="rows", select=X[, 1] > 99)'),
+    row("sorted", "Y = order(target=X, by=2)"),
+    row("sorted by rounded numbers", "Y = order(target=round(X), by=1, decreasing=TRUE) + order(target=X, by=3, index.return=TRUE)"),
+    row("contains", "Y = X\nif (contains(target=X, pattern=NaN)) { Y = X * 2 }"),
+    row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
+    row("table of counts", "Y = table(rowIndexMax(X), rowIndexMin(X), 4, 4)"),
+]
+
+
+@pytest.mark.parametrize("case", SELECTING, ids=str)
+def test_selected_rows_agree_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
