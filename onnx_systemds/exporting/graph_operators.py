@@ -1,13 +1,12 @@
 """The operators that builtins are made of, each with the dims of its result: `Operators`.
 
-The peepholes of the exporter are here: reshapes of reshapes, transposed transposes, MatMul + Add (Gemm), Conv + Add.
+Reshapes of reshapes and transposed transposes vanish as they are made.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,33 +34,7 @@ class Operators(GraphBuilder):
         dims = broadcast(a.dims, b.dims) if dims is None else dims
         if a.kind != b.kind:
             a, b = self.floating(a), self.floating(b)
-        if op == "Add":
-            fused = self._with_bias(a, b, dims) or self._with_bias(b, a, dims)
-            if fused is not None:
-                return fused
         return self.node(op, [a, b], dims, BOOL if op in _BOOLEAN_RESULTS else a.kind)
-
-    def _with_bias(self, x: Tensor, bias: Tensor, dims: Dims) -> Tensor | None:
-        """Return ``MatMul + row`` as Gemm and ``Conv + channels`` as Conv with a bias, None for anything else."""
-        node = x.node
-        if node is None or node.scope is not self.scope or x.dims != dims:
-            return None
-        if node.op == "MatMul" and x.rank == 2 and bias.rank == 2 and bias.dims in ((1, x.dims[1]), x.dims, (1, 1)):
-            a, b = node.inputs
-            assert a is not None and b is not None
-            attributes: dict[str, Any] = {}
-            for operand, name in ((a, "transA"), (b, "transB")):
-                if operand.node is not None and operand.node.op == "Transpose":
-                    attributes[name] = 1
-            a = a.node.inputs[0] if "transA" in attributes and a.node else a
-            b = b.node.inputs[0] if "transB" in attributes and b.node else b
-            return self.node("Gemm", [a, b, bias], dims, **attributes)
-        if node.op == "Conv" and len(node.inputs) == 2:
-            channels = x.dims[1]
-            if bias.dims == (1, channels, *[1] * (x.rank - 2)) or bias.dims == (channels, *[1] * (x.rank - 2)):
-                inputs = [*node.inputs, self.reshape(bias, (channels,))]
-                return self.node("Conv", inputs, dims, **dict[str, Any](node.attributes))
-        return None
 
     def cast(self, x: Tensor, kind: str) -> Tensor:
         """Return `x` in another kind; a cast of numbers to int cuts off, to bool tests for not 0."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 from onnx_systemds.errors import InternalError
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
+from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
 
 _IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
 _LARGEST_CHECKED = 1 << 30
@@ -21,6 +21,7 @@ _LARGEST_CHECKED = 1 << 30
 
 def write_model(builder: GraphBuilder, name: str) -> onnx.ModelProto:
     """Return the model of the outputs of `builder`. Raises InternalError when ONNX finds fault with it."""
+    fuse(builder)
     model = _Writer(builder).model(name)
     if model.ByteSize() < _LARGEST_CHECKED:
         try:
@@ -37,6 +38,7 @@ class _Writer:
         self.builder = builder
         self.names: dict[Tensor, str] = {}
         self.taken: set[str] = set()
+        self.counts: dict[str, int] = {}
         self.used_constants: dict[Tensor, None] = {}
         self.types = {FLOAT: TensorProto.FLOAT if builder.dtype == "float32" else TensorProto.DOUBLE,
                       INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}  # fmt: skip
@@ -54,7 +56,7 @@ class _Writer:
                 tensor = copy
             self.names[tensor] = self.unique(output)
             results.append(tensor)
-        kept = _kept(builder.main, extra, results)
+        kept = kept_nodes(builder.main, extra, results)
         nodes = [self.node(node) for node in kept]
         graph = helper.make_graph(
             nodes,
@@ -73,15 +75,19 @@ class _Writer:
         )
 
     def node(self, node: Node) -> onnx.NodeProto:
+        filters = scaled_filters(node)
+        if filters is not None and node.inputs[1] is not None:
+            own = Tensor(FLOAT, filters.shape, node.inputs[1].hint, filters)
+            node.inputs = (node.inputs[0], own, *node.inputs[2:])
         inputs = [self.name(tensor) for tensor in node.inputs]
         outputs = [self.name(tensor) for tensor in node.outputs]
         while inputs and not inputs[-1]:
             inputs.pop()
         plain: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in node.attributes.items()
-                 if not isinstance(v, (SubGraph, np.ndarray))}  # fmt: skip
+                 if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}  # fmt: skip
         made = helper.make_node(node.op, inputs, outputs, name=self.unique(f"{outputs[0]}/{node.op}"), **plain)
         for attribute, value in node.attributes.items():
-            if isinstance(value, np.ndarray):
+            if isinstance(value, np.ndarray) and attribute[0] != "_":
                 made.attribute.append(helper.make_attribute(attribute, numpy_helper.from_array(self.narrowed(value))))
         for attribute, body in node.subgraphs():
             made.attribute.append(helper.make_attribute(attribute, self.graph(body, f"{outputs[0]}_{attribute}")))
@@ -89,7 +95,7 @@ class _Writer:
         return made
 
     def graph(self, body: SubGraph, name: str) -> onnx.GraphProto:
-        kept = _kept(body.scope, [], body.outputs)
+        kept = kept_nodes(body.scope, [], body.outputs)
         infos = [self.info(tensor) for tensor in body.inputs]
         nodes = [self.node(node) for node in kept]
         return helper.make_graph(nodes, name, infos, [self.info(tensor, False) for tensor in body.outputs])
@@ -124,9 +130,9 @@ class _Writer:
         return self.names[tensor]
 
     def unique(self, base: str) -> str:
-        found, count = base, 1
+        found = base
         while found in self.taken:
-            count += 1
+            self.counts[base] = count = self.counts.get(base, 1) + 1
             found = f"{base}_{count}"
         self.taken.add(found)
         return found
@@ -145,26 +151,3 @@ def _dim_text(dim: Dim) -> str:
     """Return the name of a symbolic dim: that of the size itself, or of the expression."""
     return str(dim).replace(RUN_SIZE, "").replace(ANY_SIGN, "") if symbols(dim) else str(dim)
 
-
-def _kept(scope: Scope, extra: Sequence[Node], outputs: Iterable[Tensor]) -> list[Node]:
-    """Return the nodes of a scope that its outputs need, in their order."""
-    needed = set(outputs)
-    found: list[Node] = []
-    for node in [*extra[::-1], *scope.nodes[::-1]]:
-        if any(tensor in needed for tensor in node.outputs):
-            found.append(node)
-            needed.update(tensor for tensor in node.inputs if tensor is not None)
-            for _, body in node.subgraphs():
-                needed.update(_captured(body))
-    return found[::-1]
-
-
-def _captured(body: SubGraph) -> set[Tensor]:
-    """Return the tensors that a branch or body uses, also those of outer graphs."""
-    kept = _kept(body.scope, [], body.outputs)
-    found = set(body.outputs)
-    for node in kept:
-        found.update(tensor for tensor in node.inputs if tensor is not None)
-        for _, inner in node.subgraphs():
-            found |= _captured(inner)
-    return found

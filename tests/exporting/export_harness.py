@@ -85,7 +85,9 @@ def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, 
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     wanted = {item.name: np.float64 if item.type == "tensor(double)" else np.float32 for item in session.get_inputs()}
-    feeds = {name: np.asarray(inputs[name], dtype) for name, dtype in wanted.items()}
+    ranks = {item.name: item.shape for item in session.get_inputs()}
+    feeds = {name: np.asarray(inputs[name], dtype).reshape(-1, *ranks[name][1:]) if len(ranks[name]) > 2
+             else np.asarray(inputs[name], dtype) for name, dtype in wanted.items()}  # fmt: skip
     return dict(zip([item.name for item in session.get_outputs()], session.run(None, feeds)))
 
 

@@ -37,6 +37,7 @@ OPERATORS = [
     row("extremes", "Y = max(X, 0) + min(X, colMeans(X)) + max(X) - min(X)"),
     row("choice", "Y = ifelse(X > 0, X, -1) + ifelse(max(X) > 0, X, 0)"),
     row("sizes", "Y = X * nrow(X) + ncol(X) + length(X) / nrow(X)"),
+    row("softmax", "E = exp(X - rowMaxs(X))\nY = E / rowSums(E)", operators=["Softmax"]),
     row("logistic", "Y = 1 / (1 + exp(-X))", operators=["Sigmoid"]),
     row("index of maximum", "Y = rowIndexMax(round(X)) + 10 * rowIndexMin(round(X))"),
     row("aggregates", "Y = rowSums(X) + rowMeans(X) + rowMaxs(X) + rowMins(X) + sum(X) + mean(X) + max(X)"),
@@ -80,13 +81,13 @@ CONTROL = [
 ]
 
 FUNCTIONS = [
-    row("defaults and names", "Y = f(A=X, b=3) + f(X) + f(b=1, A=X, c=2)",
+    row("defaults and names", "a = f(A=X, b=3)\nb = f(A=X)\nc = f(b=1, A=X, c=2)\nY = a + b + c",
         functions="f = function(matrix[double] A, double b = 2, double c = 1) return (matrix[double] B) { B = A * b + c }"),
     row("several results", "[Y, s] = f(X)\nY = Y + s",
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
-    row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL["c"] = Z\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),
+    row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),
     row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
     row("scaleApply", "Y = scaleApply(X, colMeans(X), colSds(X))"),
     row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),

@@ -158,12 +158,29 @@ def append(ctx: Context, target: Value, *parts: Value) -> Value:
     """A list with more items, or matrices beside each other."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
-    names = tuple(name for part in parts
-                  for name in (part.names if isinstance(part, ListValue) and part.names else ("",)))  # fmt: skip
-    items = tuple(part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else part
-                  for part in parts)  # fmt: skip
+    # a list of one item is unfolded, as in the engine
+    unfolded = [part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 else part for part in parts]
+    names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
+             for part in parts]  # fmt: skip
     own = target.names or ("",) * len(target.items)
-    return ListValue((*target.items, *items), (*own, *names) if any(own) or any(names) else ())
+    return ListValue((*target.items, *unfolded), (*own, *names) if any(own) or any(names) else ())
+
+
+@builtin("as.list")
+def as_list(ctx: Context, target: ListValue) -> Value:
+    """A list that is an item of another."""
+    item = target.items[0] if len(target.items) == 1 else target
+    return item if isinstance(item, ListValue) else target
+
+
+@builtin("remove")
+def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
+    """A list without an item, and that item."""
+    if not 1 <= index <= len(target.items):
+        raise UnsupportedCase(f"the list has {len(target.items)} items, not the {index}th")
+    items, names = list(target.items), list(target.names)
+    item, name = items.pop(index - 1), names.pop(index - 1) if names else ""
+    return ListValue(tuple(items), tuple(names)), ListValue((item,), (name,) if name else ())
 
 
 @builtin("rev")
