@@ -9,8 +9,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin
-from onnx_systemds.exporting.graph import FLOAT, Tensor
-from onnx_systemds.exporting.values import Lost, Matrix, Value
+from onnx_systemds.exporting.graph import Tensor
+from onnx_systemds.exporting.values import Matrix, Value
 
 
 def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
@@ -100,7 +100,6 @@ def _per_channel(ctx: Context, operator: str, x: Matrix, b: Matrix) -> Value:
     return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
 
 
-
 @builtin("conv2d_backward_data")
 def conv2d_backward_data(
     ctx: Context, w: Matrix, x: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
@@ -145,12 +144,14 @@ def batch_norm2d(
     mu: float,
 ) -> tuple[Value, ...]:  # fmt: skip
     """Normalized channels, the new averages, and the mean and inverse deviation that were used."""
+    if mode.lower() not in ("train", "test"):
+        raise UnsupportedCase(f"the mode of batch_norm2d is train or test, not {mode}")
     g, channels = ctx.g, gamma.rows
     if not isinstance(channels, int):
         raise UnsupportedCase("the number of channels is not known")
     images = ctx.viewed(x, _channel_view(x, channels))
     stored = [ctx.viewed(m, (channels,)) for m in (gamma, beta, ema_mean, ema_var)]
-    if mode == "test":
+    if mode.lower() == "test":
         out = g.node("BatchNormalization", [images, *stored], images.dims, epsilon=epsilon)
         inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", ctx.flat(ema_var), g.number(epsilon))))
         return Matrix(out, x.rows, x.cols), ema_mean, ema_var, ema_mean, ctx.matrix(inverse)
@@ -161,7 +162,8 @@ def batch_norm2d(
     inverse = g.unary("Reciprocal", g.unary("Sqrt", g.binary("Add", var, g.number(epsilon))))
     scale, shift = (g.reshape(stored[i], mean.dims) for i in (0, 1))
     out = g.binary("Add", g.binary("Mul", g.binary("Mul", centered, inverse), scale), shift)
-    updated = [_moving(ctx, old, new, mu) for old, new in ((ema_mean, mean), (ema_var, var))]
+    # the engine moves the average of the variances by the mean, too
+    updated = [_moving(ctx, old, mean, mu) for old in (ema_mean, ema_var)]
     caches = [ctx.matrix(g.reshape(t, (channels, 1))) for t in (mean, inverse)]
     return Matrix(out, x.rows, x.cols), *updated, *caches
 
@@ -178,46 +180,3 @@ def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
     g = ctx.g
     kept = g.binary("Mul", ctx.flat(old), g.number(mu))
     return ctx.matrix(g.binary("Add", kept, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
-
-
-@builtin("lstm")
-def lstm(
-    ctx: Context, x: Matrix, w: Matrix, bias: Matrix, out0: Matrix, c0: Matrix, return_sequences: bool
-) -> tuple[Value, ...]:
-    """Outputs and last cell state of an LSTM, and the outputs of all steps; gates are in the columns of `w`.
-
-    The order of the gates is input, forget, output, new. What only training needs is not computed.
-    """
-    g, units = ctx.g, floor_divide(w.cols, 4)
-    features = add(w.rows, multiply(-1, units))
-    steps = floor_divide(x.cols, features)
-    if not all(isinstance(size, int) for size in (units, features, steps)):
-        raise UnsupportedCase("the sizes of an LSTM must be known when the script is exported")
-    hidden, width, length = int(units), int(features), int(steps)  # type: ignore[arg-type]
-    turned = g.transpose(ctx.flat(w), (1, 0))
-    gates = [g.slice(turned, 0, start * hidden, (start + 1) * hidden) for start in (0, 2, 1, 3)]
-    weights = g.concat(gates, 0)  # ONNX: input, output, forget, cell
-    inputs = g.reshape(g.slice(weights, 1, 0, width), (1, 4 * hidden, width))
-    recurrent = g.reshape(g.slice(weights, 1, width, width + hidden), (1, 4 * hidden, hidden))
-    offsets = [g.slice(ctx.column(bias), 0, start * hidden, (start + 1) * hidden) for start in (0, 2, 1, 3)]
-    both = g.reshape(g.concat([*offsets, g.filled(0.0, (4 * hidden,))], 0), (1, 8 * hidden))
-    sequence = g.transpose(ctx.viewed(x, (x.rows, length, width)), (1, 0, 2))
-    states = [ctx.viewed(_first_rows(ctx, state, x), (1, x.rows, hidden)) for state in (out0, c0)]
-    outputs: list[tuple[str, Dims]] = [
-        (FLOAT, (length, 1, x.rows, hidden)), (FLOAT, (1, x.rows, hidden)), (FLOAT, (1, x.rows, hidden)),
-    ]  # fmt: skip
-    every, last, cell = g.nodes("LSTM", [sequence, inputs, recurrent, both, None, *states], outputs, hidden_size=hidden)
-    final = ctx.matrix(g.reshape(cell, (x.rows, hidden)))
-    lost = Lost("is kept for training only, and not computed by the model")
-    cache = Matrix(g.reshape(every, (length, x.rows, hidden)), length, multiply(x.rows, hidden))
-    if not return_sequences:
-        return ctx.matrix(g.reshape(last, (x.rows, hidden))), final, cache, lost, lost
-    along = g.transpose(cache.tensor, (1, 0, 2))
-    return ctx.matrix(along), final, cache, lost, lost
-
-
-def _first_rows(ctx: Context, state: Matrix, x: Matrix) -> Matrix:
-    """Return as much of a state as there are rows."""
-    if state.rows == x.rows:
-        return state
-    return ctx.matrix(ctx.g.slice(ctx.flat(state), 0, 0, x.rows, size=x.rows))

@@ -70,6 +70,20 @@ def sigmoid(ctx: Context, x: Value) -> Value:
     return mapped(ctx, lambda t: ctx.g.unary("Sigmoid", t), x)
 
 
+@builtin("cosh")
+def hyperbolic_cosine(ctx: Context, x: Value) -> Value:
+    """``(exp(X) + exp(-X)) / 2``; spelled out in float64, for which onnxruntime has no kernel."""
+
+    def operation(t: Tensor) -> Tensor:
+        g = ctx.g
+        if g.dtype == "float32":
+            return g.unary("Cosh", t)
+        both = g.binary("Add", g.unary("Exp", t), g.unary("Exp", g.unary("Neg", t)))
+        return g.binary("Mul", both, g.number(0.5))
+
+    return mapped(ctx, operation, x)
+
+
 @builtin("max")
 def maximum(ctx: Context, *values: Value) -> Value:
     """The largest element of a matrix or list of scalars, or of several values element by element."""

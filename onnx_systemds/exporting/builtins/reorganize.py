@@ -268,15 +268,3 @@ def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
     else:
         columns = g.reshape(g.count(0, width), (1, width))
     return g.floating(g.binary("Equal", places, columns))
-
-
-@builtin("rand")
-def rand(
-    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,
-    pdf: str = "uniform", sparsity: float = 1.0, seed: int = -1, lambda_: float = 1.0,
-) -> Value:  # fmt: skip
-    """Only where nothing is left to chance: minimum and maximum are equal."""
-    low, high = (value.known if isinstance(value, Scalar) else None for value in (min, max))
-    if low is not None and low == high and sparsity == 1.0 and pdf == "uniform":
-        return ctx.matrix(ctx.g.filled(float(low), (rows, cols)))
-    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values")

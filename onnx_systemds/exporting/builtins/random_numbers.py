@@ -1,0 +1,33 @@
+"""Random numbers: those of a seed are constants of the model, all others are refused."""
+
+from __future__ import annotations
+
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.engine_random import seeded_matrix
+from onnx_systemds.exporting.graph import FLOAT
+from onnx_systemds.exporting.values import Value
+
+_UNSEEDED = -1
+
+
+@builtin("rand")
+def rand(
+    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: float = 0.0, max: float = 1.0,
+    pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
+) -> Value:  # fmt: skip
+    """The numbers that the engine draws for this seed; without one only what leaves nothing to chance."""
+    if pdf == "uniform" and (sparsity == 0.0 or (min == max and sparsity == 1.0)):
+        return ctx.matrix(ctx.g.filled(min if sparsity else 0.0, (rows, cols)))
+    if seed == _UNSEEDED:
+        raise UnsupportedCase("random numbers are drawn anew in every run",
+                              hint="give a seed, or bind the matrix to values")  # fmt: skip
+    if pdf not in ("uniform", "normal"):
+        raise UnsupportedCase(f"random numbers of the distribution {pdf}", hint="bind the matrix to values")
+    if not 0.0 <= sparsity <= 1.0:
+        raise UnsupportedCase(f"a sparsity of {sparsity:g}")
+    if not isinstance(rows, int) or not isinstance(cols, int):
+        raise UnsupportedCase(f"random numbers in {rows} x {cols}: the size must be known", hint="give it as numbers")
+    return ctx.matrix(ctx.g.constant(seeded_matrix(rows, cols, min, max, pdf, sparsity, seed), FLOAT))

@@ -1,0 +1,63 @@
+"""``rand`` with a seed: the numbers are those of the engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.engine_random import seeded_matrix
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import engine
+
+# rows, columns, minimum, maximum, distribution, sparsity, seed
+DRAWS = [
+    (3, 4, 0, 1, "uniform", 1.0, 7),
+    (3, 4, -2, 5, "uniform", 1.0, 123456789),
+    (5, 3, 0, 1, "normal", 1.0, 42),
+    (1200, 1100, 0, 1, "normal", 1.0, 5),
+    (1200, 1100, 0, 1, "uniform", 0.2, 5),
+    (1200, 1100, 0, 1, "uniform", 0.7, 5),
+    (30, 40, 1, 1, "uniform", 0.5, 9),
+    (30, 40, 1, 1, "uniform", 0.3, 9),
+    (3, 6, 1, 1, "uniform", 0.1, 9),
+    (50, 1, 0, 1, "uniform", 0.2, 5),
+    (20, 20, 0, 1, "normal", 0.3, 8),
+    (4, 4, 1, 1, "uniform", 0.35, 2),
+    (6, 12, 1, 1, "uniform", 0.25, -77),
+    (2, 100, 1, 1, "uniform", 0.35, 2),
+    (4, 5, 3, 3, "uniform", 1.0, 2),
+    (4, 5, 0, 0, "uniform", 0.5, 2),
+]
+
+
+def call(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int) -> str:
+    sizes = f"rows={rows}, cols={cols}, min={low}, max={high}"
+    return f'rand({sizes}, pdf="{pdf}", sparsity={sparsity}, seed={seed})'
+
+
+def test_numbers_are_those_of_the_engine() -> None:
+    lines = [f'Y{i} = {call(*draw)}\nwrite(Y{i}, "./Y{i}")\n' for i, draw in enumerate(DRAWS)]
+    found = engine().prepare("".join(lines), [], [f"Y{i}" for i in range(len(DRAWS))])({})
+    for i, draw in enumerate(DRAWS):
+        np.testing.assert_allclose(seeded_matrix(*draw), found[f"Y{i}"], rtol=1e-14, atol=1e-15, err_msg=str(draw))
+
+
+def test_numbers_of_a_seed_are_constants_of_the_model() -> None:
+    model = export_script('X = read("./X")\nwrite(X %*% rand(rows=3, cols=2, seed=4), "./Y")\n', inputs={"X": "double[N,3]"})
+    assert [node.op_type for node in model.graph.node] == ["MatMul"]
+
+
+@pytest.mark.parametrize(("arguments", "reason"), [
+    ("rows=3, cols=2", "anew in every run"),
+    ("rows=nrow(X), cols=2, seed=3", "size must be known"),
+    ('rows=3, cols=2, seed=3, pdf="poisson"', "poisson"),
+])  # fmt: skip
+def test_numbers_that_cannot_be_known(arguments: str, reason: str) -> None:
+    with pytest.raises(TranspileError, match=reason) as caught:
+        export_script(f'X = read("./X")\nY = rand({arguments})\nwrite(Y, "./Y")\nwrite(X, "./Z")\n',
+                      inputs={"X": "double[N,3]"})  # fmt: skip
+    place: Any = caught.value.place
+    assert place is None or place.line == 2
