@@ -9,7 +9,6 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting import merging, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.graph import BOOL, INT, Scope, SubGraph, Tensor
-from onnx_systemds.exporting.indexing import integer_of
 from onnx_systemds.exporting.statements import Live, execute, known_truth, unique
 from onnx_systemds.exporting.values import Lost, Scalar, Value, integer
 
@@ -98,10 +97,10 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
     evaluator.enter_line(statement)
     with evaluator.at(bounds):
         ends = [evaluator.value(end) for end in (bounds.start, bounds.stop)]
-        start, stop = (integer_of(evaluator, end) for end in ends)
+        start, stop = (evaluator.context.integer(end) for end in ends)
         step: Dim = 1
         if bounds.step is not None:
-            step = integer_of(evaluator, evaluator.value(bounds.step))
+            step = evaluator.context.integer(evaluator.value(bounds.step))
         elif isinstance(start, int) and isinstance(stop, int) and stop < start:
             step = -1  # as the engine does
         if step == 0 or not isinstance(step, int):

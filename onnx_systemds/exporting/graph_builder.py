@@ -6,6 +6,7 @@ left out in the end (`model_writer`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -32,6 +33,7 @@ DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
 NEWEST_OPSET = 26
 DTYPES = ("float32", "float64")
+_SMALL = 1 << 10
 
 
 class GraphBuilder:
@@ -74,8 +76,7 @@ class GraphBuilder:
         array = np.asarray(content)
         kind = kind or constant_kind(array)
         array = constant_array(array, kind)
-        content_key = tuple(array.ravel().tolist()) if array.dtype == object else array.tobytes()
-        key = (kind, array.shape, content_key)
+        key = (kind, array.shape, _content_key(array))
         if key not in self._constants:
             self._constants[key] = Tensor(kind, array.shape, constant=array)
         return self._constants[key]
@@ -249,6 +250,15 @@ class GraphBuilder:
         if tensor.node is None:
             return True
         return any(scope is tensor.node.scope for scope in self.scope.with_parents())
+
+
+def _content_key(array: Array) -> Any:
+    """Return what is equal for equal contents; of big arrays a digest, so that no copy is kept."""
+    if array.dtype == object:
+        return tuple(array.ravel().tolist())
+    if array.nbytes <= _SMALL:
+        return array.tobytes()
+    return hashlib.blake2b(memoryview(array).cast("B"), digest_size=32).digest()
 
 
 def _key(value: Attribute) -> Any:

@@ -53,7 +53,7 @@ class Operators(GraphBuilder):
         return self.constant(np.float64(value), FLOAT)
 
     def truth(self, x: Tensor) -> Tensor:
-        """Return whether each element is not 0 (NaN is not)."""
+        """Return whether each element is not 0; NaN is not 0."""
         if x.kind == BOOL:
             return x
         return self.node("Not", [self.binary("Equal", x, self.constant(0, x.kind))], x.dims, BOOL)

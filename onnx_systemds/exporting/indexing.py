@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from onnx_systemds.dims import Dim, add, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.graph import INT, Tensor
+from onnx_systemds.exporting.graph import Tensor
 from onnx_systemds.exporting.graph_operators import Operators
 from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
@@ -75,21 +75,7 @@ def _bound(evaluator: Evaluator, expression: tree.Expression) -> Dim:
     """Return a bound of a range; one that the model computes becomes an integer of its own."""
     value = evaluator.value(expression)
     with evaluator.at(expression):
-        return integer_of(evaluator, value)
-
-
-def integer_of(evaluator: Evaluator, value: Value) -> Dim:
-    """Return a scalar as an integer, known or computed."""
-    if isinstance(value, Matrix) and value.dims == (1, 1):
-        value = evaluator.context.scalar(value.tensor)
-    if not isinstance(value, Scalar) or isinstance(value.known, str):
-        raise UnsupportedCase(f"{value} where an integer is needed")
-    if value.dim is not None:
-        return value.dim
-    if value.known is not None:
-        return int(value.known)
-    assert isinstance(value.content, Tensor)
-    return evaluator.graph.integer_symbol(evaluator.graph.cast(value.content, INT))
+        return evaluator.context.integer(value)
 
 
 def _item(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> Value:

@@ -81,7 +81,7 @@ CONTROL = [
 ]
 
 FUNCTIONS = [
-    row("defaults and names", "a = f(A=X, b=3)\nb = f(A=X)\nc = f(b=1, A=X, c=2)\nY = a + b + c",
+    row("defaults and names", "Y = f(X, 3, 1) + f(b=1, A=X, c=2)",
         functions="f = function(matrix[double] A, double b = 2, double c = 1) return (matrix[double] B) { B = A * b + c }"),
     row("several results", "[Y, s] = f(X)\nY = Y + s",
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
@@ -97,4 +97,22 @@ FUNCTIONS = [
 
 @pytest.mark.parametrize("case", OPERATORS + INDEXING + CONTROL + FUNCTIONS, ids=str)
 def test_exported_script_agrees_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+SELECTING = [
+    row("rows that are selected", 'Z = removeEmpty(target=X, margin="rows", select=X[, 1] > -9)\nY = Z * nrow(Z)'),
+    row("rows with content", 'Z = removeEmpty(target=X * (X[, 1] > 0), margin="rows")\nY = rbind(Z, Z)'),
+    row("columns with content", 'Y = removeEmpty(target=X * (colSums(X) > 0), margin="cols")'),
+    row("nothing left", 'Y = removeEmpty(target=X, margin="rows", select=X[, 1] > 99)'),
+    row("sorted", "Y = order(target=X, by=2)"),
+    row("sorted by rounded numbers", "Y = order(target=round(X), by=1, decreasing=TRUE) + order(target=X, by=3, index.return=TRUE)"),
+    row("contains", "Y = X\nif (contains(target=X, pattern=NaN)) { Y = X * 2 }"),
+    row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
+    row("table of counts", "Y = table(rowIndexMax(X), rowIndexMin(X), 4, 4)"),
+]
+
+
+@pytest.mark.parametrize("case", SELECTING, ids=str)
+def test_selected_rows_agree_with_the_engine(case: ExportCase) -> None:
     check_export(case)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -99,6 +100,23 @@ class Context:
         if tensor.kind == INT:
             return Scalar(INTEGER, self.g.integer_symbol(tensor))
         return Scalar(_TYPES[tensor.kind], tensor)
+
+    def integer(self, value: Value) -> Dim:
+        """Return a scalar as an integer, known or computed by the model; cut off behind the point."""
+        if isinstance(value, ListValue) and len(value.items) == 1:
+            value = value.items[0]
+        if isinstance(value, Matrix) and value.dims == (1, 1):
+            value = self.scalar(value.tensor)
+        if not isinstance(value, Scalar) or isinstance(value.known, str):
+            raise UnsupportedCase(f"{value} where an integer is needed")
+        if value.dim is not None:
+            return value.dim
+        if value.known is not None:
+            if not math.isfinite(value.known):
+                raise UnsupportedCase(f"{value.known} where an integer is needed")
+            return int(value.known)
+        assert isinstance(value.content, Tensor)
+        return self.g.integer_symbol(self.g.cast(value.content, INT))
 
     def drop(self, what: str) -> None:
         """Note something that the script does and the model does not."""

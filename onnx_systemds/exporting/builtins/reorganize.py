@@ -7,7 +7,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.operators import tensor_operator
+from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
@@ -113,11 +113,13 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
         if count < 1:
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
         return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
-    ends = [v.dim if isinstance(v, Scalar) else None for v in given]
-    if any(end is None for end in ends) or (incr is not None and not isinstance(ends[2], int)):
-        raise UnsupportedCase("a sequence whose ends are computed and no integers")
-    first, last, step_size = ends[0], ends[1], ends[2] if incr is not None else 1
-    assert first is not None and last is not None and isinstance(step_size, int)
+    first = from_.dim if isinstance(from_, Scalar) else None
+    step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
+    if first is None or not isinstance(step_size, int) or step_size == 0:
+        raise UnsupportedCase("a sequence whose start or step is computed and no integer")
+    # from an integer in steps of integers, only the whole part of the end counts
+    last = ctx.integer(mapped(ctx, lambda end: ctx.g.unary("Floor" if step_size > 0 else "Ceil", end), to)
+                       if isinstance(to, Scalar) and to.dim is None else to)  # fmt: skip
     size = floor_divide(add(add(last, multiply(-1, first)), step_size), step_size)
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step_size != 1:
@@ -203,12 +205,14 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
 
 @builtin("table", "ctable")
 def table(
-    ctx: Context, a: Matrix, b: Matrix, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
+    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
 ) -> Value:
-    """How often each pair of indices (from 1) occurs; its size is given, or follows from known indices."""
+    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it."""
     if isinstance(w, Scalar) and rows is not None and cols is None:
         w, rows, cols = None, w, rows
-    height, width = _table_size(a, rows), _table_size(b, cols)
+    if not isinstance(b, Matrix):
+        b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
     chosen = _indices(ctx, b)
     counts = _counts(a) and height == a.rows
@@ -223,14 +227,17 @@ def table(
     return ctx.matrix(ctx.g.matmul(left, right))
 
 
-def _table_size(indices: Matrix, given: Value | None) -> Dim:
+def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
     if isinstance(given, Scalar) and given.dim is not None:
         return given.dim
     if given is None and indices.constant is not None:
         return int(indices.constant.max())
     if given is None and indices.tensor.counts:
         return indices.rows
-    raise UnsupportedCase("the rows and columns of this table follow from data", hint="give them as arguments of table")
+    if given is not None:
+        return ctx.integer(given)
+    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keep=False)
+    return ctx.integer(ctx.scalar(largest))
 
 
 def _counts(indices: Matrix) -> bool:

@@ -1,0 +1,170 @@
+"""The API and the command line of the exporter: what they accept, what they write, what they refuse and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from onnx_systemds import InputSpec, export_script
+from onnx_systemds.cli import main
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.weight_files import read_value
+from onnx_systemds.importing.weights import write_matrix
+from tests.exporting.export_harness import run_model
+
+FUNCTION = """f = function(matrix[double] X, matrix[double] W, double k = 2) return (matrix[double] Y, double s) {
+  Y = X %*% W * k
+  s = sum(Y)
+}
+"""
+WEIGHTS = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def reason(text: str, function: str | None = "f", **options: object) -> str:
+    with pytest.raises(TranspileError) as error:
+        export_script(text + "\n", function, **options)  # type: ignore[arg-type]
+    return str(error.value)
+
+
+def body(*lines: str) -> str:
+    joined = "\n".join(f"  {line}" for line in lines)
+    return f"f = function(matrix[double] X) return (matrix[double] Y) {{\n{joined}\n}}"
+
+
+def test_function_with_bound_weights_and_symbolic_rows() -> None:
+    model = export_script(FUNCTION, "f", inputs={"X": InputSpec("double", ["N", 2])}, bindings={"W": WEIGHTS})
+    assert [item.name for item in model.graph.input] == ["X"]
+    assert model.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "N"
+    found = run_model(model, {"X": np.ones((3, 2))})
+    np.testing.assert_allclose(found["Y"], [[8, 12]] * 3)
+    np.testing.assert_allclose(found["s"], 60)
+
+
+def test_nodes_carry_their_line() -> None:
+    model = export_script(FUNCTION, "f", inputs={"X": "[N,2]"})
+    assert {node.op_type: node.doc_string for node in model.graph.node}["MatMul"].endswith(":2")
+
+
+@pytest.mark.parametrize("opset", [13, 15, 18, 21, 23])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_opsets_and_dtypes(opset: int, dtype: str) -> None:
+    text = body("Y = (X - colMeans(X)) / rowMaxs(X) * nrow(X)", "if (sum(X) > 0) { Y = Y + 1 }")
+    model = export_script(text, "f", inputs={"X": "[N,3]"}, dtype=dtype, opset=opset)
+    assert model.opset_import[0].version == opset
+    x = np.arange(6.0).reshape(2, 3) + 1
+    np.testing.assert_allclose(run_model(model, {"X": x})["Y"], (x - x.mean(0)) / x.max(1, keepdims=True) * 2 + 1, rtol=1e-6)
+
+
+def test_whole_script_reads_and_writes() -> None:
+    text = 'X = read($X)\nW = read("w.csv")\nk = ifdef($k, 5)\nY = X %*% W * k\nwrite(Y, "out/Y.csv")\n'
+    model = export_script(text, arguments={"X": "x.csv"}, bindings={"W": WEIGHTS}, inputs={"X": "[N,2]"})
+    np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[20, 30]])
+
+
+def test_equal_nodes_and_constants_exist_once() -> None:
+    text = body("a = exp(X + 1)", "b = exp(X + 1)", "Y = a * b + matrix(3, 1, 2) + matrix(3, 1, 2)")
+    model = export_script(text, "f", inputs={"X": "[N,2]"})
+    assert [node.op_type for node in model.graph.node] == ["Add", "Exp", "Mul", "Add", "Add"]
+    assert len(model.graph.initializer) == 2
+
+
+def test_known_conditions_and_dead_statements_leave_nothing() -> None:
+    text = body("Z = sample(10, 2)", 'if (ncol(X) > 1) { Y = X * 2 } else { stop("no") }', 'print("done")')
+    assert [node.op_type for node in export_script(text, "f", inputs={"X": "[N,2]"}).graph.node] == ["Mul"]
+
+
+REFUSED = {
+    "Y = X + undefined_name": ("2:11", "undefined_name is not defined"),
+    "Y = X * sample(3, 3)": ("2:11", "sample has no counterpart"),
+    "Y = nosuch(X)": ("2:7", "nosuch is no function"),
+    "Y = X * rand(rows=2, cols=2)": ("2:11", "drawn anew"),
+    "Y = X %*% matrix(1, 3, 3)": ("2:9", "inner sizes differ"),
+    "Y = X + matrix(1, 5, 7)": ("2:9", "do not fit together"),
+    "Y = X[, 5]": ("2:7", "ends behind the last of 2"),
+    "Y = ns::g(X)": ("2:7", "there is no function ns::g"),
+    "Y = rowSums(X, 3)": ("2:7", "takes at most 1"),
+    "Y = matrix(X, rows=2, colz=1)": ("2:7", "no argument colz"),
+    "Y = X * $k": ("2:11", "$k is not given"),
+    "Y = X * as.scalar(X)": ("2:11", "is no matrix of 1 x 1"),
+    'stop("never")': ("2:3", "the script stops here: never"),
+    "assert(1 > 2)\n  Y = X": ("2:3", "does not hold"),
+    "Y = sum(X)": ("1:49", "is a matrix[double], but gets a double"),
+    'L = list(a=X)\n  Y = as.matrix(L["b"])': ("3:17", "has no item 'b'"),
+    "for (i in seq(1, 3, 0)) { Y = X }": ("2:", "not 0"),
+    "Y = f(X)": ("2:7", "nested deeper"),
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_refusal_shows_place_line_and_reason(line: str) -> None:
+    place, said = REFUSED[line]
+    text = reason(body(line), inputs={"X": "[3,2]"})
+    assert said in text
+    if not place.startswith("1:"):
+        assert f"<text>:{place}" in text
+        assert "^" in text
+
+
+def test_all_reasons_come_at_once() -> None:
+    text = reason(body("A = sample(3, 3)", "B = nosuch(X)", "Y = A + B"))
+    assert "2 reasons" in text
+    assert "sample" in text and "nosuch" in text
+
+
+def test_refused_inputs() -> None:
+    assert "write it as double[N,784]" in reason(FUNCTION, inputs={"X": "complex[2]"})
+    assert "must be bound" in reason("f = function(list[unknown] L) return (matrix[double] Y) { Y = as.matrix(L[1]) }")
+    assert "there is no function" in reason(FUNCTION, "g")
+    assert "nothing in the script asks for" in reason(FUNCTION, bindings={"Q": 1.0})
+    assert "no result that could be an output" in reason("x = 1", None)
+    assert "cannot be written" in reason(FUNCTION, opset=5)
+
+
+def test_command_writes_a_model(tmp_path: Path) -> None:
+    (tmp_path / "m.dml").write_text(FUNCTION)
+    (tmp_path / "w.csv").write_text("1,2\n3,4\n")
+    result = invoke(tmp_path / "m.dml", "--function", "f", "--input", "X=double[N,2]", "--weight", f"W={tmp_path / 'w.csv'}",
+                    "--weight", "k=3", "--result", "Y", "--dtype", "float64", "--opset", "18")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    model = onnx.load(tmp_path / "m.onnx")
+    assert [item.name for item in model.graph.output] == ["Y"]
+    np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[12, 18]])
+
+
+def test_command_lists_functions(tmp_path: Path) -> None:
+    (tmp_path / "m.dml").write_text(FUNCTION)
+    assert invoke(tmp_path / "m.dml", "--list").output.startswith("f(matrix[double] X, matrix[double] W, double k = 2)")
+
+
+def test_command_leaves_no_file_behind(tmp_path: Path) -> None:
+    (tmp_path / "m.dml").write_text(body("Y = sample(3, 3)"))
+    result = invoke(tmp_path / "m.dml", "--function", "f", "-o", tmp_path / "m.onnx")
+    assert result.exit_code == 1
+    assert "hint: " in result.output
+    assert not (tmp_path / "m.onnx").exists()
+    assert invoke(tmp_path / "m.dml", "--input", "nonsense").exit_code == 2
+
+
+def test_weights_of_all_formats(tmp_path: Path) -> None:
+    matrix = np.array([[1.0, 0.0], [2.5, -3.0]])
+    np.save(tmp_path / "a.npy", matrix)
+    np.savez(tmp_path / "l.npz", W=matrix, b=matrix[0])
+    write_matrix(tmp_path / "b.bin", matrix)
+    (tmp_path / "t.txt").write_text("1 1 1.0\n2 1 2.5\n2 2 -3.0\n")
+    (tmp_path / "t.txt.mtd").write_text('{"data_type": "matrix", "rows": 2, "cols": 2, "format": "text"}')
+    (tmp_path / "h.csv").write_text("a;b\n1;0\n2.5;-3\n")
+    (tmp_path / "h.csv.mtd").write_text('{"data_type": "matrix", "format": "csv", "header": true, "sep": ";"}')
+    for name in ("a.npy", "b.bin", "t.txt", "h.csv"):
+        np.testing.assert_array_equal(read_value(tmp_path / name), matrix)
+    assert list(read_value(tmp_path / "l.npz")) == ["W", "b"]
+    (tmp_path / "bad.csv").write_text("a,b\n")
+    with pytest.raises(TranspileError):
+        read_value(tmp_path / "bad.csv")
