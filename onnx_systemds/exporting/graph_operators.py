@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, add
+from onnx_systemds.dims import Dim, Dims, add, product
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Node, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
+from onnx_systemds.exporting.grouped_convolutions import CONVOLUTIONS
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
@@ -117,8 +118,16 @@ class Operators(GraphBuilder):
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Return tensors of one kind joined along an axis."""
+        parts = [piece for part in parts for piece in pieces(part, axis)]
         if len(parts) == 1:
             return parts[0]
+        images = _as_images(parts) if axis == 1 else []
+        if images:
+            joined = self._joined(images, 1)
+            return self.reshape(joined, (joined.dims[0], product(joined.dims[1:])))
+        return self._joined(parts, axis)
+
+    def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         total: Dim = 0
         for part in parts:
             total = add(total, part.dims[axis])
@@ -141,6 +150,10 @@ class Operators(GraphBuilder):
         whole = x.dims[axis]
         if step == 1 and start == 0 and (stop is None or stop == whole):
             return x
+        if step == 1:
+            found = self._sliced(x, axis, start, whole if stop is None else stop)
+            if found is not None:
+                return found
         if size is None:
             end = whole if stop is None else stop
             size = add(end, -1 * start)
@@ -150,6 +163,37 @@ class Operators(GraphBuilder):
             inputs.append(self.constant([step]))
         dims = tuple(size if i == axis else dim for i, dim in enumerate(x.dims))
         return self.node("Slice", inputs, dims, x.kind)
+
+    def _sliced(self, x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor | None:
+        """Return a slice of joined, cut or filled tensors by what these are made of, None for anything else."""
+        node = x.node
+        if node is None or not node.inputs or node.inputs[0] is None:
+            return None
+        source = node.inputs[0]
+        if node.op == "Expand" and not source.dims:
+            length = add(stop, -1 * start)
+            return self.expand(source, tuple(length if i == axis else dim for i, dim in enumerate(x.dims)))
+        if node.op == "Concat":
+            return self._sliced_pieces(pieces(x, axis), axis, start, stop)
+        if node.op == "Slice" and isinstance(start, int) and isinstance(stop, int):
+            first = _cut_from(node, axis)
+            return None if first is None else self.slice(source, axis, first + start, first + stop)
+        return None
+
+    def _sliced_pieces(self, parts: Sequence[Tensor], axis: int, start: Dim, stop: Dim) -> Tensor | None:
+        """Return a range of joined tensors that is some of them, or lies in one of them."""
+        places: list[Dim] = [0]
+        for part in parts:
+            places.append(add(places[-1], part.dims[axis]))
+        if len(parts) > 1 and start in places and stop in places and places.index(start) < places.index(stop):
+            chosen = parts[places.index(start) : places.index(stop)]
+            return chosen[0] if len(chosen) == 1 else self._joined(chosen, axis)
+        for part, before, behind in zip(parts, places, places[1:]):
+            if len(parts) == 1 or not all(isinstance(place, int) for place in (before, behind, start, stop)):
+                break
+            if before <= start and stop <= behind:  # type: ignore[operator]
+                return self.slice(part, axis, add(start, -1 * before), add(stop, -1 * before))
+        return None
 
     def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
         """Return what stands at `indices` (int, from 0) along an axis."""
@@ -181,6 +225,40 @@ class Operators(GraphBuilder):
         length = add(stop, -1 * start)
         ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
         return self.node("Range", [*ends, self.constant(1)], (length,), INT)
+
+
+def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
+    """Return what a tensor was joined from along an axis, or the tensor alone."""
+    if x.node is None or x.node.op != "Concat" or x.node.attributes["axis"] != axis:
+        return [x]
+    found = [part for part in x.node.inputs if part is not None]
+    total: Dim = 0
+    for part in found:
+        total = add(total, part.dims[axis])
+    return found if total == x.dims[axis] else [x]
+
+
+def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Return the images that convolutions gave, for parts that are all such in the rows of a matrix; else nothing."""
+    found: list[Tensor] = []
+    for part in parts:
+        image = part.node.inputs[0] if part.node is not None and part.node.op == "Reshape" else None
+        if image is None or image.node is None or image.node.op not in CONVOLUTIONS or part.rank != 2:
+            return []
+        same = not found or image.dims[2:] == found[0].dims[2:]
+        if image.dims[0] != part.dims[0] or product(image.dims[1:]) != part.dims[1] or not same:
+            return []
+        found.append(image)
+    return found
+
+
+def _cut_from(node: Node, axis: int) -> int | None:
+    """Return where along `axis` a Slice begins, None when that is not known or it cuts elsewhere."""
+    contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+    if len(contents) != 3 or any(content is None or content.size != 1 for content in contents):
+        return None
+    first, _, cut = (int(content.item()) for content in contents if content is not None)
+    return first if cut == axis and first >= 0 else None
 
 
 def broadcast(a: Dims, b: Dims) -> Dims:

@@ -12,6 +12,7 @@ import numpy as np
 
 from onnx_systemds.exporting.graph import FLOAT, Array, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
+from onnx_systemds.exporting.grouped_convolutions import grouped
 
 SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
@@ -73,6 +74,7 @@ class _Fusing:
             "Sub": (self.lowered,),
             "Mul": (self.scaled,),
             "Div": (self.divided, self.softmax),
+            "Concat": (self.grouped,),
         }
 
     def visit(self, node: Node) -> None:
@@ -193,6 +195,15 @@ class _Fusing:
             return False
         hint = getattr(conv.inputs[2], "hint", "") if len(conv.inputs) > 2 else ""
         return self.rebuilt(node, conv, bias * factor, factor, hint)
+
+    def grouped(self, node: Node) -> bool:
+        """Convolutions of a range of channels each."""
+        if any(self.uses[tensor] != 1 for tensor in node.inputs if tensor is not None):
+            return False
+        before = grouped(self.builder, node)
+        if before is not None:
+            self.scope.nodes.insert(self.scope.nodes.index(node), before)
+        return before is not None
 
     def softmax(self, node: Node) -> bool:
         """``E / rowSums(E)`` with ``E = exp(S)`` or ``exp(S - rowMaxs(S))``."""

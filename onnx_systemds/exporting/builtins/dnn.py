@@ -89,13 +89,10 @@ def bias_multiply(ctx: Context, x: Matrix, b: Matrix) -> Value:
 
 
 def _per_channel(ctx: Context, operator: str, x: Matrix, b: Matrix) -> Value:
-    channels, dims = b.rows, x.tensor.dims
-    if len(dims) > 2 and dims[0] == x.rows and dims[1] == channels:
-        images = ctx.g.floating(x.tensor)
-    else:
-        if not isinstance(channels, int) or not channels:
-            raise UnsupportedCase("the number of channels is not known")
-        images = ctx.viewed(x, (x.rows, channels, floor_divide(x.cols, channels)))
+    channels = b.rows
+    if not isinstance(channels, int) or not channels:
+        raise UnsupportedCase("the number of channels is not known")
+    images = ctx.viewed(x, _channel_view(x, channels))
     per_channel = ctx.viewed(b, (1, channels, *[1] * (images.rank - 2)))
     return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)
 
@@ -169,9 +166,12 @@ def batch_norm2d(
 
 
 def _channel_view(x: Matrix, channels: int) -> Dims:
-    dims = x.tensor.dims
-    if len(dims) > 2 and dims[:2] == (x.rows, channels):
-        return dims
+    """Return dims with the channels second: those that the matrix has or had before it was flattened."""
+    node = x.tensor.node
+    before = node.inputs[0] if node is not None and node.op == "Reshape" else None
+    for tensor in (x.tensor, before):
+        if tensor is not None and tensor.rank > 2 and tensor.dims[:2] == (x.rows, channels):
+            return tensor.dims
     return (x.rows, channels, floor_divide(x.cols, channels))
 
 
