@@ -21,10 +21,11 @@ class Tensor:
     """A value of the graph. Its name is settled when the model is written; until then there is a `hint`.
 
     kind: float (float32 or float64, as the model is exported), int (int64), bool or text. constant: the content if
-    it is known, floats always as float64. node: what computes it, None for inputs and constants.
+    it is known, floats always as float64. node: what computes it, None for inputs and constants. counts: whether it is
+    1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere, the places of the 1 from 0 on.
     """
 
-    __slots__ = ("constant", "dims", "hint", "kind", "node")
+    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice")
 
     def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
         self.kind = kind
@@ -32,6 +33,8 @@ class Tensor:
         self.hint = hint
         self.constant = constant
         self.node: Node | None = None
+        self.counts = False
+        self.row_choice: Tensor | None = None
 
     def __repr__(self) -> str:
         return f"Tensor({self.hint!r}, {self.kind}, {list(map(str, self.dims))})"

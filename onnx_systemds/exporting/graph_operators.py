@@ -128,6 +128,8 @@ class Operators(GraphBuilder):
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the product of two matrices or two stacks of them."""
+        if a.row_choice is not None and b.rank == 2:
+            return self.gather(b, a.row_choice, 0)
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
 

@@ -51,10 +51,7 @@ def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
 
 def ranges(evaluator: Evaluator, node: tree.Indexed, whole: Matrix) -> tuple[Range, Range]:
     """Return the rows and columns that an index names."""
-    columns = node.columns
-    if columns is None:
-        raise UnsupportedCase(f"{node.name} is a matrix and needs rows and columns in its index",
-                              hint=f"write {node.name}[rows, ]")  # fmt: skip
+    columns = node.columns or tree.Span()  # X[i] is X[i, ]
     return _range(evaluator, node.rows, whole.rows), _range(evaluator, columns, whole.cols)
 
 

@@ -81,6 +81,18 @@ class Context:
             raise UnsupportedCase(f"{value} is no matrix")
         return Matrix(self.g.reshape(self.floats(value), (1, 1)), 1, 1)
 
+    def integer(self, value: Value, what: str) -> Dim:
+        """Return an integer: known, an expression over sizes, or one that the model computes. `what` is for messages."""
+        if isinstance(value, Matrix) and value.dims == (1, 1):
+            value = self.scalar(value.tensor)
+        if not isinstance(value, Scalar) or value.type == STRING:
+            raise UnsupportedCase(f"{what} must be an integer, not {value}")
+        if value.dim is not None:
+            return value.dim
+        if not isinstance(value.content, Tensor):
+            raise UnsupportedCase(f"{what} must be an integer, not {value.known}")
+        return self.g.integer_symbol(self.g.cast(value.content, INT))
+
     # From tensors to values
 
     def matrix(self, tensor: Tensor, rows: Dim | None = None, cols: Dim | None = None) -> Matrix:

@@ -4,7 +4,7 @@ The parameters of the function are those of the builtin, in order and by name; a
 underscore. Their annotations say what an argument must be:
 
 - `Matrix`, `Scalar`, `ListValue`, `Value`: that kind of value. A scalar of 1 x 1 is no matrix, as in DML.
-- `Dim`: an integer, known or computed with sizes. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
+- `Dim`: an integer, known, computed with sizes, or by the model when it runs. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
 - ``bool``, ``int``, ``float``, ``str``: a value that must be known.
 
 The first parameter is the `Context`.
@@ -41,9 +41,9 @@ class Builtin:
         for parameter in self.parameters:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 rest = values.pop(parameter.name, [])
-                variadic = [_converted(value, parameter, self.name) for value in rest]
+                variadic = [_converted(value, parameter, self.name, context) for value in rest]
             elif parameter.name in values:
-                keywords[parameter.name] = _converted(values[parameter.name], parameter, self.name)
+                keywords[parameter.name] = _converted(values[parameter.name], parameter, self.name, context)
             elif parameter.default is parameter.empty:
                 raise UnsupportedCase(f"{self.name} needs the argument {parameter.name}")
         if variadic:
@@ -98,14 +98,14 @@ def refuse(*names: str, reason: str, hint: str = "") -> None:
         REFUSED[name] = (reason, hint)
 
 
-def _converted(value: Value, parameter: inspect.Parameter, function: str) -> Any:
+def _converted(value: Value, parameter: inspect.Parameter, function: str, context: Context) -> Any:
     """Return an argument as the annotation of its parameter wants it."""
     wanted = parameter.annotation
     name = parameter.name.rstrip("_").replace("_", ".")
     if wanted in (bool, int, float, str):
         return _known(value, wanted, name, function)
     if wanted in (Dim, Dim | None):
-        return dim_of(value, f"the argument {name} of {function}")
+        return context.integer(value, f"the argument {name} of {function}")
     if wanted == Sizes:
         if not isinstance(value, ListValue):
             raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a list of sizes")

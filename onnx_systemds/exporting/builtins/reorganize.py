@@ -114,6 +114,8 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
         return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
     ends = [v.dim if isinstance(v, Scalar) else None for v in given]
+    if ends[1] is None and isinstance(ends[0], int):
+        ends[1] = ctx.integer(to, "the end of a sequence")
     if any(end is None for end in ends) or (incr is not None and not isinstance(ends[2], int)):
         raise UnsupportedCase("a sequence whose ends are computed and no integers")
     first, last, step_size = ends[0], ends[1], ends[2] if incr is not None else 1
@@ -122,7 +124,10 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step_size != 1:
         counted = ctx.g.binary("Mul", counted, ctx.g.number(step_size))
-    if first != 0:
+    if first == 1 and step_size == 1:
+        counted = ctx.g.binary("Add", counted, ctx.g.number(1.0))
+        counted.counts = True
+    elif first != 0:
         counted = ctx.g.binary("Add", counted, ctx.floats(integer(first)))
     return ctx.matrix(counted)
 
