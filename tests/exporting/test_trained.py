@@ -14,13 +14,14 @@ import pytest
 
 from tests.exporting.export_harness import Array, ExportCase, check_export, engine
 
-SCORING = """
-lmPredict l2svmPredict msvmPredict multiLogRegPredict glmPredict kmeansPredict gmmPredict naiveBayesPredict alsPredict
-pcaTransform pcaInverse scaleApply scaleRobustApply normalizeApply winsorizeApply outlierBySdApply outlierByIQRApply
-imputeByMeanApply imputeByMedianApply imputeByModeApply decisionTreePredict randomForestPredict
-xgboostPredictRegression xgboostPredictClassification ffPredict lenetPredict autoencoder dbscanApply WoEApply
-frequencyEncodeApply
-""".split()
+SCORING = (
+    "lmPredict", "l2svmPredict", "msvmPredict", "multiLogRegPredict", "glmPredict", "kmeansPredict",
+    "gmmPredict", "naiveBayesPredict", "alsPredict", "pcaTransform", "pcaInverse", "scaleApply",
+    "scaleRobustApply", "normalizeApply", "winsorizeApply", "outlierBySdApply", "outlierByIQRApply",
+    "imputeByMeanApply", "imputeByMedianApply", "imputeByModeApply", "decisionTreePredict",
+    "randomForestPredict", "xgboostPredictRegression", "xgboostPredictClassification", "ffPredict",
+    "lenetPredict", "autoencoder", "dbscanApply", "WoEApply", "frequencyEncodeApply",
+)  # fmt: skip
 MISSING: dict[str, str] = {}
 
 RNG = np.random.default_rng(3)
@@ -104,9 +105,9 @@ CLUSTERS = [
     row("naiveBayesPredict", "[P, K] = naiveBayes(D=X, C=y, laplace=1, verbose=FALSE)",
         "[S, Y] = naiveBayesPredict(X=X, P=P, C=K)", np.abs(X), "P K", y=THREE, held=np.abs(numbers(7, 4)),
         outputs=["S", "Y"]),
-    row("dbscanApply", "[L, K] = dbscan(X=X, eps=0.9, minPts=4)",
-        "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.2)", X, "K", outputs=["Y", "C"]),
-    row("dbscanApply", "[L, K] = dbscan(X=X, eps=0.9, minPts=4)", "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.2)",
+    row("dbscanApply", "[L, K] = dbscan(X=X, eps=1.5, minPts=3)",
+        "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.6)", X, "K", outputs=["Y", "C"]),
+    row("dbscanApply", "[L, K] = dbscan(X=X, eps=1.5, minPts=3)", "[C, Y] = dbscanApply(X=X, clusterModel=K, eps=1.6)",
         X, "K", held=WILD + 50, outputs=["Y", "C"], variant="none near"),
 ]  # fmt: skip
 
@@ -149,24 +150,27 @@ PREPARATION = [
         "Y = frequencyEncodeApply(X, F)", COUNTS, "F", held=HELD_COUNTS),
 ]  # fmt: skip
 
-NUMERIC = np.ones((1, 4))
+MIXED = np.hstack([X[:, :3], (X[:, 3:] > 0)])
+FEW = np.concatenate([np.flatnonzero(label == TWO)[:count] for label, count in ((1, 4), (2, 6))])
+HELD_MIXED = np.hstack([numbers(7, 3), RNG.integers(0, 2, size=(7, 1))])
+KINDS = np.array([[1.0, 1, 1, 2]])
 TO_CLASS, TO_NUMBER = np.array([[1.0, 1, 1, 1, 2]]), np.ones((1, 5))
 TREE = "M = decisionTree(X=X, y=y, ctypes=c, max_depth=4, min_leaf=2, min_split=4, max_features=1.0, seed=7)"
 FOREST = ("M = randomForest(X=X, y=y, ctypes=c, num_trees=3, sample_frac=0.9, feature_frac=0.8, max_depth=3, min_leaf=2,"
-          " min_split=4, seed=7)")  # fmt: skip
-BOOSTED = "M = xgboost(X=X, y=y, R=r, sml_type={}, num_trees=2, max_depth=2)"
+          " min_split=4, max_features=1.0, seed=7)")  # fmt: skip
+BOOSTED = "M = xgboost(X=X, y=y, R=r, sml_type={}, num_trees=2, max_depth=3)"
 TREES = [
     *[row("decisionTreePredict", TREE, f'Y = decisionTreePredict(X=X, ctypes=c, M=M, strategy="{strategy}")', COUNTS,
           "M c", y=COUNT_CLASSES, held=HELD_COUNTS, more={"c": TO_CLASS}, variant=strategy)
       for strategy in ("TT", "GEMM")],
     row("randomForestPredict", FOREST, "Y = randomForestPredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=COUNT_CLASSES,
         held=HELD_COUNTS, more={"c": TO_CLASS}, variant="classes"),
-    row("randomForestPredict", FOREST, "Y = randomForestPredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=Y,
+    row("randomForestPredict", FOREST, "Y = randomForestPredict(X=X, ctypes=c, M=M)", COUNTS, "M c", y=np.round(Y + 8),
         held=HELD_COUNTS, more={"c": TO_NUMBER}, variant="numbers"),
-    row("xgboostPredictRegression", BOOSTED.format(1), "Y = xgboostPredictRegression(X=X, M=M)", X[:12], "M", y=Y[:12],
-        more={"r": NUMERIC}),
-    row("xgboostPredictClassification", BOOSTED.format(2), "Y = xgboostPredictClassification(X=X, M=M)", X[:12], "M",
-        y=TWO[:12] - 1, more={"r": NUMERIC}),
+    row("xgboostPredictRegression", BOOSTED.format(1), "Y = xgboostPredictRegression(X=X, M=M)", MIXED[FEW], "M",
+        y=Y[FEW], held=HELD_MIXED, more={"r": KINDS}),
+    row("xgboostPredictClassification", BOOSTED.format(2), "Y = xgboostPredictClassification(X=X, M=M)", MIXED[FEW], "M",
+        y=TWO[FEW] - 1, held=HELD_MIXED, more={"r": KINDS}),
 ]  # fmt: skip
 
 
@@ -206,13 +210,13 @@ NETWORKS = [
 ]  # fmt: skip
 
 TRAINED = LINEAR + CLUSTERS + FACTORS + PREPARATION + TREES + NETWORKS
-_MODELS: dict[tuple[str, str], dict[str, Array]] = {}
+_MODELS: dict[tuple[str, int, int], dict[str, Array]] = {}
 
 
 def trained(case: Trained) -> dict[str, Array]:
     """The matrices of the model, trained in the engine once."""
-    key = (case.train, ",".join(case.data))
-    if key not in _MODELS or case.variant in ("classes", "numbers"):
+    key = (case.train, id(case.data["X"]), id(case.data.get("y")))
+    if key not in _MODELS:
         reads = [f'{name} = read("./{name}")' for name in case.data]
         writes = [f'write({name}, "./{name}")' for name in case.model if name not in case.data]
         names = [name for name in case.model if name not in case.data]

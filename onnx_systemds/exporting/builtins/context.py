@@ -82,7 +82,7 @@ class Context:
         return Matrix(self.g.reshape(self.floats(value), (1, 1)), 1, 1)
 
     def integer(self, value: Value, what: str) -> Dim:
-        """Return an integer: known, an expression over sizes, or one that the model computes. `what` is for messages."""
+        """Return an integer: known, an expression over sizes, or computed by the model. `what` is for messages."""
         if isinstance(value, Matrix) and value.dims == (1, 1):
             value = self.scalar(value.tensor)
         if not isinstance(value, Scalar) or value.type == STRING:

@@ -4,7 +4,8 @@ The parameters of the function are those of the builtin, in order and by name; a
 underscore. Their annotations say what an argument must be:
 
 - `Matrix`, `Scalar`, `ListValue`, `Value`: that kind of value. A scalar of 1 x 1 is no matrix, as in DML.
-- `Dim`: an integer, known, computed with sizes, or by the model when it runs. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
+- `Dim`: an integer, known, computed with sizes, or by the model when it runs. `Sizes`: a tuple of the first two, from a
+  list such as ``[N, 3, 32, 32]``.
 - ``bool``, ``int``, ``float``, ``str``: a value that must be known.
 
 The first parameter is the `Context`.

@@ -103,8 +103,8 @@ def _sorted(ctx: Context, key: Tensor, decreasing: bool) -> tuple[Tensor, Tensor
     """Return the elements of a tensor of rank 1 in order, and their places from 0 on."""
     g, size = ctx.g, key.dims[0]
     if key.constant is not None:
-        places = np.argsort(-key.constant if decreasing else key.constant, kind="stable")
-        return g.constant(key.constant[places], FLOAT), g.constant(places, INT)
+        known = np.argsort(-key.constant if decreasing else key.constant, kind="stable")
+        return g.constant(key.constant[known], FLOAT), g.constant(known, INT)
     outputs: list[tuple[str, tuple[Dim, ...]]] = [(FLOAT, (size,)), (INT, (size,))]
     values, places = g.nodes("TopK", [key, g.size_tensor(size)], outputs, axis=0, largest=int(decreasing), sorted=1)
     return values, places
@@ -135,7 +135,8 @@ def _picked(ctx: Context, x: Matrix, share: float, middle: bool) -> Tensor:
     """Return the element at a share, with the next one if `middle` and the number of elements is even."""
     g, size = ctx.g, x.rows
     if not isinstance(size, int):
-        raise UnsupportedCase(f"a quantile of {size} elements: their number must be known", hint="give the rows a number")
+        hint = "give the input a number of rows"
+        raise UnsupportedCase(f"a quantile of {size} elements: their number must be known", hint=hint)
     place = math.ceil(share * size)
     ordered = _sorted(ctx, ctx.column(x), decreasing=False)[0]
     found = g.slice(ordered, 0, max(place, 1) - 1, max(place, 1))

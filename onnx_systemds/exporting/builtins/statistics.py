@@ -18,8 +18,8 @@ from onnx_systemds.exporting.values import Matrix, Scalar, Value, integer
 def covariance(ctx: Context, a: Matrix, b: Matrix) -> Value:
     """The sample covariance of two columns."""
     g = ctx.g
-    centered = [g.binary("Sub", x, g.reduce("ReduceMean", x, (0,))) for x in (ctx.column(a), ctx.column(b))]
-    total = g.reduce("ReduceSum", g.binary("Mul", *centered), (0,), keep=False)
+    one, other = (g.binary("Sub", x, g.reduce("ReduceMean", x, (0,))) for x in (ctx.column(a), ctx.column(b)))
+    total = g.reduce("ReduceSum", g.binary("Mul", one, other), (0,), keep=False)
     return ctx.scalar(g.binary("Div", total, ctx.floats(integer(add(a.rows, -1)))))
 
 
@@ -49,13 +49,14 @@ def exponential_share(ctx: Context, target: Value, rate: float = 1.0, lower_tail
 
 @builtin("cdf")
 def distribution_share(
-    ctx: Context, target: Value, dist: str, mean: float = 0.0, sd: float = 1.0, rate: float = 1.0, lower_tail: bool = True
-) -> Value:
+    ctx: Context, target: Value, dist: str, mean: float = 0.0, sd: float = 1.0, rate: float = 1.0,
+    lower_tail: bool = True,
+) -> Value:  # fmt: skip
     """The share of a distribution below a number."""
     if dist == "normal":
-        return normal_share(ctx, target, mean, sd, lower_tail)
+        return _tailed(ctx, target, lower_tail, lambda x: _normal(ctx, x, mean, sd))
     if dist == "exp":
-        return exponential_share(ctx, target, rate, lower_tail)
+        return _tailed(ctx, target, lower_tail, lambda x: _exponential(ctx, x, rate))
     raise UnsupportedCase(f"the distribution {dist} has no counterpart in ONNX", hint="normal and exp have one")
 
 

@@ -75,6 +75,6 @@ def _marked(ctx: Context, indices: Tensor, width: Dim, count: Dim) -> Tensor:
     """Return a row per index with a 1 at its place; a single index serves for all rows."""
     g = ctx.g
     places = g.reshape(indices, (*indices.dims, 1))
-    columns = g.constant(np.arange(width)[None, :]) if isinstance(width, int) else g.reshape(g.count(0, width), (1, width))
+    columns = g.reshape(g.constant(np.arange(width)) if isinstance(width, int) else g.count(0, width), (1, width))
     marked = g.floating(g.binary("Equal", places, columns, (indices.dims[0], width)))
     return marked if indices.dims[0] == count or count == 1 else g.expand(marked, (count, width))
