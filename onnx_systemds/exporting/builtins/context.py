@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -81,18 +82,6 @@ class Context:
             raise UnsupportedCase(f"{value} is no matrix")
         return Matrix(self.g.reshape(self.floats(value), (1, 1)), 1, 1)
 
-    def integer(self, value: Value, what: str) -> Dim:
-        """Return an integer: known, an expression over sizes, or computed by the model. `what` is for messages."""
-        if isinstance(value, Matrix) and value.dims == (1, 1):
-            value = self.scalar(value.tensor)
-        if not isinstance(value, Scalar) or value.type == STRING:
-            raise UnsupportedCase(f"{what} must be an integer, not {value}")
-        if value.dim is not None:
-            return value.dim
-        if not isinstance(value.content, Tensor):
-            raise UnsupportedCase(f"{what} must be an integer, not {value.known}")
-        return self.g.integer_symbol(self.g.cast(value.content, INT))
-
     # From tensors to values
 
     def matrix(self, tensor: Tensor, rows: Dim | None = None, cols: Dim | None = None) -> Matrix:
@@ -111,6 +100,23 @@ class Context:
         if tensor.kind == INT:
             return Scalar(INTEGER, self.g.integer_symbol(tensor))
         return Scalar(_TYPES[tensor.kind], tensor)
+
+    def integer(self, value: Value) -> Dim:
+        """Return a scalar as an integer, known or computed by the model; cut off behind the point."""
+        if isinstance(value, ListValue) and len(value.items) == 1:
+            value = value.items[0]
+        if isinstance(value, Matrix) and value.dims == (1, 1):
+            value = self.scalar(value.tensor)
+        if not isinstance(value, Scalar) or isinstance(value.known, str):
+            raise UnsupportedCase(f"{value} where an integer is needed")
+        if value.dim is not None:
+            return value.dim
+        if value.known is not None:
+            if not math.isfinite(value.known):
+                raise UnsupportedCase(f"{value.known} where an integer is needed")
+            return int(value.known)
+        assert isinstance(value.content, Tensor)
+        return self.g.integer_symbol(self.g.cast(value.content, INT))
 
     def drop(self, what: str) -> None:
         """Note something that the script does and the model does not."""

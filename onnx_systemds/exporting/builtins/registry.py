@@ -4,8 +4,7 @@ The parameters of the function are those of the builtin, in order and by name; a
 underscore. Their annotations say what an argument must be:
 
 - `Matrix`, `Scalar`, `ListValue`, `Value`: that kind of value. A scalar of 1 x 1 is no matrix, as in DML.
-- `Dim`: an integer, known, computed with sizes, or by the model when it runs. `Sizes`: a tuple of the first two, from a
-  list such as ``[N, 3, 32, 32]``.
+- `Dim`: an integer, known or computed by the model. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
 - ``bool``, ``int``, ``float``, ``str``: a value that must be known.
 
 The first parameter is the `Context`.
@@ -42,9 +41,9 @@ class Builtin:
         for parameter in self.parameters:
             if parameter.kind is parameter.VAR_POSITIONAL:
                 rest = values.pop(parameter.name, [])
-                variadic = [_converted(value, parameter, self.name, context) for value in rest]
+                variadic = [_converted(context, value, parameter, self.name) for value in rest]
             elif parameter.name in values:
-                keywords[parameter.name] = _converted(values[parameter.name], parameter, self.name, context)
+                keywords[parameter.name] = _converted(context, values[parameter.name], parameter, self.name)
             elif parameter.default is parameter.empty:
                 raise UnsupportedCase(f"{self.name} needs the argument {parameter.name}")
         if variadic:
@@ -99,29 +98,21 @@ def refuse(*names: str, reason: str, hint: str = "") -> None:
         REFUSED[name] = (reason, hint)
 
 
-def _converted(value: Value, parameter: inspect.Parameter, function: str, context: Context) -> Any:
+def _converted(context: Context, value: Value, parameter: inspect.Parameter, function: str) -> Any:
     """Return an argument as the annotation of its parameter wants it."""
     wanted = parameter.annotation
     name = parameter.name.rstrip("_").replace("_", ".")
     if wanted in (bool, int, float, str):
         return _known(value, wanted, name, function)
     if wanted in (Dim, Dim | None):
-        return context.integer(value, f"the argument {name} of {function}")
+        return context.integer(value)
     if wanted == Sizes:
         if not isinstance(value, ListValue):
             raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a list of sizes")
-        return tuple(dim_of(item, f"each item of {name} of {function}") for item in value.items)
+        return tuple(context.integer(item) for item in value.items)
     if wanted in (Matrix, Scalar, ListValue) and not isinstance(value, wanted):
         raise UnsupportedCase(f"the argument {name} of {function} is {value}, not a {wanted.__name__.lower()}")
     return value
-
-
-def dim_of(value: Value, what: str) -> Dim:
-    """Return an integer argument. Raises UnsupportedCase when it is not one that is known before the run."""
-    dim = value.dim if isinstance(value, Scalar) else None
-    if dim is None:
-        raise UnsupportedCase(f"{what} must be an integer that is known or follows from sizes, not {value}")
-    return dim
 
 
 def _known(value: Value, wanted: type, name: str, function: str) -> Any:

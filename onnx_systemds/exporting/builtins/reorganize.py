@@ -7,9 +7,9 @@ import numpy as np
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.operators import tensor_operator
+from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph import FLOAT
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
 
 
@@ -113,13 +113,13 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
         if count < 1:
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
         return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
-    ends = [v.dim if isinstance(v, Scalar) else None for v in given]
-    if ends[1] is None and isinstance(ends[0], int):
-        ends[1] = ctx.integer(to, "the end of a sequence")
-    if any(end is None for end in ends) or (incr is not None and not isinstance(ends[2], int)):
-        raise UnsupportedCase("a sequence whose ends are computed and no integers")
-    first, last, step_size = ends[0], ends[1], ends[2] if incr is not None else 1
-    assert first is not None and last is not None and isinstance(step_size, int)
+    first = from_.dim if isinstance(from_, Scalar) else None
+    step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
+    if first is None or not isinstance(step_size, int) or step_size == 0:
+        raise UnsupportedCase("a sequence whose start or step is computed and no integer")
+    # from an integer in steps of integers, only the whole part of the end counts
+    last = ctx.integer(mapped(ctx, lambda end: ctx.g.unary("Floor" if step_size > 0 else "Ceil", end), to)
+                       if isinstance(to, Scalar) and to.dim is None else to)  # fmt: skip
     size = floor_divide(add(add(last, multiply(-1, first)), step_size), step_size)
     counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
     if step_size != 1:
@@ -160,12 +160,29 @@ def append(ctx: Context, target: Value, *parts: Value) -> Value:
     """A list with more items, or matrices beside each other."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
-    names = tuple(name for part in parts
-                  for name in (part.names if isinstance(part, ListValue) and part.names else ("",)))  # fmt: skip
-    items = tuple(part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else part
-                  for part in parts)  # fmt: skip
+    # a list of one item is unfolded, as in the engine
+    unfolded = [part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 else part for part in parts]
+    names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
+             for part in parts]  # fmt: skip
     own = target.names or ("",) * len(target.items)
-    return ListValue((*target.items, *items), (*own, *names) if any(own) or any(names) else ())
+    return ListValue((*target.items, *unfolded), (*own, *names) if any(own) or any(names) else ())
+
+
+@builtin("as.list")
+def as_list(ctx: Context, target: ListValue) -> Value:
+    """A list that is an item of another."""
+    item = target.items[0] if len(target.items) == 1 else target
+    return item if isinstance(item, ListValue) else target
+
+
+@builtin("remove")
+def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
+    """A list without an item, and that item."""
+    if not 1 <= index <= len(target.items):
+        raise UnsupportedCase(f"the list has {len(target.items)} items, not the {index}th")
+    items, names = list(target.items), list(target.names)
+    item, name = items.pop(index - 1), names.pop(index - 1) if names else ""
+    return ListValue(tuple(items), tuple(names)), ListValue((item,), (name,) if name else ())
 
 
 @builtin("rev")
@@ -184,3 +201,82 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     if op in ("min", "max"):
         return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
     return ctx.matrix(tensor_operator(ctx, op, a, b))
+
+
+@builtin("table", "ctable")
+def table(
+    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
+) -> Value:
+    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it."""
+    if isinstance(w, Scalar) and rows is not None and cols is None:
+        w, rows, cols = None, w, rows
+    if not isinstance(b, Matrix):
+        b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
+    weights = ctx.column(w) if isinstance(w, Matrix) else None
+    chosen = _indices(ctx, b)
+    counts = _counts(a) and height == a.rows
+    right = _one_hot(ctx, chosen, width)
+    if weights is not None:
+        right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
+    if counts:
+        if weights is None and _within(chosen, width):
+            right.row_choice = chosen
+        return ctx.matrix(right)
+    left = ctx.g.transpose(_one_hot(ctx, _indices(ctx, a), height), (1, 0))
+    return ctx.matrix(ctx.g.matmul(left, right))
+
+
+def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+    if isinstance(given, Scalar) and given.dim is not None:
+        return given.dim
+    if given is None and indices.constant is not None:
+        return int(indices.constant.max())
+    if given is None and indices.tensor.counts:
+        return indices.rows
+    if given is not None:
+        return ctx.integer(given)
+    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keep=False)
+    return ctx.integer(ctx.scalar(largest))
+
+
+def _counts(indices: Matrix) -> bool:
+    content = indices.constant
+    if content is not None:
+        return bool(np.array_equal(content.ravel(), np.arange(1, content.size + 1)))
+    return indices.tensor.counts
+
+
+def _indices(ctx: Context, column: Matrix) -> Tensor:
+    """Return the indices of a column, from 0 on, as ints of rank 1."""
+    whole = ctx.g.cast(ctx.column(column), INT)
+    return ctx.g.binary("Sub", whole, ctx.g.constant(1))
+
+
+def _within(indices: Tensor, width: Dim) -> bool:
+    """Whether known indices are all inside; of computed ones it is taken for granted."""
+    content = indices.constant
+    return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
+
+
+def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
+    """Return a row per index with a 1 at its place."""
+    g = ctx.g
+    places = g.reshape(indices, (*indices.dims, 1))
+    if isinstance(width, int):
+        columns = g.constant(np.arange(width).reshape(1, -1))
+    else:
+        columns = g.reshape(g.count(0, width), (1, width))
+    return g.floating(g.binary("Equal", places, columns))
+
+
+@builtin("rand")
+def rand(
+    ctx: Context, rows: Dim = 1, cols: Dim = 1, min: Value | None = None, max: Value | None = None,
+    pdf: str = "uniform", sparsity: float = 1.0, seed: int = -1, lambda_: float = 1.0,
+) -> Value:  # fmt: skip
+    """Only where nothing is left to chance: minimum and maximum are equal."""
+    low, high = (value.known if isinstance(value, Scalar) else None for value in (min, max))
+    if low is not None and low == high and sparsity == 1.0 and pdf == "uniform":
+        return ctx.matrix(ctx.g.filled(float(low), (rows, cols)))
+    raise UnsupportedCase("random numbers are drawn anew in every run", hint="bind the matrix to values")

@@ -1,0 +1,90 @@
+"""Rows and columns by content: removeEmpty, order, contains."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.dims import RUN_SIZE, symbols
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
+
+
+@builtin("removeEmpty")
+def remove_empty(
+    ctx: Context, target: Matrix, margin: str, select: Matrix | None = None, empty_return: bool = True
+) -> Value:
+    """The rows or columns that hold something, or that are selected; if there are none, one of zeros."""
+    g, x = ctx.g, ctx.flat(target)
+    if margin not in ("rows", "cols"):
+        raise UnsupportedCase(f"the margin of removeEmpty is {margin}, not rows or cols")
+    axis = 0 if margin == "rows" else 1
+    length = target.dims[axis]
+    if isinstance(select, Matrix):
+        chosen = g.truth(ctx.g.reshape(select.tensor, (length,)))
+    else:
+        filled = g.cast(g.truth(x), INT)
+        chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keep=False))
+    if empty_return:
+        none = g.binary("Equal", g.reduce("ReduceMax", g.cast(chosen, INT), (0,)), g.constant(0))
+        blank = g.filled(0.0, tuple(1 if i == axis else dim for i, dim in enumerate(target.dims)))
+        x, chosen = g.concat([x, blank], axis), g.concat([chosen, none], 0)
+    if x.constant is not None and chosen.constant is not None:
+        return ctx.matrix(g.constant(np.compress(chosen.constant, x.constant, axis), FLOAT))
+    size = g.size_symbol(margin)
+    found = g.node("Compress", [x, chosen], tuple(size if i == axis else d for i, d in enumerate(x.dims)), axis=axis)
+    if symbols(found.dims[axis])[0].startswith(RUN_SIZE):
+        g.bind_dims(found)
+    return ctx.matrix(found)
+
+
+@builtin("order")
+def order(
+    ctx: Context, target: Matrix, by: Value | None = None, decreasing: bool = False, index_return: bool = False
+) -> Value:
+    """The rows sorted by columns, or where they were; equal rows keep their order."""
+    g, x = ctx.g, ctx.flat(target)
+    columns = _columns(by)
+    places: Tensor | None = None
+    for column in reversed(columns):
+        keys = g.reshape(g.slice(x, 1, column - 1, column), (target.rows,))
+        moved = keys if places is None else g.gather(keys, places, 0)
+        _, found = g.nodes(
+            "TopK", [moved, g.size_tensor(target.rows)], [(FLOAT, (target.rows,)), (INT, (target.rows,))],
+            axis=0, largest=int(decreasing), sorted=1,
+        )  # fmt: skip
+        places = found if places is None else g.gather(places, found, 0)
+    assert places is not None
+    if index_return:
+        numbered = g.floating(g.binary("Add", places, g.constant(1)))
+        return ctx.matrix(g.reshape(numbered, (target.rows, 1)))
+    return ctx.matrix(g.gather(x, places, 0))
+
+
+def _columns(by: Value | None) -> list[int]:
+    """Return the columns to sort by, the most important first."""
+    if by is None:
+        return [1]
+    if isinstance(by, ListValue) and len(by.items) == 1:
+        by = by.items[0]
+    if isinstance(by, Matrix) and by.constant is not None:
+        return [int(column) for column in by.constant.ravel()]
+    known = by.known if isinstance(by, Scalar) else None
+    if known is None or isinstance(known, str):
+        raise UnsupportedCase("the columns that order sorts by must be known")
+    return [int(known)]
+
+
+@builtin("contains")
+def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
+    """Whether an element is equal to a number (NaN to NaN)."""
+    g, x = ctx.g, ctx.g.floating(target.tensor)
+    wanted = ctx.floats(pattern)
+    same = g.binary("Equal", x, wanted)
+    if wanted.constant is None or np.isnan(wanted.constant).any():
+        both = g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted))
+        same = both if wanted.constant is not None else g.binary("Or", same, both)
+    count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keep=False)
+    return ctx.scalar(g.cast(count, BOOL))
