@@ -1,0 +1,95 @@
+"""Builtins that count, select and sort, and statistics, against the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import ExportCase, check_export
+
+RNG = np.random.default_rng(11)
+X = {"X": RNG.normal(size=(6, 3))}
+TIES = np.array([[3, 1, 0], [1, 2, 0], [3, 3, 5], [1, 4, 0], [2, 5, 0], [0, 0, 0]], float)
+T = {"X": TIES}
+IDS = {"I": np.array([[3.0], [1], [2], [3], [1]]), "W": np.array([[0.5], [2], [1], [4], [3]])}
+N3 = {"X": ["N", 3]}
+FREE = {"I": ["N", 1], "W": ["N", 1]}
+MORE_IDS = [{"I": np.array([[2.0], [1], [2], [2]]), "W": np.array([[1.0], [2], [3], [4]])}]
+
+
+def row(name: str, body: str, inputs=T, symbols=N3, sizes=None, **more) -> ExportCase:
+    sizes = [{"X": inputs["X"][:4]}] if sizes is None and "X" in inputs else sizes or ()
+    return ExportCase(name, body, inputs, symbols=symbols, sizes=sizes, **more)
+
+
+CASES = [
+    row("table of a column", "Y = table(I, 1) + sum(W) * 0", IDS, FREE, MORE_IDS),
+    row("table of both", "Y = table(I, I)", {"I": IDS["I"]}, {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
+    row("table with weights", "Y = table(I, I, W)", IDS, FREE, MORE_IDS),
+    row("table of a given size", "Y = table(I, I, 2, 4) + sum(W) * 0", IDS, FREE, MORE_IDS),
+    row("one row per index", "Y = table(seq(1, nrow(I)), I, nrow(I), 5) + sum(W) * 0", IDS, FREE, MORE_IDS),
+    row("chosen rows", "Y = table(seq(1, nrow(I)), I, nrow(I), 3) %*% matrix(seq(1, 12), 3, 4)", {"I": IDS["I"]},
+        {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
+    row("table of fractions", "Y = table(I * 1.2, 1)", {"I": IDS["I"]}, {"I": ["N", 1]}),
+    row("permutation", "P = table(seq(1, nrow(X)), order(target=X, by=1, index.return=TRUE), nrow(X), nrow(X))\nY = P %*% X",
+        X),
+    row("rows that are not empty", 'Y = removeEmpty(target=X, margin="rows")'),
+    row("columns that are not empty", 'Y = removeEmpty(target=X, margin="cols")'),
+    row("selected rows", 'm = X[,1] > 1\nY = removeEmpty(target=X, margin="rows", select=m)'),
+    row("selected columns", 'm = colSums(X) > 10\nY = removeEmpty(target=X, margin="cols", select=m)'),
+    row("columns that are known", 'Y = removeEmpty(target=X, margin="cols", select=S)',
+        {**T, "S": np.array([[1.0, 0, 1]])}, bound=["S"]),
+    row("no row", 'm = X[,1] > 100\nY = removeEmpty(target=X, margin="rows", select=m)'),
+    row("no column known", 'Y = removeEmpty(target=X, margin="cols", select=matrix(0, 1, 3))'),
+    row("no row, none in its place", 'm = X[,1] > 100\nZ = removeEmpty(target=X, margin="rows", select=m, empty.return=FALSE)'
+        "\nY = as.matrix(nrow(Z))"),
+    row("used after a selection", 'm = X[,1] > 1\nZ = removeEmpty(target=X, margin="rows", select=m)\n'
+        "Y = (Z - colMeans(Z)) / nrow(Z)"),
+    row("sorted", "Y = order(target=X, by=1)"),
+    row("sorted downwards", "Y = order(target=X, by=2, decreasing=TRUE)"),
+    row("equal ones downwards", "Y = order(target=X, by=1, decreasing=TRUE)"),
+    row("sorted by two", 'Y = order(target=X, by=matrix("1 2", 1, 2), decreasing=TRUE)'),
+    row("places", "Y = order(target=X, by=1, decreasing=TRUE, index.return=TRUE)"),
+    row("contains", "Y = X + ifelse(contains(target=X, pattern=5), 1, 2)"
+        " + ifelse(contains(target=X, pattern=7), 4, 8)"),
+    row("contains NaN", "Y = as.matrix(ifelse(contains(target=X, pattern=NaN), 1, 2))",
+        {"X": np.where(TIES == 5, np.nan, TIES)}),
+    row("quantiles", "Y = X[,2] * quantile(X[,1], 0.3) + quantile(X[,2], 0.75) + quantile(X[,1], 0) + quantile(X[,1], 1)",
+        X, {}, ()),
+    row("quantiles of an odd number", "Z = X[1:5,1]\nY = as.matrix(quantile(Z, 0.3) + median(Z) * 2)", X, {}, ()),
+    row("several quantiles", 'Y = quantile(X[,1], matrix("0.25 0.5 0.75", 3, 1)) + median(X[,2])', X, {}, ()),
+    row("quantiles among zeros", "Y = as.matrix(median(X[,1]) + 10 * median(X[,2]) + 100 * quantile(X[,3], 0.25))",
+        {"X": np.array([[0, 5, 0], [0, 0, 7], [1, 6, 8], [1, 7, 9.0]])}, {}, ()),
+    row("triangles", "Z = t(X) %*% X\nY = lower.tri(target=Z, values=TRUE) + upper.tri(target=Z, diag=TRUE) * 2"
+        " + upper.tri(target=Z, diag=TRUE, values=TRUE) + lower.tri(target=Z)", X),
+    row("covariance", "Y = as.matrix(cov(X[,1], X[,2]) + moment(X[,1], 2) + moment(X[,2], 3))", X),
+    row("normal distribution", "s = as.scalar(X[1,1])\nY = as.matrix(pnorm(target=s) + pnorm(target=0.3, mean=1, sd=2)"
+        ' + cdf(target=s, dist="normal", lower.tail=FALSE))', X, dtypes=["float32"]),
+    row("exponential distribution", 's = as.scalar(X[6,3])^2\nY = as.matrix(pexp(target=s, rate=2) + '
+        'cdf(target=s, dist="exp", rate=0.5))', X, sizes=()),
+    row("size from data", "n = max(I)\nY = (matrix(0, nrow(I), n) + t(seq(1, n))) == I", {"I": IDS["I"]}, {"I": ["N", 1]},
+        [{"I": MORE_IDS[0]["I"]}]),
+    row("clock that is not read", "t1 = time()\nY = X + 1\nprint(time() - t1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+@pytest.mark.parametrize(("body", "reason"), [
+    ("Y = X * quantile(X, 0.5)", "their number must be known"),
+    ("Y = X * quantile(X, sum(X))", "must be known"),
+    ("Y = order(target=X, by=as.scalar(X[1, 1]))", "must be known"),
+    ("Y = X * time()", "a model knows no clock"),
+    ('Y = removeEmpty(target=X, margin="all")', "not rows or cols"),
+    ("Y = X * pchisq(target=sum(X), df=3)", "no such distribution"),
+])  # fmt: skip
+def test_what_cannot_be_exported_is_refused_with_its_line(body: str, reason: str) -> None:
+    with pytest.raises(TranspileError) as caught:
+        export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})
+    assert reason in str(caught.value)
+    assert f":{body.count(chr(10)) + 2}:" in str(caught.value)
