@@ -122,6 +122,10 @@ CASES += [
     *[Case("NonMaxSuppression", opset, {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]),
                                        "iou": np.array([0.3], np.float32)}, {"center_point_box": centre},
            note=f"centre {centre}") for opset, centre in [(10, 0), (11, 1)]],
+    # more boxes than are compared at once
+    *[Case("NonMaxSuppression", 11, {"boxes": np.abs(random(1, 600, 4, seed=10)), "scores": random(1, 2, 600, seed=11),
+                                     "n": np.array([most]), "iou": np.array([0.5], np.float32)}, note=f"600 boxes, {most}")
+      for most in (20, 600)],
 ]  # fmt: skip
 
 NMS = {"boxes": BOXES, "scores": random(1, 2, 6, seed=6), "n": np.array([3]), "iou": np.array([0.3], np.float32)}
