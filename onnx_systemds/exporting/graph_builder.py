@@ -20,6 +20,7 @@ from onnx_systemds.exporting.folding import fold
 from onnx_systemds.exporting.graph import (
     FLOAT,
     INT,
+    Array,
     Attribute,
     Node,
     Scope,
