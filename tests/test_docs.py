@@ -12,6 +12,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 from onnx_systemds.support_table import document
@@ -61,6 +63,17 @@ def test_readme_scores_a_table(tmp_path: Path) -> None:
     run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)
     assert example("scores") in run_dml(example("table"), tmp_path)
     assert (tmp_path / "scores.csv").read_text(encoding="utf-8").startswith("no,0.87005")
+
+
+def test_readme_exports_a_network(tmp_path: Path) -> None:
+    (tmp_path / "net.dml").write_text(example("network"), encoding="utf-8")
+    arguments = ["net.dml", "-o", "net.onnx", "--function", "forward", "--input", "X=double[N,4]"]
+    for name, dims in {"W1": (4, 3), "b1": (1, 3), "W2": (3, 2), "b2": (1, 2)}.items():
+        np.save(tmp_path / f"{name}.npy", np.ones(dims))
+        arguments += ["--weight", f"{name}={name}.npy"]
+    run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)
+    nodes = [node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node]
+    assert f"`{', '.join(nodes)}`" in README.read_text(encoding="utf-8")
 
 
 def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:
