@@ -253,8 +253,22 @@ def max_pooling(node: NodeView) -> Fragment:
     window = pool_windows(node)
     if node.wants(1):
         return _with_indices(node, window)
+    common, left, right = builtin_padding(window)
+    if node.dims(0)[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
+        return _images_pooled(node, window, common)
     statements, image = pooled(node, _input_image(node, window), window, "max_pool")
     return node.result(image.text, image.view, before=statements)
+
+
+def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> Fragment:
+    """Whole images in the rows: the engine then fuses the pooling with a Relu before it.
+
+    A single image goes plane by plane instead, since the engine's threads share the rows.
+    """
+    batch, *image = node.dims(0)
+    x = node.view(0, View(batch, product(image)))
+    text = _builtin(node, "max_pool", x, (batch, *image), window.kernel, window.strides, padding)
+    return node.result(text, View(batch, image[0] * product(window.outputs)))
 
 
 def _with_indices(node: NodeView, window: Windows) -> Fragment:

@@ -329,12 +329,25 @@ class Variant:
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
             "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
             "bias": " + b" if self.has_bias else "",
-            "setup": [*(f"{state} = {state}0" for state in states), "Y = matrix(0, rows=nrow(X), cols=m)"],
+            "gates": GATES[self.kind],
+            "setup": [f"{state} = {state}0" for state in states],
             "steps": steps,
+            "single": self.single_sequence(),
+            "bias_row": ", b" if self.has_bias else "",
+            "bias_read": "V[k + 1, ]" if self.has_bias else "matrix(0, rows=1, cols=4 * m)",
         }
         key = node.render("recurrent_layer", name="", **parts)[0]
         return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
             "recurrent_layer", name=name, **parts)[0])
+
+    def single_sequence(self) -> str:
+        """When there is only one sequence, for which a plain LSTM is one builtin: never, sometimes, always."""
+        plain = self.kind == "LSTM" and [*self.activations] == [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        changed = self.clip is not None or self.has_lens or self.has_peepholes or self.node.attribute("input_forget")
+        batch = shape_of(self.node).batch
+        if not plain or changed or isinstance(batch, int) and batch != 1:
+            return "never"
+        return "always" if batch == 1 else "sometimes"
 
     def _adds_state_bias(self) -> bool:
         return self.has_bias and _is_linear_before_reset(self.node)
@@ -350,11 +363,11 @@ class Variant:
 
     def rnn_step(self) -> list[str]:
         """A step of RNN."""
-        return self._active(0, "h_new", "G[first:last, ] + h %*% R")
+        return self._active(0, "h_new", "matrix(G[at, ], rows=n, cols=m) + h %*% R")
 
     def gru_step(self) -> list[str]:
         """A step of GRU."""
-        lines = ["g = G[first:last, ]", "k = 2 * m", "l = k + 1", "w = 3 * m"]
+        lines = ["g = matrix(G[at, ], rows=n, cols=3 * m)", "k = 2 * m", "l = k + 1", "w = 3 * m"]
         if self.node.attribute("linear_before_reset"):
             state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
             lines += ["u = h %*% R", *self._active(0, "zr", "g[, 1:k] + u[, 1:k]")]
@@ -367,7 +380,7 @@ class Variant:
 
     def lstm_step(self) -> list[str]:
         """A step of LSTM."""
-        lines = ["g = G[first:last, ] + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
         coupled = bool(self.node.attribute("input_forget"))
         if self.has_peepholes:
             lines += self._active(0, "i", "g[, 1:m] + c * P[1, ]")
@@ -384,7 +397,7 @@ class Variant:
     def _advance(self, states: Sequence[str]) -> list[str]:
         """Take the new states; a sequence that has ended keeps its state and gives zeros."""
         if not self.has_lens:
-            return [*(f"{state} = {state}_new" for state in states), "Y[first:last, ] = h"]
+            return [*(f"{state} = {state}_new" for state in states), "Y[at, ] = matrix(h, rows=1, cols=n * m)"]
         lines = ["live = (lens >= at) %*% matrix(1, rows=1, cols=m)"]
         lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
-        return [*lines, "Y[first:last, ] = ifelse(live, h, matrix(0, rows=n, cols=m))"]
+        return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]
