@@ -86,24 +86,23 @@ Y = softmax::forward(affine::forward(hidden, W4, b4))
 """
 
 
-def lenet(batches: Sequence[int] = (1, 64)) -> Iterator[Parts]:
+def lenet(batch: int) -> Iterator[Parts]:
     """LeNet on images of 28 x 28, as in SystemDS's example."""
-    for batch in batches:
-        graph = Graph()
-        data = graph.generator.normal(size=(batch, 1, 28, 28)).astype(np.float32)
-        value = "X"
-        for layer, (inputs, outputs) in enumerate(((1, 32), (32, 64)), 1):
-            weights = graph.weight(f"W{layer}", outputs, inputs, 5, 5), graph.weight(f"b{layer}", outputs)
-            value = graph.node("Conv", value, *weights, pads=[2, 2, 2, 2], kernel_shape=[5, 5])
-            value = graph.node("MaxPool", graph.node("Relu", value), kernel_shape=[2, 2], strides=[2, 2])
-        value = graph.node("Flatten", value)
-        value = graph.node("Gemm", value, graph.weight("W3", 3136, 512), graph.weight("b3", 512))
-        value = graph.node("Gemm", graph.node("Relu", value), graph.weight("W4", 512, 10), graph.weight("b4", 10))
-        model = graph.model("lenet", data, graph.node("Softmax", value), ["batch", 10])
-        c = graph.constants
-        weights_by_hand = {"W1": filters(c["W1"]), "b1": column(c["b1"]), "W2": filters(c["W2"]), "b2": column(c["b2"]),
-                           "W3": c["W3"], "b3": rows(c["b3"]), "W4": c["W4"], "b4": rows(c["b4"])}  # fmt: skip
-        yield f"LeNet, batch {batch}", model, LENET, weights_by_hand, data
+    graph = Graph()
+    data = graph.generator.normal(size=(batch, 1, 28, 28)).astype(np.float32)
+    value = "X"
+    for layer, (inputs, outputs) in enumerate(((1, 32), (32, 64)), 1):
+        weights = graph.weight(f"W{layer}", outputs, inputs, 5, 5), graph.weight(f"b{layer}", outputs)
+        value = graph.node("Conv", value, *weights, pads=[2, 2, 2, 2], kernel_shape=[5, 5])
+        value = graph.node("MaxPool", graph.node("Relu", value), kernel_shape=[2, 2], strides=[2, 2])
+    value = graph.node("Flatten", value)
+    value = graph.node("Gemm", value, graph.weight("W3", 3136, 512), graph.weight("b3", 512))
+    value = graph.node("Gemm", graph.node("Relu", value), graph.weight("W4", 512, 10), graph.weight("b4", 10))
+    model = graph.model("lenet", data, graph.node("Softmax", value), ["batch", 10])
+    c = graph.constants
+    weights_by_hand = {"W1": filters(c["W1"]), "b1": column(c["b1"]), "W2": filters(c["W2"]), "b2": column(c["b2"]),
+                       "W3": c["W3"], "b3": rows(c["b3"]), "W4": c["W4"], "b4": rows(c["b4"])}  # fmt: skip
+    yield f"LeNet, batch {batch}", model, LENET, weights_by_hand, data
 
 
 # --- a small ResNet --------------------------------------------------------------------------------------------
@@ -125,49 +124,48 @@ STAGES = ((8, 16, 1), (16, 32, 2), (32, 32, 2), (32, 64, 2))
 """Channels that come in and go out, and the stride of each stage of two blocks."""
 
 
-def resnet(batches: Sequence[int] = (1, 16)) -> Iterator[Parts]:
+def resnet(batch: int) -> Iterator[Parts]:
     """A ResNet of eight blocks on images of 64 x 64, normalization folded into its convolutions."""
-    for batch in batches:
-        graph = Graph()
-        data = graph.generator.normal(size=(batch, 3, 64, 64)).astype(np.float32)
-        script, by_hand = [RESNET_HEAD], dict[str, Array]()
+    graph = Graph()
+    data = graph.generator.normal(size=(batch, 3, 64, 64)).astype(np.float32)
+    script, by_hand = [RESNET_HEAD], dict[str, Array]()
 
-        def conv(value: str, inputs: int, outputs: int, kernel: int, stride: int) -> str:
-            number = sum(node.op_type == "Conv" for node in graph.nodes)
-            weights = graph.weight(f"W{number}", outputs, inputs, kernel, kernel), graph.weight(f"b{number}", outputs)
-            by_hand[f"W{number}"] = filters(graph.constants[f"W{number}"])
-            by_hand[f"b{number}"] = column(graph.constants[f"b{number}"])
-            return graph.node(
-                "Conv", value, *weights, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4, strides=[stride] * 2
-            )
+    def conv(value: str, inputs: int, outputs: int, kernel: int, stride: int) -> str:
+        number = sum(node.op_type == "Conv" for node in graph.nodes)
+        weights = graph.weight(f"W{number}", outputs, inputs, kernel, kernel), graph.weight(f"b{number}", outputs)
+        by_hand[f"W{number}"] = filters(graph.constants[f"W{number}"])
+        by_hand[f"b{number}"] = column(graph.constants[f"b{number}"])
+        return graph.node(
+            "Conv", value, *weights, kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4, strides=[stride] * 2
+        )
 
-        def written(target: str, source: str, inputs: int, size: int, kernel: int, stride: int) -> None:
-            number = sum(node.op_type == "Conv" for node in graph.nodes) - 1
-            script.append(
-                f"[{target}, h, w] = conv2d::forward({source}, W{number}, b{number}, {inputs}, {size}, {size}, "
-                f"{kernel}, {kernel}, {stride}, {stride}, {kernel // 2}, {kernel // 2})"
-            )
+    def written(target: str, source: str, inputs: int, size: int, kernel: int, stride: int) -> None:
+        number = sum(node.op_type == "Conv" for node in graph.nodes) - 1
+        script.append(
+            f"[{target}, h, w] = conv2d::forward({source}, W{number}, b{number}, {inputs}, {size}, {size}, "
+            f"{kernel}, {kernel}, {stride}, {stride}, {kernel // 2}, {kernel // 2})"
+        )
 
-        value = graph.node("Relu", conv("X", 3, 8, 7, 2))
-        value = graph.node("MaxPool", value, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
-        size = 16
-        for inputs, outputs, stride in STAGES:
-            for channels, step in ((inputs, stride), (outputs, 1)):
-                first = graph.node("Relu", conv(value, channels, outputs, 3, step))
-                written("c", "Y", channels, size, 3, step)
-                second = conv(first, outputs, outputs, 3, 1)
-                written("c", "relu::forward(c)", outputs, size // step, 3, 1)
-                if channels != outputs or step != 1:
-                    value = conv(value, channels, outputs, 1, step)
-                    written("Y", "Y", channels, size, 1, step)
-                value = graph.node("Relu", graph.node("Add", second, value))
-                script.append("Y = relu::forward(c + Y)")
-                size //= step
-        value = graph.node("Flatten", graph.node("GlobalAveragePool", value))
-        value = graph.node("Gemm", value, graph.weight("W", 64, 10), graph.weight("b", 10))
-        by_hand |= {"W": graph.constants["W"], "b": rows(graph.constants["b"])}
-        model = graph.model("resnet", data, value, ["batch", 10])
-        yield f"small ResNet, batch {batch}", model, "\n".join([*script, RESNET_TAIL]), by_hand, data
+    value = graph.node("Relu", conv("X", 3, 8, 7, 2))
+    value = graph.node("MaxPool", value, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    size = 16
+    for inputs, outputs, stride in STAGES:
+        for channels, step in ((inputs, stride), (outputs, 1)):
+            first = graph.node("Relu", conv(value, channels, outputs, 3, step))
+            written("c", "Y", channels, size, 3, step)
+            second = conv(first, outputs, outputs, 3, 1)
+            written("c", "relu::forward(c)", outputs, size // step, 3, 1)
+            if channels != outputs or step != 1:
+                value = conv(value, channels, outputs, 1, step)
+                written("Y", "Y", channels, size, 1, step)
+            value = graph.node("Relu", graph.node("Add", second, value))
+            script.append("Y = relu::forward(c + Y)")
+            size //= step
+    value = graph.node("Flatten", graph.node("GlobalAveragePool", value))
+    value = graph.node("Gemm", value, graph.weight("W", 64, 10), graph.weight("b", 10))
+    by_hand |= {"W": graph.constants["W"], "b": rows(graph.constants["b"])}
+    model = graph.model("resnet", data, value, ["batch", 10])
+    yield f"small ResNet, batch {batch}", model, "\n".join([*script, RESNET_TAIL]), by_hand, data
 
 
 # --- LSTM ------------------------------------------------------------------------------------------------------
@@ -183,23 +181,22 @@ zeros = matrix(0, rows=nrow(X), cols=128)
 """
 
 
-def lstm(batches: Sequence[int] = (1, 16)) -> Iterator[Parts]:
+def lstm(batch: int) -> Iterator[Parts]:
     """An LSTM of 128 units over 32 steps of 64 features, with all its outputs."""
     features, units, steps = 64, 128, 32
-    for batch in batches:
-        graph = Graph()
-        data = graph.generator.normal(size=(batch, steps, features)).astype(np.float32)
-        names = [graph.weight("W", 1, 4 * units, features), graph.weight("R", 1, 4 * units, units)]
-        names.append(graph.weight("B", 1, 8 * units))
-        value = graph.node("LSTM", graph.node("Transpose", "X", perm=[1, 0, 2]), *names, hidden_size=units)
-        value = graph.node("Transpose", value, perm=[2, 0, 1, 3])  # steps, 1, batch, units
-        model = graph.model("lstm", data, graph.reshape(value, 0, 0, units), ["batch", steps, units])
-        w, r, b = (graph.constants[name][0] for name in names)
-        # the gates of ONNX are i, o, f, c, those of the layer i, f, o, c
-        order = np.concatenate([np.arange(units) + units * gate for gate in (0, 2, 1, 3)])
-        by_hand = {"W": np.vstack([w.T, r.T])[:, order], "b": rows((b[: 4 * units] + b[4 * units :])[order])}
-        yield f"LSTM, batch {batch}", model, LSTM, by_hand, data
-        yield f"LSTM, batch {batch}, by hand with the builtin lstm", model, LSTM_BUILTIN, by_hand, data
+    graph = Graph()
+    data = graph.generator.normal(size=(batch, steps, features)).astype(np.float32)
+    names = [graph.weight("W", 1, 4 * units, features), graph.weight("R", 1, 4 * units, units)]
+    names.append(graph.weight("B", 1, 8 * units))
+    value = graph.node("LSTM", graph.node("Transpose", "X", perm=[1, 0, 2]), *names, hidden_size=units)
+    value = graph.node("Transpose", value, perm=[2, 0, 1, 3])  # steps, 1, batch, units
+    model = graph.model("lstm", data, graph.reshape(value, 0, 0, units), ["batch", steps, units])
+    w, r, b = (graph.constants[name][0] for name in names)
+    # the gates of ONNX are i, o, f, c, those of the layer i, f, o, c
+    order = np.concatenate([np.arange(units) + units * gate for gate in (0, 2, 1, 3)])
+    by_hand = {"W": np.vstack([w.T, r.T])[:, order], "b": rows((b[: 4 * units] + b[4 * units :])[order])}
+    yield f"LSTM, batch {batch}", model, LSTM, by_hand, data
+    yield f"LSTM, batch {batch}, by hand with the builtin lstm", model, LSTM_BUILTIN, by_hand, data
 
 
 # --- a layer of BERT -------------------------------------------------------------------------------------------
@@ -211,36 +208,36 @@ source("nn/layers/bert_layer.dml") as bert
 """
 
 
-def bert_layer(batches: Sequence[int] = (1, 8)) -> Iterator[Parts]:
+def bert_layer(batch: int) -> Iterator[Parts]:
     """A layer of BERT: 64 tokens of 128 features, 4 heads, 512 in between, as PyTorch writes it."""
     heads, tokens, width, between = 4, 64, 128, 512
-    for batch in batches:
-        graph = Graph()
-        data = graph.generator.normal(size=(batch, tokens, width)).astype(np.float32)
+    graph = Graph()
+    data = graph.generator.normal(size=(batch, tokens, width)).astype(np.float32)
 
-        def linear(value: str, name: str, inputs: int, outputs: int) -> str:
-            product = graph.node("MatMul", value, graph.weight(f"W{name}", inputs, outputs))
-            return graph.node("Add", graph.weight(f"b{name}", outputs), product)
+    def linear(value: str, name: str, inputs: int, outputs: int) -> str:
+        product = graph.node("MatMul", value, graph.weight(f"W{name}", inputs, outputs))
+        return graph.node("Add", graph.weight(f"b{name}", outputs), product)
 
-        def of_heads(value: str, *perm: int) -> str:
-            return graph.node("Transpose", graph.reshape(value, 0, 0, heads, width // heads), perm=perm)
+    def of_heads(value: str, *perm: int) -> str:
+        return graph.node("Transpose", graph.reshape(value, 0, 0, heads, width // heads), perm=perm)
 
-        def normalized(value: str, number: int) -> str:
-            scale, shift = graph.weight(f"g{number}", width), graph.weight(f"e{number}", width)
-            return graph.node("LayerNormalization", value, scale, shift, epsilon=1e-12)
+    def normalized(value: str, number: int) -> str:
+        scale, shift = graph.weight(f"g{number}", width), graph.weight(f"e{number}", width)
+        return graph.node("LayerNormalization", value, scale, shift, epsilon=1e-12)
 
-        query, key, values = (linear("X", name, width, width) for name in "QKV")
-        graph.constants["scale"] = np.float32(np.sqrt(width / heads))
-        scores = graph.node("MatMul", of_heads(query, 0, 2, 1, 3), of_heads(key, 0, 2, 3, 1))
-        weights = graph.node("Softmax", graph.node("Div", scores, "scale"))
-        context = graph.node("Transpose", graph.node("MatMul", weights, of_heads(values, 0, 2, 1, 3)), perm=[0, 2, 1, 3])
-        context = linear(graph.reshape(context, 0, 0, width), "C", width, width)
-        first = normalized(graph.node("Add", context, "X"), 1)
-        hidden = graph.node("Gelu", linear(first, "I", width, between), approximate="tanh")
-        second = normalized(graph.node("Add", linear(hidden, "O", between, width), first), 2)
-        model = graph.model("bert", data, second, ["batch", tokens, width])
-        by_hand = {
-            name: array if array.ndim == 2 else rows(array)
-            for name, array in graph.constants.items() if array.dtype == np.float32 and array.ndim
-        }  # fmt: skip
-        yield f"layer of BERT, batch {batch}", model, BERT, by_hand, data
+    query, key, values = (linear("X", name, width, width) for name in "QKV")
+    graph.constants["scale"] = np.float32(np.sqrt(width / heads))
+    scores = graph.node("MatMul", of_heads(query, 0, 2, 1, 3), of_heads(key, 0, 2, 3, 1))
+    weights = graph.node("Softmax", graph.node("Div", scores, "scale"))
+    context = graph.node("MatMul", weights, of_heads(values, 0, 2, 1, 3))
+    context = graph.node("Transpose", context, perm=[0, 2, 1, 3])
+    context = linear(graph.reshape(context, 0, 0, width), "C", width, width)
+    first = normalized(graph.node("Add", context, "X"), 1)
+    hidden = graph.node("Gelu", linear(first, "I", width, between), approximate="tanh")
+    second = normalized(graph.node("Add", linear(hidden, "O", between, width), first), 2)
+    model = graph.model("bert", data, second, ["batch", tokens, width])
+    by_hand = {
+        name: array if array.ndim == 2 else rows(array)
+        for name, array in graph.constants.items() if array.dtype == np.float32 and array.ndim
+    }  # fmt: skip
+    yield f"layer of BERT, batch {batch}", model, BERT, by_hand, data

@@ -23,8 +23,8 @@ from onnx_systemds.scoring import ScoringFunction
 
 HEADER = """## Networks against DML written by hand
 
-Written by `python -m benchmarks.networks --write`: the same network converted from ONNX, and written by hand on SystemDS's
-`nn/layers`, in one engine with the same weights and input. Medians of calls from Python turn by turn, milliseconds.
+Written by `python -m benchmarks.networks --write`: the same network converted from ONNX, and written by hand on
+SystemDS's `nn/layers`, in one engine with the same weights and input. Medians of calls from Python turn by turn, milliseconds.
 """
 TOLERANCE = 1e-5
 """Largest difference between the two, relative to the spread of the output."""
@@ -87,8 +87,9 @@ def compared(network: Network, budget: float) -> tuple[float, float]:
 
 
 def networks() -> list[Network]:
-    """All networks."""
-    return [Network(*parts) for parts in (*lenet(), *resnet(), *lstm(), *bert_layer())]
+    """All networks, at a batch of one and at a larger one."""
+    sizes = ((lenet, 64), (resnet, 16), (lstm, 16), (bert_layer, 8))
+    return [Network(*parts) for made, batch in sizes for size in (1, batch) for parts in made(size)]
 
 
 def main() -> None:

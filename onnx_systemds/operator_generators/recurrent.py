@@ -342,10 +342,11 @@ class Variant:
 
     def single_sequence(self) -> str:
         """When there is only one sequence, for which a plain LSTM is one builtin: never, sometimes, always."""
-        plain = self.kind == "LSTM" and [*self.activations] == [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        defaults = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        plain = self.kind == "LSTM" and [*self.activations] == defaults
         changed = self.clip is not None or self.has_lens or self.has_peepholes or self.node.attribute("input_forget")
         batch = shape_of(self.node).batch
-        if not plain or changed or isinstance(batch, int) and batch != 1:
+        if not plain or changed or (isinstance(batch, int) and batch != 1):
             return "never"
         return "always" if batch == 1 else "sometimes"
 
