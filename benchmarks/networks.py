@@ -24,7 +24,7 @@ from onnx_systemds.scoring import ScoringFunction
 HEADER = """## Networks against DML written by hand
 
 Written by `python -m benchmarks.networks --write`: the same network converted from ONNX, and written by hand on
-SystemDS's `nn/layers`, in one engine with the same weights and input. Medians of calls from Python turn by turn, milliseconds.
+SystemDS's `nn/layers`, in one engine with the same weights and input. Medians of calls from Python, turn by turn.
 """
 TOLERANCE = 1e-5
 """Largest difference between the two, relative to the spread of the output."""
