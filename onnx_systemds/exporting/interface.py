@@ -148,6 +148,8 @@ class Interface:
 
     def write(self, name: str, tensor: Any) -> None:
         """Make a tensor an output of the model. Raises UnsupportedCase when the name is taken."""
+        if self.graph.unit.caller is not None:
+            raise UnsupportedCase(f"{quoted(name)} is written inside a function")
         if name in self._outputs:
             raise UnsupportedCase(f"{quoted(name)} is written twice")
         self._outputs.add(name)

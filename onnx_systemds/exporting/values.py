@@ -8,7 +8,7 @@ the matrix itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
@@ -124,6 +124,32 @@ def known_scalar(value: bool | int | float | str) -> Scalar:
 def integer(dim: Dim) -> Scalar:
     """Return a size or another integer as a scalar."""
     return Scalar(INTEGER, dim)
+
+
+def with_tensors(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
+    """Return the same value made of other tensors."""
+    if isinstance(value, Scalar) and isinstance(value.content, Tensor):
+        return Scalar(value.type, change(value.content))
+    if isinstance(value, Matrix):
+        return Matrix(change(value.tensor), value.rows, value.cols)
+    if isinstance(value, FrameValue):
+        return FrameValue(tuple(map(change, value.columns)), value.rows, value.names)
+    if isinstance(value, ListValue):
+        return ListValue(tuple(with_tensors(item, change) for item in value.items), value.names)
+    return value
+
+
+def sizes_in(value: Value) -> Iterator[Dim]:
+    """Yield the sizes and integers that a value is made of."""
+    if isinstance(value, Scalar) and isinstance(value.content, Expression):
+        yield value.content
+    elif isinstance(value, Matrix):
+        yield from (value.rows, value.cols, *value.tensor.dims)
+    elif isinstance(value, FrameValue):
+        yield value.rows
+    elif isinstance(value, ListValue):
+        for item in value.items:
+            yield from sizes_in(item)
 
 
 def first(values: Sequence[Value], name: str, names: Sequence[str]) -> Value | None:
