@@ -76,7 +76,7 @@ def export(
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
-    folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep": functions stay functions of the model.
+    folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
     Raises TranspileError with every reason.
     """
     load_builtins()
@@ -156,8 +156,8 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
     if name not in interface.specs and parameter.default is not None:
         return None
     kind = parameter.type.kind
-    if kind == "matrix":
-        return interface.input(name)
+    if kind in ("matrix", "frame"):
+        return interface.input(name, frame=kind == "frame")
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
     raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",

@@ -17,6 +17,7 @@ from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
 
 _IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
+_DOMAINS = {"ai.onnx.ml": 2}
 _OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_CHECKED = 1 << 30
 
@@ -72,7 +73,8 @@ class _Writer:
             value_info=[self.info(t) for node in kept for t in node.outputs if t not in results and t.kind != TEXT],
         )
         version = next(ir for opset, ir in reversed(_IR_VERSIONS) if opset <= builder.opset)
-        domains = {**self.domains, **{function.domain: 1 for function in self.functions}}
+        domains = self.domains | {function.domain: 1 for function in self.functions}
+        domains |= {used.domain: used.version for function in self.functions for used in function.opset_import}
         return helper.make_model(
             graph,
             producer_name="onnx-systemds",
@@ -116,6 +118,9 @@ class _Writer:
         plain: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in node.attributes.items()
                  if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}  # fmt: skip
         op, called = node.op, node.attributes.get("body")
+        if "_domain" in node.attributes:
+            plain["domain"] = domain = str(node.attributes["_domain"])
+            self.domains[domain] = _DOMAINS[domain]
         if isinstance(called, FunctionBody):
             op, plain["domain"] = self.function(called), called.domain
         made = helper.make_node(op, inputs, outputs, name=self.unique(f"{outputs[0]}/{op}"), **plain)
