@@ -9,7 +9,7 @@ from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dims import Expression
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, replace_text
+from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.graph import BOOL, INT, Tensor
@@ -17,7 +17,6 @@ from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
-    STRING,
     FrameValue,
     ListValue,
     Matrix,
@@ -214,7 +213,7 @@ def as_integer(ctx: Context, x: Value) -> Value:
         return known_scalar(int(float(value.known)))
     if value.known is not None:
         return known_scalar(math.trunc(value.known))
-    return ctx.scalar(ctx.g.cast(ctx.tensor(value), INT))
+    return ctx.scalar(ctx.g.cast(numbers(ctx, ctx.tensor(value)), INT))
 
 
 @builtin("as.double")
@@ -226,7 +225,7 @@ def as_double(ctx: Context, x: Value) -> Value:
         return Scalar(DOUBLE, value.content)
     if value.known is not None:
         return known_scalar(float(value.known))
-    return ctx.scalar(ctx.floats(value))
+    return ctx.scalar(numbers(ctx, ctx.tensor(value)))
 
 
 @builtin("as.logical", "as.boolean")
@@ -234,7 +233,7 @@ def as_logical(ctx: Context, x: Value) -> Value:
     """A scalar as a boolean."""
     value = as_scalar(ctx, x)
     assert isinstance(value, Scalar)
-    if value.type == STRING:
+    if isinstance(value.known, str):
         return known_scalar(value.known == "TRUE")
     if value.known is not None:
         return known_scalar(bool(value.known))
