@@ -226,6 +226,12 @@ def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
     return any(name.startswith((RUN_SIZE, ANY_SIGN)) for name in symbols(dims))
 
 
+def lone_symbol(dim: Dim) -> str | None:
+    """Name of the symbol that the dimension is, None for anything else."""
+    names = symbols(dim)
+    return names[0] if len(names) == 1 and dim == symbol(names[0]) else None
+
+
 def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:
     """Names of all symbols, in order of first appearance."""
     found: dict[str, None] = {}

@@ -85,7 +85,10 @@ def _dispatched(
         found = evaluator.modules.builtin(node.function)
     if found is None:
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported")
-    return inline(evaluator, node, *found, positional, named)
+    from onnx_systemds.exporting.kept import kept
+
+    evaluated = kept if evaluator.keep else inline
+    return evaluated(evaluator, node, *found, _bound(found[0], positional, named))
 
 
 def inline(
@@ -93,20 +96,19 @@ def inline(
     node: tree.Call,
     function: tree.Function,
     module: Module,
-    positional: Sequence[Value],
-    named: Mapping[str, Value],
+    given: Mapping[str, Value],
 ) -> tuple[Value, ...]:
-    """Evaluate the body of a function with its arguments and return its results."""
+    """Evaluate the body of a function with its arguments, by parameter, and return its results."""
     from onnx_systemds.exporting.evaluate import Frame
     from onnx_systemds.exporting.statements import execute
 
     caller = evaluator.frame
     if caller.depth >= DEEPEST:
         raise UnsupportedCase(f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known")
-    given = _bound(function, positional, named)
     place, target = evaluator.graph.place, evaluator.target
     evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,
                             depth=caller.depth + 1)  # fmt: skip
+    evaluator.enter_line(function)
     try:
         for parameter in function.parameters:
             value = given.get(parameter.name)
@@ -116,6 +118,7 @@ def inline(
             evaluator.assign(parameter.name, converted(value, parameter, function.name))
         results = scopes.results(function)
         execute(evaluator, function.body, lambda: results)
+        evaluator.enter_line(function)
         return tuple(_result(evaluator, function, result) for result in function.results)
     finally:
         evaluator.frame = caller

@@ -9,6 +9,7 @@ import click
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.explaining import explained
+from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.export import export as export_model
 from onnx_systemds.exporting.graph_builder import DEFAULT_OPSET, DTYPES
 from onnx_systemds.exporting.interface import InputSpec
@@ -31,11 +32,14 @@ from onnx_systemds.files import replacing
 @click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable.")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the numbers.")
 @click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}].")
+@click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
+              help="What becomes of functions that are called: part of the graph, or functions of the model.")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def export(
     script: Path, output: Path | None, function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...],
-    arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None, listing: bool, traceback: bool,
+    arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None, functions: str, listing: bool,
+    traceback: bool,
 ) -> None:  # fmt: skip
     """Convert SCRIPT.dml to an ONNX model.
 
@@ -55,6 +59,7 @@ def export(
             dtype=dtype,
             opset=opset,
             outputs=results or None,
+            functions=functions,
         )
         with replacing(script.with_suffix(".onnx") if output is None else output) as stream:
             stream.write(found.model.SerializeToString())

@@ -41,9 +41,13 @@ class Evaluator:
     """The state of an export: the graph, the variables, and what was refused."""
 
     def __init__(
-        self, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any], interface: Interface
-    ) -> None:
-        """`arguments` are the values of ``$name``; `interface` gives what is read and takes what is written."""
+        self, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any], interface: Interface,
+        keep: bool = False,
+    ) -> None:  # fmt: skip
+        """`arguments` are the values of ``$name``; `interface` gives what is read and takes what is written.
+
+        keep: whether functions of the script become functions of the model.
+        """
         self.graph = graph
         self.modules = modules
         self.arguments = dict(arguments)
@@ -51,6 +55,8 @@ class Evaluator:
         self.context = Context(graph, interface, call=lambda name, *values: calls.call_by_name(self, name, values))
         self.frame = Frame(module)
         self.target = ""
+        self.keep = keep
+        self.keepable: dict[Any, bool] = {}
         self._evaluators: dict[type, Callable[[Any], Value]] = {
             tree.IntLiteral: lambda node: known_scalar(node.value),
             tree.DoubleLiteral: lambda node: known_scalar(node.value),

@@ -27,6 +27,7 @@ from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.statements import execute, unique
 from onnx_systemds.exporting.values import ListValue, Lost, Value
 
+FUNCTIONS = ("inline", "keep")
 _STACK = 20000
 
 
@@ -49,10 +50,11 @@ def export_script(
     opset: int | None = None,
     outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
+    functions: str = "inline",
 ) -> onnx.ModelProto:
     """Return the ONNX model of a DML script; see `export`."""
     return export(source, function, inputs=inputs, bindings=bindings, arguments=arguments, dtype=dtype, opset=opset,
-                  outputs=outputs, folder=folder).model  # fmt: skip
+                  outputs=outputs, folder=folder, functions=functions).model  # fmt: skip
 
 
 def export(
@@ -66,6 +68,7 @@ def export(
     opset: int | None = None,
     outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
+    functions: str = "inline",
 ) -> Export:
     """Make a model of `source` (a path, the text of a script, or its tree).
 
@@ -73,17 +76,19 @@ def export(
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
-    folder: where the paths of ``source(...)`` begin.
+    folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
     Raises TranspileError with every reason.
     """
     load_builtins()
+    if functions not in FUNCTIONS:
+        raise TranspileError(f"functions={functions!r} is not possible", hint=f"one of {', '.join(FUNCTIONS)}")
     script = _script(source)
     graph = Operators(dtype, opset)
     specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
     interface = Interface(graph, specs, bindings or {})
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
-    evaluator = Evaluator(graph, modules, module, arguments or {}, interface)
+    evaluator = Evaluator(graph, modules, module, arguments or {}, interface, keep=functions == "keep")
     with _deep_recursion():
         if function is None:
             execute(evaluator, script.statements, frozenset)
@@ -133,7 +138,7 @@ def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequ
             given[parameter.name] = value
     evaluator.reasons.raise_any("the inputs of the function cannot be exported")
     node = tree.Call(name, position=ScriptPlace(module.script.file, 0, 0))
-    results = calls.inline(evaluator, node, function, module, (), given)
+    results = calls.inline(evaluator, node, function, module, given)
     taken = {tensor.hint for tensor in evaluator.graph.inputs}
     for result, value in zip(function.results, results):
         if result.name not in wanted:
@@ -151,8 +156,8 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
     if name not in interface.specs and parameter.default is not None:
         return None
     kind = parameter.type.kind
-    if kind == "matrix":
-        return interface.input(name)
+    if kind in ("matrix", "frame"):
+        return interface.input(name, frame=kind == "frame")
     if kind == "scalar" and parameter.type.value in ("int", "double", "boolean"):
         return interface.input(name, scalar_type=parameter.type.value)
     raise UnsupportedCase(f"the parameter {name} is a {parameter.type} and must be bound to a value",

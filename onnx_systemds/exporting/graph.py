@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from onnx_systemds.dims import Dims
+from onnx_systemds.dims import Dim, Dims
 
 Array = np.ndarray[Any, Any]
 
@@ -65,12 +65,11 @@ class Node:
 
 @dataclass(eq=False)
 class Scope:
-    """The nodes of one graph in the order of their making, those known for reuse, and the size symbols born in it."""
+    """The nodes of one graph in the order of their making, and those known for reuse."""
 
     parent: Scope | None = None
     nodes: list[Node] = field(default_factory=list)
     known: dict[Any, tuple[Tensor, ...]] = field(default_factory=dict)
-    symbols: set[str] = field(default_factory=set)
 
     def with_parents(self) -> Iterator[Scope]:
         """Yield this scope and those around it."""
@@ -87,6 +86,33 @@ class SubGraph:
     scope: Scope
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
+
+
+@dataclass(eq=False)
+class FunctionBody(SubGraph):
+    """The body of a function of the model, which sees nothing but its inputs; `place` is where it is defined."""
+
+    domain: str
+    name: str
+    place: str
+
+
+@dataclass(eq=False)
+class Unit:
+    """What is built at one time: the model, or a function of it, which is called in a scope of another unit.
+
+    sources: what each size symbol is read from: an axis of a tensor, or (None) the number in it. wholes: the same for
+    sizes of inputs that are no symbol by themselves. asked: the inputs of a function that are sizes of its caller.
+    certain: whether it runs whenever the model runs.
+    """
+
+    scope: Scope = field(default_factory=Scope)
+    caller: tuple[Unit, Scope] | None = None
+    certain: bool = True
+    constants: dict[Any, Tensor] = field(default_factory=dict)
+    sources: dict[str, tuple[Tensor, int | None]] = field(default_factory=dict)
+    wholes: dict[Dim, tuple[Tensor, int | None]] = field(default_factory=dict)
+    asked: dict[str, Tensor] = field(default_factory=dict)
 
 
 Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...], Array, SubGraph]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import dims as dims_module
-from onnx_systemds.dims import RUN_SIZE, Dim, Dims, symbol, symbols
+from onnx_systemds.dims import RUN_SIZE, Dim, Dims, lone_symbol, symbol, symbols
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.folding import fold
 from onnx_systemds.exporting.graph import (
@@ -26,6 +26,7 @@ from onnx_systemds.exporting.graph import (
     Scope,
     SubGraph,
     Tensor,
+    Unit,
     constant_array,
     constant_kind,
 )  # fmt: skip
@@ -53,9 +54,8 @@ class GraphBuilder:
         self.place = ""
         self.inputs: list[Tensor] = []
         self.outputs: list[tuple[str, Tensor]] = []
-        self.main = self.scope = Scope()
-        self._constants: dict[Any, Tensor] = {}
-        self._symbol_sources: dict[str, tuple[Tensor, int | None]] = {}
+        self.unit = Unit()
+        self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
         self._fresh = 0
 
@@ -78,9 +78,10 @@ class GraphBuilder:
         kind = kind or constant_kind(array)
         array = constant_array(array, kind)
         key = (kind, array.shape, _content_key(array))
-        if key not in self._constants:
-            self._constants[key] = Tensor(kind, array.shape, constant=array)
-        return self._constants[key]
+        constants = self.unit.constants
+        if key not in constants:
+            constants[key] = Tensor(kind, array.shape, constant=array)
+        return constants[key]
 
     # Nodes
 
@@ -131,9 +132,9 @@ class GraphBuilder:
     def bind_dims(self, tensor: Tensor) -> None:
         """Let the symbols that are dims of `tensor` by themselves be read from it."""
         for axis, dim in enumerate(tensor.dims):
-            names = symbols(dim)
-            if len(names) == 1 and dim == symbol(names[0]):
-                self._bind(names[0], tensor, axis)
+            name = lone_symbol(dim)
+            if name is not None:
+                self.bind_size(name, tensor, axis)
 
     def size_symbol(self, base: str = "rows") -> Dim:
         """Return a new size that only the run decides; bind the tensor with it by `bind_dims`."""
@@ -148,7 +149,7 @@ class GraphBuilder:
             return self._symbol_of[id(tensor)][1]
         self._fresh += 1
         name = f"{dims_module.ANY_SIGN}{base}_{self._fresh}"
-        self._bind(name, tensor, None)
+        self.bind_size(name, tensor)
         found = symbol(name)
         self._symbol_of[id(tensor)] = (tensor, found)
         return found
@@ -157,6 +158,8 @@ class GraphBuilder:
         """Return a size as an int tensor of one element and rank 1."""
         if isinstance(dim, int):
             return self.constant([dim])
+        if dim in self.unit.wholes:
+            return self._read_size(*self.unit.wholes[dim])
         total: Tensor | None = None
         for monomial, coefficient in dim.terms:
             term: Tensor | None = None
@@ -180,14 +183,22 @@ class GraphBuilder:
             return self.size_tensor(dims[0])
         return self.node("Concat", [self.size_tensor(dim) for dim in dims], (len(dims),), INT, axis=0)
 
-    def is_bound(self, name: str) -> bool:
-        """Whether a symbol can be computed."""
-        return name in self._symbol_sources
+    def bind_size(self, name: str, tensor: Tensor, axis: int | None = None) -> None:
+        """Let a symbol be read from an axis of a tensor, or be the number in it."""
+        self.unit.sources.setdefault(name, (tensor, axis))
 
-    def _bind(self, name: str, tensor: Tensor, axis: int | None) -> None:
-        if name not in self._symbol_sources:
-            self._symbol_sources[name] = (tensor, axis)
-            self.scope.symbols.add(name)
+    def _source(self, name: str) -> tuple[Tensor, int | None] | None:
+        """Return what a symbol is read from; a function asks its caller for what it cannot read from its inputs."""
+        unit = self.unit
+        if name not in unit.sources and unit.caller is not None:
+            with self._at(*unit.caller):
+                known = self.computable(symbol(name))
+            if known:
+                with self.subgraph(unit.scope):
+                    asked = self.state(INT, (1,), "size")
+                unit.asked[name] = asked
+                unit.sources[name] = (asked, None)
+        return unit.sources.get(name)
 
     def _atom_tensor(self, atom: dims_module.Atom) -> Tensor:
         if isinstance(atom, dims_module.Operation):
@@ -198,10 +209,13 @@ class GraphBuilder:
             if atom.operator == "mod":
                 return remainder
             return self.node("Div", [self.node("Sub", [left, remainder], (1,), INT), right], (1,), INT)
-        if atom.name not in self._symbol_sources:
+        source = self._source(atom.name)
+        if source is None:
             hint = "give this size as a number, or name it by an input that has it alone"
             raise UnsupportedCase(f"the size {atom.name} is nowhere the size of an input by itself", hint=hint)
-        tensor, axis = self._symbol_sources[atom.name]
+        return self._read_size(*source)
+
+    def _read_size(self, tensor: Tensor, axis: int | None) -> Tensor:
         if axis is None:
             return tensor if tensor.rank == 1 else self.node("Reshape", [tensor, self.constant([1])], (1,), INT)
         if self.opset >= 15:
@@ -209,7 +223,29 @@ class GraphBuilder:
         shape = self.node("Shape", [tensor], (tensor.rank,), INT)
         return self.node("Gather", [shape, self.constant([axis])], (1,), INT, axis=0)
 
-    # Branches and bodies
+    # Functions, branches and bodies
+
+    @contextmanager
+    def function(self) -> Iterator[Unit]:
+        """Put what is made meanwhile into a new function."""
+        certain = self.certain
+        unit = Unit(caller=(self.unit, self.scope), certain=certain)
+        with self._at(unit, unit.scope):
+            yield unit
+
+    @contextmanager
+    def _at(self, unit: Unit, scope: Scope) -> Iterator[None]:
+        before = self.unit, self.scope
+        self.unit, self.scope = unit, scope
+        try:
+            yield
+        finally:
+            self.unit, self.scope = before
+
+    @property
+    def certain(self) -> bool:
+        """Whether what is made now runs whenever the model runs."""
+        return self.unit.certain and self.scope is self.unit.scope
 
     @contextmanager
     def subgraph(self, scope: Scope | None = None) -> Iterator[Scope]:
@@ -236,7 +272,7 @@ class GraphBuilder:
 
     def computable(self, dim: Dim) -> bool:
         """Whether all that a size depends on is visible in the current scope."""
-        sources = [self._symbol_sources.get(name) for name in symbols(dim)]
+        sources = [self._source(name) for name in symbols(dim)]
         return all(source is not None and self.visible(source[0]) for source in sources)
 
     def state(self, kind: str, dims: Dims, hint: str = "") -> Tensor:

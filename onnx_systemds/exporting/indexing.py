@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from onnx_systemds.dims import Dim, add, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined
 from onnx_systemds.exporting.graph import Tensor
 from onnx_systemds.exporting.graph_operators import Operators
 from onnx_systemds.exporting.lost import intact
@@ -31,14 +32,18 @@ class Range:
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
-    """Return ``X[rows, columns]`` of a matrix, or the item of a list."""
+    """Return ``X[rows, columns]`` of a matrix or frame, or the item of a list."""
     whole = evaluator.variable(node.name, node)
     if isinstance(whole, ListValue):
         return _item(evaluator, node, whole)
     with evaluator.at(node):
-        if not isinstance(whole, Matrix):
+        if not isinstance(whole, (Matrix, FrameValue)):
             raise UnsupportedCase(f"{node.name} is {whole} and cannot be indexed")
         rows, cols = ranges(evaluator, node, whole)
+        if isinstance(whole, FrameValue):
+            chosen = column_part(evaluator.context, whole, cols.start, cols.size)
+            return FrameValue(tuple(evaluator.graph.slice(part, 0, rows.start, rows.stop, size=rows.size)
+                                    for part in chosen.parts))  # fmt: skip
         if (rows, cols) == (Range(0, whole.rows), Range(0, whole.cols)):
             return whole
         if cols == Range(0, whole.cols) and whole.tensor.rank > 2 and whole.tensor.dims[0] == whole.rows:
@@ -50,7 +55,7 @@ def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
         return Matrix(part, rows.size, cols.size)
 
 
-def ranges(evaluator: Evaluator, node: tree.Indexed, whole: Matrix) -> tuple[Range, Range]:
+def ranges(evaluator: Evaluator, node: tree.Indexed, whole: Matrix | FrameValue) -> tuple[Range, Range]:
     """Return the rows and columns that an index names."""
     columns = node.columns or tree.Span()  # X[i] is X[i, ]
     return _range(evaluator, node.rows, whole.rows), _range(evaluator, columns, whole.cols)
@@ -118,11 +123,27 @@ def write(evaluator: Evaluator, target: tree.Indexed, value: Value) -> None:
     if isinstance(whole, ListValue):
         evaluator.assign(target.name, _with_item(evaluator, target, whole, value))
         return
-    if isinstance(whole, (Scalar, FrameValue)) or not isinstance(whole, Matrix):
+    if isinstance(whole, FrameValue):
+        evaluator.assign(target.name, _with_cells(evaluator, target, whole, value))
+        return
+    if not isinstance(whole, Matrix):
         raise UnsupportedCase(f"{target.name} is {whole}; a part of it cannot be assigned")
     rows, cols = ranges(evaluator, target, whole)
     part = _part(evaluator, value, rows, cols)
-    evaluator.assign(target.name, Matrix(_replaced(evaluator, whole, part, rows, cols), whole.rows, whole.cols))
+    changed = _replaced(evaluator.graph, evaluator.context.flat(whole), part, rows, cols)
+    evaluator.assign(target.name, Matrix(changed, whole.rows, whole.cols))
+
+
+def _with_cells(evaluator: Evaluator, target: tree.Indexed, whole: FrameValue, value: Value) -> FrameValue:
+    """Return a frame in which a range holds the cells of another frame, or one text."""
+    old = joined(evaluator.context, whole)
+    part = joined(evaluator.context, frame_of(evaluator.context, value))
+    if part.kind != old.kind:
+        raise UnsupportedCase(f"a part of {target.name}, a frame of another type, is assigned")
+    rows, cols = ranges(evaluator, target, whole)
+    if not isinstance(value, FrameValue):
+        part = evaluator.graph.expand(part, (rows.size, cols.size))
+    return FrameValue((_replaced(evaluator.graph, old, part, rows, cols),))
 
 
 def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, value: Value) -> ListValue:
@@ -144,16 +165,15 @@ def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tenso
     return graph.expand(evaluator.context.floats(value), (rows.size, cols.size))
 
 
-def _replaced(evaluator: Evaluator, whole: Matrix, part: Tensor, rows: Range, cols: Range) -> Tensor:
+def _replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor:
     """Return a matrix in which a range is replaced: pieces of the old one around the new part."""
-    graph = evaluator.graph
-    if rows == Range(0, whole.rows) and cols == Range(0, whole.cols):
+    height, width = old.dims
+    if rows == Range(0, height) and cols == Range(0, width):
         return part
-    old = evaluator.context.flat(whole)
-    if cols != Range(0, whole.cols):
+    if cols != Range(0, width):
         band = graph.slice(old, 0, rows.start, rows.stop, size=rows.size)
-        part = _joined(graph, band, part, cols, 1, whole.cols)
-    return _joined(graph, old, part, rows, 0, whole.rows)
+        part = _joined(graph, band, part, cols, 1, width)
+    return _joined(graph, old, part, rows, 0, height)
 
 
 def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int, size: Dim) -> Tensor:

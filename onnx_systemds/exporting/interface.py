@@ -20,6 +20,7 @@ from onnx_systemds.exporting.values import (
     DOUBLE,
     INTEGER,
     STRING,
+    FrameValue,
     ListValue,
     Matrix,
     Scalar,
@@ -84,7 +85,7 @@ class Interface:
         return self.constant(self.bindings[name], name)
 
     def constant(self, content: Any, name: str) -> Value:
-        """Return a Python value as a constant: an array as a matrix, a dict or list as a list."""
+        """Return a Python value as a constant: an array as a matrix (texts: as a frame), a dict or list as a list."""
         if isinstance(content, Mapping):
             items = tuple(self.constant(item, f"{name}_{key}") for key, item in content.items())
             return ListValue(items, tuple(map(str, content)))
@@ -95,6 +96,11 @@ class Interface:
         array = np.asarray(content)
         if array.ndim == 0:
             return known_scalar(array.item())
+        if array.dtype.kind in "OU":
+            texts = np.array([str(item) for item in array.ravel().tolist()], object)
+            cells = self.graph.constant(texts.reshape(array.shape[0], -1), TEXT)
+            cells.hint = cells.hint or name
+            return FrameValue((cells,))
         if array.dtype.kind not in "fiub":
             raise UnsupportedCase(f"the value of {name} is no array of numbers")
         flat = array.reshape(array.shape[0], math.prod(array.shape[1:]))
@@ -102,8 +108,10 @@ class Interface:
         tensor.hint = tensor.hint or name
         return Matrix(tensor, *flat.shape)
 
-    def input(self, name: str, scalar_type: str | None = None, dims: Sequence[Dim] | None = None) -> Value:
-        """Return an input of the model; its spec, or else `scalar_type` or `dims`, say what it is."""
+    def input(
+        self, name: str, scalar_type: str | None = None, dims: Sequence[Dim] | None = None, frame: bool = False
+    ) -> Value:
+        """Return an input of the model; its spec, or else `scalar_type`, `dims` and `frame`, say what it is."""
         if name in self._inputs:
             return self._inputs[name]
         spec = self.specs.get(name)
@@ -112,7 +120,8 @@ class Interface:
             spec = InputSpec(scalar_type)
         if spec is None:
             found = tuple(dims) if dims is not None else (symbol(f"{name}_rows"), symbol(f"{name}_cols"))
-            value: Value = Matrix(self.graph.input(name, FLOAT, found), found[0], found[1])
+            tensor = self.graph.input(name, TEXT if frame else FLOAT, found)
+            value: Value = FrameValue((tensor,)) if frame else Matrix(tensor, found[0], found[1])
         elif spec.dims is None:
             value = self._scalar_input(name, spec)
         else:
@@ -120,6 +129,8 @@ class Interface:
             tensor = self.graph.input(name, spec.kind, sizes)
             rows = sizes[0] if sizes else 1
             value = Matrix(tensor, rows, product(sizes[1:]))
+            if frame or spec.kind == TEXT:
+                value = FrameValue((self.graph.reshape(tensor, value.dims),))
         self._inputs[name] = value
         return value
 
@@ -136,18 +147,22 @@ class Interface:
         stem = PurePosixPath(path).stem
         for name in (path, variable, stem):
             found = self.bound(name) if name else None
+            if isinstance(found, Matrix) and data_type == "frame":
+                return FrameValue((found.tensor,))
             if found is not None:
                 return found
         name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
         if data_type == "scalar":
             return self.input(name, scalar_type=value_type)
-        if data_type not in ("matrix", ""):
+        if data_type not in ("matrix", "frame", ""):
             raise UnsupportedCase(f"a {data_type} that is read must be bound to a value")
         sizes = [symbol(f"{name}_{part}") if dim is None else dim for dim, part in zip(dims, ("rows", "cols"))]
-        return self.input(name, dims=sizes)
+        return self.input(name, dims=sizes, frame=data_type == "frame")
 
     def write(self, name: str, tensor: Any) -> None:
         """Make a tensor an output of the model. Raises UnsupportedCase when the name is taken."""
+        if self.graph.unit.caller is not None:
+            raise UnsupportedCase(f"{quoted(name)} is written inside a function")
         if name in self._outputs:
             raise UnsupportedCase(f"{quoted(name)} is written twice")
         self._outputs.add(name)

@@ -14,9 +14,21 @@ import numpy as np
 from onnx_systemds.dims import Dim, Dims, Expression
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
-from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Lost, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    FrameValue,
+    ListValue,
+    Lost,
+    Matrix,
+    Scalar,
+    Value,
+)
 
 _KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL}
 
@@ -26,7 +38,8 @@ class Template:
     """The common form of the values of one variable.
 
     fixed: the value itself, where it is the same on all ways. type: of a scalar. dims: of a matrix, None for a size
-    that differs; view: tensor dims, where all have the same. items: of a list.
+    that differs; view: tensor dims, where all have the same. cells: the kind of the cells of a frame, which has `dims`
+    as a matrix has. items: of a list.
     """
 
     name: str
@@ -34,6 +47,7 @@ class Template:
     type: str = ""
     dims: list[Dim | None] | None = None
     view: Dims | None = None
+    cells: str = ""
     items: list[Template] | None = None
     names: tuple[str, ...] = ()
     _made: Dims = field(default=())
@@ -62,15 +76,16 @@ class Template:
         return False
 
     def _widen_matrix(self, value: Value) -> bool:
-        if not isinstance(value, Matrix):
-            raise UnsupportedCase(f"{self.name} is a matrix on one way and {value} on another")
+        if not isinstance(value, (Matrix, FrameValue)) or self.cells != _cells(self.name, value):
+            form = "frame" if self.cells else "matrix"
+            raise UnsupportedCase(f"{self.name} is a {form} on one way and {value} on another")
         assert self.dims is not None
         changed = False
         for axis, dim in enumerate(value.dims):
             if self.dims[axis] is not None and self.dims[axis] != dim and dim not in self._made[axis : axis + 1]:
                 self.dims[axis] = None
                 changed = True
-        if self.view is not None and value.tensor.dims != self.view:
+        if self.view is not None and isinstance(value, Matrix) and value.tensor.dims != self.view:
             self.view = None
             changed = True
         return changed
@@ -102,7 +117,7 @@ class Template:
             graph.size_symbol(f"{self.name}_{bases[axis]}") if dim is None else dim
             for axis, dim in enumerate(self.dims)
         )
-        return [(FLOAT, self._made)]
+        return [(self.cells or FLOAT, self._made)]
 
     def tensors(self, context: Context, value: Value | None) -> list[Tensor]:
         """Return the tensors of one of the values; None stands for a variable that this way does not define."""
@@ -117,6 +132,10 @@ class Template:
             if value is None:
                 return [context.g.constant(np.zeros(()), _KINDS[self.type])]
             return [context.g.cast(context.tensor(value), _KINDS[self.type])]
+        if isinstance(value, FrameValue):
+            return [joined(context, value)]
+        if self.cells:
+            return [blank(context, self.cells, tuple(1 if dim is None else dim for dim in self.dims))]
         if not isinstance(value, Matrix):
             return [context.g.filled(0.0, tuple(1 if dim is None else dim for dim in self.dims))]
         if self.view is not None and None not in self.dims:
@@ -132,6 +151,8 @@ class Template:
         tensor = next(stream)
         if self.dims is None:
             return context.scalar(tensor)
+        if self.cells:
+            return FrameValue((tensor,))
         if tensor.rank == 2 and (self.view is None or None in self.dims):
             return Matrix(tensor, *tensor.dims)
         rows, cols = self.dims
@@ -154,6 +175,8 @@ def template(name: str, one: Value | None, other: Value | None) -> Template:
 def _general(name: str, value: Value) -> Template:
     if isinstance(value, Matrix):
         return Template(name, dims=list(value.dims), view=value.tensor.dims)
+    if isinstance(value, FrameValue):
+        return Template(name, dims=list(value.dims), cells=_cells(name, value))
     if isinstance(value, ListValue):
         items = [Template(f"{name}_{i + 1}", fixed=item) if _fixable(item) else _general(f"{name}_{i + 1}", item)
                  for i, item in enumerate(value.items)]  # fmt: skip
@@ -163,6 +186,14 @@ def _general(name: str, value: Value) -> Template:
     if isinstance(value, Scalar) and value.known is not None:
         raise UnsupportedCase(f"{name} is a string that only the run can choose")
     raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+
+
+def _cells(name: str, value: Matrix | FrameValue) -> str:
+    """Return the kind of the cells of a frame, nothing for a matrix."""
+    kinds = {part.kind for part in value.parts} if isinstance(value, FrameValue) else {""}
+    if len(kinds) > 1:
+        raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+    return kinds.pop()
 
 
 def _fixable(value: Value) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -11,11 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 from onnx_systemds.errors import InternalError
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, FunctionBody, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
 
 _IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
+_DOMAINS = {"ai.onnx.ml": 2}
+_OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_CHECKED = 1 << 30
 
 
@@ -32,10 +35,13 @@ def write_model(builder: GraphBuilder, name: str) -> onnx.ModelProto:
 
 
 class _Writer:
-    """Writes one model."""
+    """Writes one model, or one of its functions (`sized`: whether dims of inner graphs are written)."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: GraphBuilder, functions: list[onnx.FunctionProto] | None = None) -> None:
         self.builder = builder
+        self.sized = functions is None
+        self.functions: list[onnx.FunctionProto] = [] if functions is None else functions
+        self.domains = {"": builder.opset}
         self.names: dict[Tensor, str] = {}
         self.taken: set[str] = set()
         self.counts: dict[str, int] = {}
@@ -67,12 +73,38 @@ class _Writer:
             value_info=[self.info(t) for node in kept for t in node.outputs if t not in results and t.kind != TEXT],
         )
         version = next(ir for opset, ir in reversed(_IR_VERSIONS) if opset <= builder.opset)
+        domains = self.domains | {function.domain: 1 for function in self.functions}
+        domains |= {used.domain: used.version for function in self.functions for used in function.opset_import}
         return helper.make_model(
             graph,
             producer_name="onnx-systemds",
-            ir_version=version,
-            opset_imports=[helper.make_opsetid("", builder.opset)],
+            ir_version=max(version, _OLDEST_IR_OF_FUNCTIONS) if self.functions else version,
+            opset_imports=[helper.make_opsetid(*item) for item in domains.items()],
+            functions=self.functions,
         )
+
+    def function(self, body: FunctionBody) -> str:
+        """Return the name of the function of the model with this body: one that is there, or a new one."""
+        writer = _Writer(self.builder, self.functions)
+        inputs = [writer.name(tensor) for tensor in body.inputs]
+        outputs = [writer.name(tensor) for tensor in body.outputs]
+        nodes = [writer.node(node) for node in kept_nodes(body.scope, [], body.outputs)]
+        constants = [helper.make_node("Constant", [], [writer.name(tensor)], value=writer.initializer(tensor))
+                     for tensor in writer.used_constants]  # fmt: skip
+        made = helper.make_function(
+            body.domain, body.name, inputs, outputs, constants + nodes,
+            [helper.make_opsetid(*item) for item in writer.domains.items()], doc_string=body.place,
+        )  # fmt: skip
+        self.domains[body.domain] = 1
+        taken = {function.name: function for function in self.functions if function.domain == body.domain}
+        for count in itertools.count(1):
+            made.name = body.name if count == 1 else f"{body.name}_{count}"
+            if made.name not in taken:
+                self.functions.append(made)
+                return made.name
+            if taken[made.name] == made:
+                return made.name
+        raise AssertionError
 
     def node(self, node: Node) -> onnx.NodeProto:
         filters = scaled_filters(node)
@@ -85,11 +117,17 @@ class _Writer:
             inputs.pop()
         plain: dict[str, Any] = {n: list(v) if isinstance(v, tuple) else v for n, v in node.attributes.items()
                  if not isinstance(v, (SubGraph, np.ndarray)) and n[0] != "_"}  # fmt: skip
-        made = helper.make_node(node.op, inputs, outputs, name=self.unique(f"{outputs[0]}/{node.op}"), **plain)
+        op, called = node.op, node.attributes.get("body")
+        if "_domain" in node.attributes:
+            plain["domain"] = domain = str(node.attributes["_domain"])
+            self.domains[domain] = _DOMAINS[domain]
+        if isinstance(called, FunctionBody):
+            op, plain["domain"] = self.function(called), called.domain
+        made = helper.make_node(op, inputs, outputs, name=self.unique(f"{outputs[0]}/{op}"), **plain)
         for attribute, value in node.attributes.items():
             if isinstance(value, np.ndarray) and attribute[0] != "_":
                 made.attribute.append(helper.make_attribute(attribute, numpy_helper.from_array(self.narrowed(value))))
-        for attribute, body in node.subgraphs():
+        for attribute, body in () if op != node.op else node.subgraphs():
             made.attribute.append(helper.make_attribute(attribute, self.graph(body, f"{outputs[0]}_{attribute}")))
         made.doc_string = node.place
         return made
@@ -101,6 +139,7 @@ class _Writer:
         return helper.make_graph(nodes, name, infos, [self.info(tensor, False) for tensor in body.outputs])
 
     def info(self, tensor: Tensor, sized: bool = True) -> onnx.ValueInfoProto:
+        sized = sized and self.sized
         dims = [dim if isinstance(dim, int) else _dim_text(dim) if sized else None for dim in tensor.dims]
         return helper.make_tensor_value_info(self.name(tensor), self.types[tensor.kind], dims)
 
@@ -125,7 +164,7 @@ class _Writer:
                 self.used_constants[tensor] = None
                 base = tensor.hint or _constant_name(tensor)
             else:
-                base = tensor.hint or (tensor.node.op.lower() if tensor.node and tensor.node.op else "value")
+                base = tensor.hint or _computed_name(tensor)
             self.names[tensor] = self.unique(base)
         return self.names[tensor]
 
@@ -136,6 +175,15 @@ class _Writer:
             found = f"{base}_{count}"
         self.taken.add(found)
         return found
+
+
+def _computed_name(tensor: Tensor) -> str:
+    """Return a name for what a node makes: that of the operator, or that of the result of a function."""
+    if tensor.node is None or not tensor.node.op:
+        return "value"
+    body = tensor.node.attributes.get("body")
+    hint = body.outputs[tensor.node.outputs.index(tensor)].hint if isinstance(body, FunctionBody) else ""
+    return hint or tensor.node.op.rpartition("::")[2].lower()
 
 
 def _constant_name(tensor: Tensor) -> str:

@@ -8,11 +8,11 @@ the matrix itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
 
-from onnx_systemds.dims import Dim, Expression
+from onnx_systemds.dims import Dim, Expression, add
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.graph import Array, Tensor
 
@@ -86,14 +86,30 @@ class ListValue:
 
 @dataclass(frozen=True, eq=False)
 class FrameValue:
-    """A table of columns, each a tensor of rank 1, of text or numbers."""
+    """A table; its `parts` stand side by side, each a tensor of rows x columns, of text or of numbers."""
 
-    columns: tuple[Tensor, ...]
-    rows: Dim
-    names: tuple[str, ...] = ()
+    parts: tuple[Tensor, ...]
+
+    @property
+    def rows(self) -> Dim:
+        """The number of rows."""
+        return self.parts[0].dims[0]
+
+    @property
+    def cols(self) -> Dim:
+        """The number of columns of all parts."""
+        total: Dim = 0
+        for part in self.parts:
+            total = add(total, part.dims[1])
+        return total
+
+    @property
+    def dims(self) -> tuple[Dim, Dim]:
+        """Rows and columns."""
+        return self.rows, self.cols
 
     def __str__(self) -> str:
-        return f"a frame of {self.rows} x {len(self.columns)}"
+        return f"a frame of {self.rows} x {self.cols}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +140,32 @@ def known_scalar(value: bool | int | float | str) -> Scalar:
 def integer(dim: Dim) -> Scalar:
     """Return a size or another integer as a scalar."""
     return Scalar(INTEGER, dim)
+
+
+def with_tensors(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
+    """Return the same value made of other tensors."""
+    if isinstance(value, Scalar) and isinstance(value.content, Tensor):
+        return Scalar(value.type, change(value.content))
+    if isinstance(value, Matrix):
+        return Matrix(change(value.tensor), value.rows, value.cols)
+    if isinstance(value, FrameValue):
+        return FrameValue(tuple(map(change, value.parts)))
+    if isinstance(value, ListValue):
+        return ListValue(tuple(with_tensors(item, change) for item in value.items), value.names)
+    return value
+
+
+def sizes_in(value: Value) -> Iterator[Dim]:
+    """Yield the sizes and integers that a value is made of."""
+    if isinstance(value, Scalar) and isinstance(value.content, Expression):
+        yield value.content
+    elif isinstance(value, Matrix):
+        yield from (value.rows, value.cols, *value.tensor.dims)
+    elif isinstance(value, FrameValue):
+        yield from (dim for part in value.parts for dim in part.dims)
+    elif isinstance(value, ListValue):
+        for item in value.items:
+            yield from sizes_in(item)
 
 
 def first(values: Sequence[Value], name: str, names: Sequence[str]) -> Value | None:

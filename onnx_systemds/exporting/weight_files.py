@@ -1,7 +1,8 @@
-"""Reads matrices from files: those of SystemDS with their ``.mtd`` (binary block, csv, text cells), csv, npy, npz."""
+"""Reads matrices and frames from files: those of SystemDS with their ``.mtd``, csv, npy, npz."""
 
 from __future__ import annotations
 
+import csv
 import json
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,11 @@ def _described(path: Path, description: dict[str, Any]) -> Any:
         files = sorted((file for file in path.iterdir() if file.suffix != ".mtd" and file.name[0] not in "._"),
                        key=lambda file: int(file.name.partition("_")[0]))  # fmt: skip
         return {file.name.partition("_")[2]: read_value(file) for file in files}
+    if data_type == "frame" and form == "csv":
+        return _texts(path, description)
     if data_type != "matrix":
-        raise TranspileError(f"a {data_type} cannot be bound", path)
+        raise TranspileError(f"a {data_type} in the format {quoted(str(form))} cannot be bound", path,
+                             "write it as csv" if data_type == "frame" else "")  # fmt: skip
     if form == "binary":
         return read_matrix(path)
     if form == "csv":
@@ -61,6 +65,17 @@ def _described(path: Path, description: dict[str, Any]) -> Any:
     if form in ("text", "mm"):
         return _cells(path, description)
     raise TranspileError(f"the format {quoted(str(form))} cannot be read", path, "write it as binary, csv or text")
+
+
+def _texts(path: Path, description: dict[str, Any]) -> Array:
+    """Return a frame, each cell as its text; lines that begin with #Meta are notes of the engine."""
+    with path.open(encoding="utf-8", newline="") as stream:
+        lines = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ",")))
+                 if line and not line[0].startswith("#Meta")]  # fmt: skip
+    lines = lines[int(bool(description.get("header"))) :]
+    if len({len(line) for line in lines}) > 1:
+        raise ValueError("its lines differ in the number of cells")
+    return np.array(lines, object)
 
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:

@@ -15,6 +15,8 @@ from onnx_systemds.engine import Session
 from onnx_systemds.exporting.export import export_script
 
 Array = np.ndarray[Any, np.dtype[Any]]
+_TRUTHS = {"TRUE": "1", "FALSE": "0"}
+_DTYPES: dict[str, Any] = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(string)": object}
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class ExportCase:
     bound: inputs that become constants of the model. symbols: dims of inputs declared as names. sizes: further runs of
     the same model, by the inputs that differ. sources: imports by namespace. functions: text in front of it all.
     dtypes: float64 where onnxruntime has the kernels. operators: those the model must consist of, in their order.
+    keep: whether functions stay functions.
     """
 
     name: str
@@ -40,6 +43,7 @@ class ExportCase:
     opset: int | None = None
     tolerance: Mapping[str, float] = field(default_factory=lambda: {"float64": 1e-9, "float32": 1e-5})
     operators: Sequence[str] | None = None
+    keep: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -49,10 +53,15 @@ def script(case: ExportCase) -> str:
     """The text of the case, the same for the engine and the exporter."""
     lines = [f'source("{path}") as {name}' for name, path in case.sources.items()]
     lines += [case.functions]
-    lines += [f'{name} = read("./{name}")' for name in case.inputs]
+    lines += [f'{name} = read("./{name}"{_kind(array)})' for name, array in case.inputs.items()]
     lines += [case.body]
     lines += [f'write({name}, "./{name}")' for name in case.outputs]
     return "\n".join(lines) + "\n"
+
+
+def _kind(array: Array) -> str:
+    """What read must be told of a frame."""
+    return ', data_type="frame"' if array.dtype == object else ""
 
 
 @cache
@@ -73,10 +82,11 @@ def model_of(case: ExportCase, dtype: str) -> onnx.ModelProto:
     specs = {}
     for name, array in case.inputs.items():
         if name not in case.bound:
-            specs[name] = f"double[{','.join(map(str, case.symbols.get(name, array.shape)))}]"
+            specs[name] = (f"{'string' if array.dtype == object else 'double'}"
+                           f"[{','.join(map(str, case.symbols.get(name, array.shape)))}]")
     bindings = {name: case.inputs[name] for name in case.bound}
     return export_script(script(case), inputs=specs, bindings=bindings, arguments=case.arguments, dtype=dtype,
-                         opset=case.opset)  # fmt: skip
+                         opset=case.opset, functions="keep" if case.keep else "inline")  # fmt: skip
 
 
 def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -84,7 +94,7 @@ def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    wanted = {item.name: np.float64 if item.type == "tensor(double)" else np.float32 for item in session.get_inputs()}
+    wanted = {item.name: _DTYPES[item.type] for item in session.get_inputs()}
     ranks = {item.name: item.shape for item in session.get_inputs()}
     feeds = {name: np.asarray(inputs[name], dtype).reshape(-1, *ranks[name][1:]) if len(ranks[name]) > 2
              else np.asarray(inputs[name], dtype) for name, dtype in wanted.items()}  # fmt: skip
@@ -106,7 +116,12 @@ def check_export(case: ExportCase) -> None:
 
 
 def assert_close(actual: Array, expected: Array, tolerance: float, what: str) -> None:
-    """Same dims (a scalar stands for 1 x 1), equal relative to the spread of the expected numbers."""
+    """Same dims (a scalar stands for 1 x 1), equal relative to the spread of the expected numbers; or equal texts."""
+    if actual.dtype == object:
+        assert np.atleast_2d(actual).tolist() == expected.tolist(), what
+        return
+    if expected.dtype == object:  # a frame of numbers or truths
+        expected = np.array([[float(_TRUTHS.get(cell, cell)) for cell in line] for line in expected])
     found = np.atleast_2d(actual).astype(np.float64)
     assert found.shape == expected.shape, f"{what}: dims {found.shape}, expected {expected.shape}"
     finite = np.abs(expected[np.isfinite(expected)])

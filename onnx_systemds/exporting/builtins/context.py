@@ -70,7 +70,10 @@ class Context:
         """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool."""
         if isinstance(value, Scalar) and isinstance(value.known, (bool, int, float)):
             return self.g.constant(np.array(bool(value.known)))
-        return self.g.truth(self.tensor(value))
+        tensor = self.tensor(value)
+        if tensor.kind == TEXT:
+            raise UnsupportedCase("a string where a truth is needed")
+        return self.g.truth(tensor)
 
     def as_matrix(self, value: Value) -> Matrix:
         """Return a scalar as a matrix of 1 x 1, and a matrix itself."""
@@ -107,7 +110,7 @@ class Context:
             value = value.items[0]
         if isinstance(value, Matrix) and value.dims == (1, 1):
             value = self.scalar(value.tensor)
-        if not isinstance(value, Scalar) or isinstance(value.known, str):
+        if not isinstance(value, Scalar) or value.type == STRING or isinstance(value.known, str):
             raise UnsupportedCase(f"{value} where an integer is needed")
         if value.dim is not None:
             return value.dim

@@ -9,14 +9,15 @@ from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dims import Expression
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, refuse
+from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.graph import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
-    STRING,
+    FrameValue,
     ListValue,
     Matrix,
     Scalar,
@@ -180,8 +181,16 @@ def is_infinite(ctx: Context, x: Value) -> Value:
 
 
 @builtin("replace")
-def replace(ctx: Context, target: Matrix, pattern: float, replacement: Value) -> Value:
-    """A matrix in which every `pattern` (also NaN or an infinity) is replaced."""
+def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> Value:
+    """A matrix in which every `pattern` (also NaN or an infinity) is replaced, or a frame in which a text is."""
+    if isinstance(target, FrameValue):
+        return replace_text(ctx, target, pattern, replacement)
+    return _replace_number(ctx, target, known_content(pattern, float, "pattern", "replace"), replacement)
+
+
+def _replace_number(ctx: Context, target: Value, pattern: float, replacement: Value) -> Value:
+    if not isinstance(target, Matrix):
+        raise UnsupportedCase(f"the argument target of replace is {target}, not a matrix")
     x = ctx.g.floating(target.tensor)
     if math.isnan(pattern):
         found = ctx.g.unary("IsNaN", x)
@@ -204,7 +213,7 @@ def as_integer(ctx: Context, x: Value) -> Value:
         return known_scalar(int(float(value.known)))
     if value.known is not None:
         return known_scalar(math.trunc(value.known))
-    return ctx.scalar(ctx.g.cast(ctx.tensor(value), INT))
+    return ctx.scalar(ctx.g.cast(numbers(ctx, ctx.tensor(value)), INT))
 
 
 @builtin("as.double")
@@ -216,7 +225,7 @@ def as_double(ctx: Context, x: Value) -> Value:
         return Scalar(DOUBLE, value.content)
     if value.known is not None:
         return known_scalar(float(value.known))
-    return ctx.scalar(ctx.floats(value))
+    return ctx.scalar(numbers(ctx, ctx.tensor(value)))
 
 
 @builtin("as.logical", "as.boolean")
@@ -224,7 +233,7 @@ def as_logical(ctx: Context, x: Value) -> Value:
     """A scalar as a boolean."""
     value = as_scalar(ctx, x)
     assert isinstance(value, Scalar)
-    if value.type == STRING:
+    if isinstance(value.known, str):
         return known_scalar(value.known == "TRUE")
     if value.known is not None:
         return known_scalar(bool(value.known))
@@ -238,11 +247,13 @@ def as_scalar(ctx: Context, x: Value) -> Value:
         x = x.items[0]
     if isinstance(x, Scalar):
         return x
-    if not isinstance(x, Matrix):
+    if not isinstance(x, (Matrix, FrameValue)):
         raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
     for size in x.dims:
         if isinstance(size, int) and size != 1:
             raise UnsupportedCase(f"{x} is no matrix of 1 x 1")
+    if isinstance(x, FrameValue):
+        return ctx.scalar(joined(ctx, x))
     tensor = x.tensor if x.tensor.kind == BOOL and x.tensor.constant is None else ctx.g.floating(x.tensor)
     found = ctx.scalar(tensor)
     return Scalar(DOUBLE, found.content) if found.type != BOOLEAN else found
@@ -250,7 +261,9 @@ def as_scalar(ctx: Context, x: Value) -> Value:
 
 @builtin("as.matrix")
 def as_matrix(ctx: Context, x: Value) -> Value:
-    """A scalar, the item of a list, or a list of scalars as a matrix."""
+    """A scalar, the numbers in a frame, the item of a list, or a list of scalars as a matrix."""
+    if isinstance(x, FrameValue):
+        return frame_as_matrix(ctx, x)
     if isinstance(x, ListValue) and len(x.items) > 1:
         cells = [ctx.flat(ctx.as_matrix(item)) for item in x.items]
         return ctx.matrix(ctx.g.concat(cells, 0))

@@ -7,8 +7,9 @@ from pathlib import PurePosixPath
 from onnx_systemds.dims import Dim
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import joined
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.values import Matrix, Scalar, Value
+from onnx_systemds.exporting.values import FrameValue, Matrix, Scalar, Value
 
 
 @builtin("read")
@@ -44,6 +45,8 @@ def result_tensor(ctx: Context, value: Value) -> object:
         return ctx.flat(value)
     if isinstance(value, Scalar):
         return ctx.tensor(value)
+    if isinstance(value, FrameValue):
+        return joined(ctx, value)
     raise UnsupportedCase(f"{value} cannot be an output of a model")
 
 
@@ -61,7 +64,7 @@ def assertion(ctx: Context, condition: Value) -> None:
 def stop(ctx: Context, message: Value) -> None:
     """An error where it is certainly reached; left out of the model in a branch that only the run can choose."""
     text = message.known if isinstance(message, Scalar) else None
-    if ctx.g.scope is ctx.g.main:
+    if ctx.g.certain:
         raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
     ctx.drop("stop is left out of a branch that the model may take")
 

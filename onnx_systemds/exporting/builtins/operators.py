@@ -11,6 +11,7 @@ from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.dims import Dim, Dims, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
 from onnx_systemds.exporting.graph import BOOL, Tensor
 from onnx_systemds.exporting.graph_operators import broadcast
 from onnx_systemds.exporting.values import (
@@ -18,6 +19,7 @@ from onnx_systemds.exporting.values import (
     DOUBLE,
     INTEGER,
     STRING,
+    FrameValue,
     ListValue,
     Matrix,
     Scalar,
@@ -33,12 +35,14 @@ _LOGICAL = {"&": "And", "|": "Or"}
 def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
     """Return ``left operator right`` for every operator but ``%*%``."""
     left, right = _operand(left), _operand(right)
+    if isinstance(left, FrameValue) or isinstance(right, FrameValue):
+        return compare_frames(ctx, operator, left, right)
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = _of_known(operator, left, right) or _of_sizes(operator, left, right)
         if found is not None:
             return found
         if STRING in (left.type, right.type):
-            raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
+            return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
 
 

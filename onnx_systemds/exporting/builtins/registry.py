@@ -103,7 +103,7 @@ def _converted(context: Context, value: Value, parameter: inspect.Parameter, fun
     wanted = parameter.annotation
     name = parameter.name.rstrip("_").replace("_", ".")
     if wanted in (bool, int, float, str):
-        return _known(value, wanted, name, function)
+        return known_content(value, wanted, name, function)
     if wanted in (Dim, Dim | None):
         return context.integer(value)
     if wanted == Sizes:
@@ -115,7 +115,8 @@ def _converted(context: Context, value: Value, parameter: inspect.Parameter, fun
     return value
 
 
-def _known(value: Value, wanted: type, name: str, function: str) -> Any:
+def known_content(value: Value, wanted: type, name: str, function: str) -> Any:
+    """Return the content of the argument `name` of a builtin. Raises UnsupportedCase when it is not known."""
     known = value.known if isinstance(value, Scalar) else None
     if known is None and isinstance(value, Matrix) and value.constant is not None and value.constant.size == 1:
         known = value.constant.item()

@@ -7,6 +7,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
@@ -82,15 +83,13 @@ def nrow(ctx: Context, target: Value) -> Value:
 @builtin("ncol")
 def ncol(ctx: Context, target: Value) -> Value:
     """The number of columns."""
-    if isinstance(target, FrameValue):
-        return integer(len(target.columns))
-    return integer(target.cols if isinstance(target, Matrix) else 1)
+    return integer(target.cols if isinstance(target, (Matrix, FrameValue)) else 1)
 
 
 @builtin("length")
 def length(ctx: Context, target: Value) -> Value:
-    """The number of elements of a matrix, or of items of a list."""
-    if isinstance(target, Matrix):
+    """The number of elements of a matrix or frame, or of items of a list."""
+    if isinstance(target, (Matrix, FrameValue)):
         return integer(multiply(target.rows, target.cols))
     return integer(len(_items(target)))
 
@@ -147,6 +146,8 @@ def rbind(ctx: Context, *parts: Value) -> Value:
 def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
     if len(parts) == 1 and isinstance(parts[0], ListValue):
         parts = parts[0].items
+    if any(isinstance(part, FrameValue) for part in parts):
+        return join_frames(ctx, parts, axis)
     matrices = [ctx.as_matrix(part) for part in parts]
     kept = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
     others = {m.dims[1 - axis] for m in kept if isinstance(m.dims[1 - axis], int)}

@@ -1,0 +1,146 @@
+"""Frames: from and to matrices, joined, compared, and texts replaced. Texts become numbers only by as.matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.dims import Dim, Dims
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
+from onnx_systemds.exporting.graph import TEXT, Tensor
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
+
+EQUAL_TEXTS = 19
+"""The opset from which on texts can be compared."""
+
+
+@builtin("as.frame")
+def as_frame(ctx: Context, x: Value) -> Value:
+    """A matrix or a scalar as a frame, or a frame that is the item of a list."""
+    return frame_of(ctx, x)
+
+
+def frame_of(ctx: Context, x: Value) -> FrameValue:
+    """Return a value as a frame."""
+    if isinstance(x, ListValue) and len(x.items) == 1:
+        return frame_of(ctx, x.items[0])
+    if isinstance(x, Matrix):
+        return FrameValue((ctx.flat(x),))
+    return x if isinstance(x, FrameValue) else FrameValue((ctx.g.reshape(ctx.tensor(x), (1, 1)),))
+
+
+@builtin("frame")
+def frame(ctx: Context, data: Scalar, rows: Dim, cols: Dim) -> Value:
+    """A frame that holds one text everywhere."""
+    return FrameValue((ctx.g.expand(ctx.tensor(data), (rows, cols)),))
+
+
+def numbers(ctx: Context, part: Tensor) -> Tensor:
+    """Return texts as the numbers they show, empty ones as NaN."""
+    if part.kind == TEXT and ctx.g.opset >= EQUAL_TEXTS:
+        part = ctx.g.where(equal_texts(ctx, part, text(ctx, "")), text(ctx, "NaN"), part)
+    return ctx.g.floating(part)
+
+
+def frame_as_matrix(ctx: Context, x: FrameValue) -> Matrix:
+    """Return the numbers in the cells of a frame."""
+    return ctx.matrix(ctx.g.concat([numbers(ctx, part) for part in x.parts], 1))
+
+
+def joined(ctx: Context, x: FrameValue) -> Tensor:
+    """Return a frame as one tensor. Raises UnsupportedCase when it holds both texts and numbers."""
+    kinds = {part.kind for part in x.parts}
+    if TEXT in kinds and len(kinds) > 1:
+        raise UnsupportedCase("a frame of texts and numbers, which no tensor can hold",
+                              hint="write its columns of texts and those of numbers one by one")  # fmt: skip
+    parts = x.parts if len(kinds) == 1 else tuple(map(ctx.g.floating, x.parts))
+    return ctx.g.concat(parts, 1)
+
+
+def join_frames(ctx: Context, frames: tuple[Value, ...], axis: int) -> FrameValue:
+    """Return frames beside or below each other."""
+    found = [part for part in frames if isinstance(part, FrameValue)]
+    if len(found) != len(frames):
+        raise UnsupportedCase("frames can only be joined with frames", hint="make them frames by as.frame")
+    others = {part.dims[1 - axis] for part in found if isinstance(part.dims[1 - axis], int)}
+    if len(others) > 1:
+        raise UnsupportedCase(f"{' and '.join(map(str, found[:4]))} do not fit together")
+    if axis == 1:
+        return FrameValue(tuple(part for one in found for part in one.parts))
+    forms = {tuple((part.kind, part.dims[1]) for part in one.parts) for one in found}
+    if len(forms) == 1:
+        return FrameValue(tuple(ctx.g.concat(parts, 0) for parts in zip(*(one.parts for one in found))))
+    whole = [joined(ctx, one) for one in found]
+    if len({part.kind for part in whole}) > 1:
+        raise UnsupportedCase("a column of texts and numbers, which no tensor can hold")
+    return FrameValue((ctx.g.concat(whole, 0),))
+
+
+def text(ctx: Context, content: str) -> Tensor:
+    """Return a text as a tensor of rank 0."""
+    return ctx.g.constant(np.array(content, object), TEXT)
+
+
+def blank(ctx: Context, kind: str, dims: Dims) -> Tensor:
+    """Return a tensor that stands for a frame which is not defined."""
+    return ctx.g.expand(text(ctx, ""), dims) if kind == TEXT else ctx.g.cast(ctx.g.filled(0.0, dims), kind)
+
+
+def equal_texts(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
+    """Return whether texts are the same."""
+    if ctx.g.opset < EQUAL_TEXTS:
+        raise UnsupportedCase(f"texts are compared, which ONNX does from opset {EQUAL_TEXTS} on",
+                              hint=f"give --opset {EQUAL_TEXTS}")  # fmt: skip
+    return ctx.g.binary("Equal", a, b)
+
+
+def compare_texts(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
+    """Return ``a == b`` or ``a != b`` for texts. Raises UnsupportedCase for any other operator."""
+    if operator not in ("==", "!=") or a.kind != b.kind:
+        raise UnsupportedCase(f"'{operator}' with a string whose content only the run knows")
+    same = equal_texts(ctx, a, b)
+    return same if operator == "==" else ctx.g.unary("Not", same)
+
+
+def compare_frames(ctx: Context, operator: str, left: Value, right: Value) -> FrameValue:
+    """Return a frame of truths."""
+    if not isinstance(left, FrameValue) or not isinstance(right, FrameValue):
+        raise UnsupportedCase(f"'{operator}' of {left} and {right}", hint="the engine compares only frames with frames")
+    if operator not in ("==", "!="):
+        raise UnsupportedCase(f"'{operator}' of frames", hint="make them matrices by as.matrix")
+    a, b = joined(ctx, left), joined(ctx, right)
+    if any(isinstance(m, int) and isinstance(n, int) and m != n for m, n in zip(a.dims, b.dims)):
+        raise UnsupportedCase(f"{left} and {right} do not fit together")
+    return FrameValue((compare_texts(ctx, operator, a, b),))
+
+
+def replace_text(ctx: Context, target: FrameValue, pattern: Value, replacement: Value) -> FrameValue:
+    """Return a frame in which every cell with one text holds another."""
+    wanted = [value for value in (pattern, replacement) if isinstance(value, Scalar) and isinstance(value.known, str)]
+    if len(wanted) != 2 or any(part.kind != TEXT for part in target.parts):
+        raise UnsupportedCase("replace in a frame of other than texts, or of other than known texts")
+    old, new = map(ctx.tensor, wanted)
+    return FrameValue(tuple(ctx.g.where(equal_texts(ctx, part, old), new, part) for part in target.parts))
+
+
+def column_part(ctx: Context, x: FrameValue, start: Dim, size: Dim) -> FrameValue:
+    """Return `size` columns of a frame, from `start` (counted from 0) on."""
+    if len(x.parts) == 1:
+        return FrameValue((ctx.g.slice(x.parts[0], 1, start, start + size, size=size),))
+    widths = [part.dims[1] for part in x.parts]
+    if not isinstance(start, int) or not isinstance(size, int) or not all(isinstance(width, int) for width in widths):
+        raise UnsupportedCase("columns of a frame of texts and numbers that only the run can choose")
+    found: list[Tensor] = []
+    before = 0
+    for part, width in zip(x.parts, map(int, widths)):  # type: ignore[arg-type]
+        first, last = max(start - before, 0), min(start + size - before, width)
+        if first < last:
+            found.append(ctx.g.slice(part, 1, first, last))
+        before += width
+    return FrameValue(tuple(found))
+
+
+refuse("transformencode", reason="it learns codes from the data of each run",
+       hint="encode before, bind its meta frame, and export transformapply")  # fmt: skip
+refuse("detectSchema", "applySchema", "transformdecode", reason="a tensor has one type, whatever its texts look like")

@@ -1,0 +1,111 @@
+"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode and bin."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase, quoted_list
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import FLOAT, INT, TEXT, Tensor
+from onnx_systemds.exporting.values import Value
+
+_BETWEEN = "·"
+"""Between a text and its code, or the ends of a bin, in a cell of a meta frame."""
+_METHODS = ("recode", "dummycode", "bin")
+
+
+@builtin("transformapply")
+def transform_apply(ctx: Context, target: Value, spec: str, meta: Value) -> Value:
+    """Texts as the codes that a meta frame gives them; a text without a code is NaN, or zeros as dummies."""
+    frame, known = frame_of(ctx, target), frame_of(ctx, meta)
+    if not isinstance(frame.cols, int):
+        raise UnsupportedCase(f"{frame} is transformed, whose columns must be known")
+    chosen = _methods(spec, frame.cols)
+    cells = joined(ctx, known).constant
+    if cells is None:
+        raise UnsupportedCase("the meta frame must be known when the script is exported",
+                              hint="run transformencode before, and bind its meta frame")  # fmt: skip
+    if chosen and cells.shape[1] != frame.cols:
+        raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
+    found: list[Tensor] = []
+    place = 0
+    while place < frame.cols:
+        width = 1
+        if place in chosen:
+            column = joined(ctx, column_part(ctx, frame, place, 1))
+            entries = [str(cell) for cell in cells[:, place].tolist() if cell]
+            found.append(_coded(ctx, column, entries, chosen[place]))
+        else:
+            while place + width < frame.cols and place + width not in chosen:
+                width += 1
+            found += [numbers(ctx, part) for part in column_part(ctx, frame, place, width).parts]
+        place += width
+    return ctx.matrix(ctx.g.concat(found, 1))
+
+
+def _methods(spec: str, cols: int) -> dict[int, set[str]]:
+    """Return what a spec asks for, by column counted from 0."""
+    try:
+        content = json.loads(spec)
+    except ValueError as error:
+        raise UnsupportedCase(f"the spec of transformapply is no JSON: {error}") from error
+    unknown = [key for key in content if key not in (*_METHODS, "ids")]
+    if unknown:
+        raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
+                              hint=f"it is exported with {', '.join(_METHODS)}")  # fmt: skip
+    found: dict[int, set[str]] = {}
+    for method in _METHODS:
+        for item in content.get(method, ()):
+            place = _place(item, bool(content.get("ids")))
+            if not 0 <= place < cols:
+                raise UnsupportedCase(f"the spec names {item}, which is no column of {cols}")
+            found.setdefault(place, set()).add(method)
+    return found
+
+
+def _place(item: Any, ids: bool) -> int:
+    """Return the column of an item of a spec: its number, or its name where columns are called C1, C2 ..."""
+    name = item.get("id", item.get("name")) if isinstance(item, dict) else item
+    digits = str(name) if ids else str(name).removeprefix("C")
+    if not digits.isdigit() or (not ids and digits == str(name)):
+        raise UnsupportedCase(f"the column {name} of a spec", hint='name columns by number, with "ids": true')
+    return int(digits) - 1
+
+
+def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str]) -> Tensor:
+    g = ctx.g
+    if "bin" in methods:
+        codes, count = _binned(ctx, numbers(ctx, column), entries), len(entries)
+    else:
+        codes, count = _recoded(ctx, column, entries)
+    if "dummycode" in methods:
+        places = g.constant(np.arange(1, count + 1).reshape(1, count), codes.kind)
+        return g.floating(g.binary("Equal", codes, places))
+    if codes.kind == FLOAT:
+        return codes
+    return g.where(g.binary("Equal", codes, g.constant(0)), g.number(np.nan), g.floating(codes))
+
+
+def _recoded(ctx: Context, column: Tensor, entries: list[str]) -> tuple[Tensor, int]:
+    """Return the codes of texts as ints, 0 for those without one, and the highest code."""
+    if column.kind != TEXT:
+        raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
+    pairs = [entry.rpartition(_BETWEEN)[::2] for entry in entries]
+    codes = tuple(int(code) for _, code in pairs)
+    found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain="ai.onnx.ml", default_int64=0,
+                       keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)  # fmt: skip
+    return found, max(codes, default=0)
+
+
+def _binned(ctx: Context, column: Tensor, entries: list[str]) -> Tensor:
+    """Return which bin a number is in; the upper end belongs to a bin, and the outer ones have no end."""
+    g = ctx.g
+    ends = [float(entry.rpartition(_BETWEEN)[2]) for entry in entries[:-1]]
+    above = g.binary("Greater", column, g.constant(np.array([ends]), FLOAT))
+    code = g.binary("Add", g.reduce("ReduceSum", g.floating(above), (1,)), g.number(1.0))
+    return g.where(g.unary("IsNaN", column), column, code)

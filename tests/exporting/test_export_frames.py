@@ -1,0 +1,170 @@
+"""Frames of texts and numbers: in and out, indexed, joined, compared, replaced and transformed, as the engine does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from onnx_systemds.cli import main
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import (
+    Array,
+    ExportCase,
+    assert_close,
+    check_export,
+    engine,
+    model_of,
+    run_model,
+)  # fmt: skip
+
+
+def texts(*rows: str) -> Array:
+    return np.array([row.split() for row in rows], object)
+
+
+F = texts("a 1 2.5", "b 2 -3", "a 10 0", "c 3 1e3")
+SMALLER = texts("c 7 NaN", "b 1 Infinity")
+SAME = 'S = as.matrix(F[, 1] == replace(target=F[, 1], pattern="b", replacement="a"))'
+
+
+def row(name: str, body: str, **more) -> ExportCase:
+    return ExportCase(name, body, {"F": F}, symbols={"F": ["N", 3]}, sizes=[{"F": SMALLER}], **more)
+
+
+CASES = [
+    row("as it is", "Y = F"),
+    row("a column", "Y = F[, 2]"),
+    row("a row", "Y = F[2, ]"),
+    row("a cell", "Y = F[2, 1]"),
+    row("a computed range", "n = nrow(F)\nY = F[2:n, 1:2]"),
+    row("sizes", "Y = matrix(nrow(F) * 10 + ncol(F) + length(F) * 100, 1, 1)"),
+    row("beside each other", "Y = cbind(F, F[, 1])"),
+    row("below each other", "Y = rbind(F, F[1, ])"),
+    row("numbers of texts", "Y = as.matrix(F[, 2:3])"),
+    ExportCase("empty texts", "Y = as.matrix(F)", {"F": np.array([["", "NaN"], ["1", " 2 "], ["Infinity", "-Inf"]], object)}),
+    row("branches", "if (sum(as.matrix(F[, 2])) > 9) { Y = F[1:2, ] } else { Y = rbind(F, F) }"),
+    row("a growing loop", 'Y = as.frame("x")\nfor (i in 1:nrow(F)) { Y = rbind(Y, F[i, 1]) }'),
+    row("a frame of numbers", "X = as.matrix(F[, 2])\nY = as.frame(X * 2)"),
+    row("numbers of frames of numbers", "X = as.matrix(F[, 2])\nG = as.frame(X)\nG = rbind(G, G)\nY = as.matrix(cbind(G, G))"),
+    row("numbers of texts and numbers", "X = as.matrix(F[, 2])\nG = cbind(F[, 2:3], as.frame(X))\nY = as.matrix(G[, 2:3])"),
+    row("texts replaced", 'Y = replace(target=F, pattern="a", replacement="z")'),
+    row("texts compared", "Y = F[, 1] == F[, 2]"),
+    row("texts that differ", 'G = replace(target=F[, 1], pattern="b", replacement="a")\nY = as.matrix(F[, 1] != G)'),
+    row("a cell compared", 's = as.scalar(F[2, 1])\nY = matrix(0, 1, 1)\nif (s != "c" & s == "b") { Y = Y + 1 }'),
+    row("an integer in a cell", "n = as.integer(as.scalar(F[2, 2]))\nY = matrix(n, 1, 1)"),
+    row("a number in a cell", "n = as.double(as.scalar(F[nrow(F), 2]))\nY = matrix(n, 1, 1)"),
+    row("cells in a loop", 'Y = matrix(0, nrow(F), 1)\nfor (i in 1:nrow(F)) {\n  s = as.scalar(F[i, 1])\n'
+        '  if (s == "a") { Y[i, 1] = i }\n}'),
+    row("cells assigned", 'Y = F\nY[1, 1] = "q"\nY[2, ] = F[1, ]\nY[, 3] = F[, 1]'),
+    row("filled", 'Y = cbind(F[1:2, ], frame("x", rows=2, cols=1))'),
+    row("text as a frame", 'G = as.frame("a")\nY = rbind(F[, 1], G)'),
+    row("functions", "Y = f(F, 2)", keep=True,
+        functions="f = function(frame[string] G, int k) return (frame[string] H) { H = cbind(G[, k], G[, 1]) }"),
+    row("numbers by a function", "Y = f(F)", keep=True,
+        functions="f = function(frame[string] G) return (matrix[double] H) { H = as.matrix(G[, 2]) * nrow(G) }"),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_exported_frames_agree_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+LEARNED = texts("a 1 2.5", "b 2 -3", "a 10 0", "c 3 1e3")
+HELD = texts("b 1 331.3333333333333", "z 3 -7", "c 10 2000", "a 7 NaN", "b 4 700", "c 5.5 999")
+WIDTH = {"method": "equi-width", "numbins": 3}
+SPECS = [
+    {"ids": True},
+    {"ids": True, "recode": [1]},
+    {"ids": True, "recode": [1, 2]},
+    {"recode": ["C1"], "dummycode": ["C2"]},
+    {"ids": True, "dummycode": [1]},
+    {"ids": True, "recode": [1], "dummycode": [1, 2]},
+    {"ids": True, "recode": [1], "bin": [{"id": 3, **WIDTH}]},
+    {"ids": True, "recode": [1], "bin": [{"id": 3, **WIDTH}, {"id": 2, "method": "equi-height", "numbins": 2}], "dummycode": [3]},
+]
+
+
+def quoted(spec: object) -> str:
+    return json.dumps(json.dumps(spec))
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("spec", SPECS, ids=json.dumps)
+def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bool) -> None:
+    learned, held = LEARNED, HELD
+    if not spec.keys() - {"ids"}:
+        learned, held = LEARNED[:, 1:], HELD[:, 1:]
+    apply = f"s = {quoted(spec)}\nY = transformapply(target=G, spec=s, meta=M)"
+    run = engine().prepare(
+        f'F = read("./F", data_type="frame")\nG = read("./G", data_type="frame")\n'
+        f'[X, M] = transformencode(target=F, spec={quoted(spec)})\n{apply}\nwrite(Y, "./Y")\nwrite(M, "./M")\n',
+        ["F", "G"], ["Y", "M"],
+    )  # fmt: skip
+    expected = run({"F": learned, "G": held})
+    meta = expected["M"] if expected["M"].size else np.full(learned.shape, "", object)
+    function = "f = function(frame[string] G, frame[string] M) return (matrix[double] Y) {\n" + apply + "\n}\n"
+    body = apply if not keep else "Y = f(G, M)"
+    case = ExportCase("transformapply", body, {"G": held, "M": meta}, bound=["M"], symbols={"G": ["N", held.shape[1]]},
+                      functions=function if keep else "", keep=keep)  # fmt: skip
+    for dtype in case.dtypes:
+        actual = run_model(model_of(case, dtype), {"G": held})
+        assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
+
+
+def test_meta_frame_that_the_engine_wrote_is_bound(tmp_path: Path) -> None:
+    encode = f'[X, M] = transformencode(target=F, spec={quoted(SPECS[2])})\nwrite(M, "{tmp_path}/M", format="csv")\nwrite(X, "./X")'
+    expected = engine().prepare(f'F = read("./F", data_type="frame")\n{encode}\n', ["F"], ["X"])({"F": LEARNED})["X"]
+    script = tmp_path / "apply.dml"
+    script.write_text(f'F = read("F", data_type="frame")\nM = read("M", data_type="frame")\n'
+                      f'Y = transformapply(target=F, spec={quoted(SPECS[2])}, meta=M)\nwrite(Y, "Y")\n')  # fmt: skip
+    done = CliRunner().invoke(main, [str(script), "--input", "F=string[N,3]", "--weight", f"M={tmp_path}/M"])
+    assert done.exit_code == 0, done.output
+    actual = run_model(onnx.load(tmp_path / "apply.onnx"), {"F": LEARNED})["Y"]
+    assert_close(actual, expected, 1e-6, "apply")
+
+
+def test_frames_are_parameters_of_a_function() -> None:
+    model = export_script("f = function(frame[string] F) return (frame[string] G, matrix[double] X) {\n"
+                          "  G = F[, 1]\n  X = as.matrix(F[, 2])\n}\n", "f")  # fmt: skip
+    assert [item.type.tensor_type.elem_type for item in model.graph.input] == [8]
+    found = run_model(model, {"F": F})
+    assert found["G"].tolist() == F[:, :1].tolist() and found["X"].ravel().tolist() == [1, 2, 10, 3]
+
+
+REFUSED = [
+    ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
+    ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),
+    ("s = as.scalar(F[1, 1]) + \"x\"\nY = as.frame(s)", "'+' with a string whose content only the run knows"),
+    ('[X, M] = transformencode(target=F, spec="{}")\nY = X', "it learns codes from the data of each run"),
+    ('Y = map(F, "x -> x")', "map has no counterpart in ONNX: it runs Java on each element"),
+    ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"recode\\": [1]}", meta=F)', "the meta frame must be known"),
+    ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
+    ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))", "a frame of texts and numbers, which no tensor can hold"),
+    ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),
+    ("Y = sum(F)", "a frame"),
+    ("b = as.logical(as.scalar(F[1, 1]))\nY = matrix(0, 1, 1)\nif (b) { Y = Y + 1 }", "a string where a truth is needed"),
+    ("n = as.scalar(F[1, 2])\nY = matrix(0, n, 1)", "a string where an integer is needed"),
+    ("s = as.scalar(F[1, 2])\nY = exp(s)", "a string"),
+]
+
+
+@pytest.mark.parametrize(("body", "reason"), REFUSED)
+def test_what_no_model_can_do_with_frames_is_refused(body: str, reason: str) -> None:
+    with pytest.raises(TranspileError) as error:
+        export_script(f'F = read("F", data_type="frame")\n{body}\nwrite(Y, "Y")', inputs={"F": "string[N,3]"})
+    assert reason in str(error.value)
+
+
+def test_texts_are_not_compared_in_old_opsets() -> None:
+    case = replace(row("old", "Y = F[, 1] == F[, 2]"), opset=18)
+    with pytest.raises(TranspileError, match="from opset 19 on"):
+        model_of(case, "float32")
+    check_export(replace(row("numbers", "Y = as.matrix(F[, 2])"), opset=18))
