@@ -23,7 +23,7 @@ def transposed(ctx: Context, target: Matrix) -> Value:
     return ctx.matrix(ctx.g.transpose(ctx.flat(target), (1, 0)))
 
 
-@builtin("trace")
+@builtin("trace", "tr")
 def trace(ctx: Context, target: Matrix) -> Value:
     """The sum of the diagonal."""
     x = ctx.flat(target)

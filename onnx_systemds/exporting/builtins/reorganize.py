@@ -7,7 +7,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
+from onnx_systemds.exporting.builtins.operators import binary, mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
@@ -194,6 +194,14 @@ def reversed_rows(ctx: Context, target: Matrix) -> Value:
     return ctx.matrix(g.node("Slice", inputs, x.dims))
 
 
+@builtin("roll")
+def rolled_rows(ctx: Context, target: Matrix, shift: Dim) -> Value:
+    """The rows moved down by a number of places, the last ones to the front."""
+    g, rows = ctx.g, target.rows
+    places = g.binary("Sub", g.count(0, rows), g.size_tensor(shift))
+    return ctx.matrix(g.gather(ctx.flat(target), g.binary("Mod", places, g.size_tensor(rows)), 0))
+
+
 @builtin("outer")
 def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     """An operation on each element of a column with each of a row."""
@@ -201,6 +209,14 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     if op in ("min", "max"):
         return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
     return ctx.matrix(tensor_operator(ctx, op, a, b))
+
+
+@builtin("ppred")
+def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
+    """A comparison that is named by a string."""
+    if op not in ("==", "!=", "<", "<=", ">", ">="):
+        raise UnsupportedCase(f"{op} is no comparison")
+    return binary(ctx, op, x, y)
 
 
 @builtin("table", "ctable")
