@@ -228,22 +228,23 @@ def table(
         w, rows, cols = None, w, rows
     if not isinstance(b, Matrix):
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
-    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
+    height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
-    chosen = _indices(ctx, b)
+    chosen = places_of(ctx, b)
     counts = _counts(a) and height == a.rows
-    right = _one_hot(ctx, chosen, width)
+    right = one_hot(ctx, chosen, width)
     if weights is not None:
         right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
     if counts:
         if weights is None and _within(chosen, width):
             right.row_choice = chosen
         return ctx.matrix(right)
-    left = ctx.g.transpose(_one_hot(ctx, _indices(ctx, a), height), (1, 0))
+    left = ctx.g.transpose(one_hot(ctx, places_of(ctx, a), height), (1, 0))
     return ctx.matrix(ctx.g.matmul(left, right))
 
 
-def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+def table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+    """Return a given size, or the largest index."""
     if isinstance(given, Scalar) and given.dim is not None:
         return given.dim
     if given is None and indices.constant is not None:
@@ -263,7 +264,7 @@ def _counts(indices: Matrix) -> bool:
     return indices.tensor.counts
 
 
-def _indices(ctx: Context, column: Matrix) -> Tensor:
+def places_of(ctx: Context, column: Matrix) -> Tensor:
     """Return the indices of a column, from 0 on, as ints of rank 1."""
     whole = ctx.g.cast(ctx.column(column), INT)
     return ctx.g.binary("Sub", whole, ctx.g.constant(1))
@@ -275,7 +276,7 @@ def _within(indices: Tensor, width: Dim) -> bool:
     return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
 
 
-def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
+def one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
     """Return a row per index with a 1 at its place."""
     g = ctx.g
     places = g.reshape(indices, (*indices.dims, 1))
