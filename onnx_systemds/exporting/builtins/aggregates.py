@@ -11,13 +11,15 @@ from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import ListValue, Matrix, Value
 
-_REDUCTIONS = {"Sums": "ReduceSum", "Means": "ReduceMean", "Maxs": "ReduceMax", "Mins": "ReduceMin",
-               "Prods": "ReduceProd"}  # fmt: skip
+_REDUCTIONS = {
+    "Sums": ("ReduceSum", "sum"), "Means": ("ReduceMean", "mean"), "Maxs": ("ReduceMax", "largest element"),
+    "Mins": ("ReduceMin", "smallest element"), "Prods": ("ReduceProd", "product"),
+}  # fmt: skip
 
 
 def _register_rows_and_columns() -> None:
     """Register rowSums .. colProds."""
-    for suffix, op in _REDUCTIONS.items():
+    for suffix, (op, what) in _REDUCTIONS.items():
 
         def rows(ctx: Context, target: Matrix, op: str = op) -> Value:
             return _reduced(ctx, op, target, 1)
@@ -25,7 +27,8 @@ def _register_rows_and_columns() -> None:
         def cols(ctx: Context, target: Matrix, op: str = op) -> Value:
             return _reduced(ctx, op, target, 0)
 
-        for name, function in ((f"row{suffix}", rows), (f"col{suffix}", cols)):
+        for name, function, part in ((f"row{suffix}", rows, "row"), (f"col{suffix}", cols, "column")):
+            function.__doc__ = f"The {what} of each {part}."
             _register(name, function)
 
 
