@@ -21,6 +21,7 @@ _BOOLEAN_RESULTS = frozenset(
 )
 _ONNX_TYPES = {INT: 7, BOOL: 9}
 _ALL = 2**62
+_ALLOWZERO_SINCE = 14
 
 
 class Operators(GraphBuilder):
@@ -65,7 +66,10 @@ class Operators(GraphBuilder):
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)
-        found = self.node("Reshape", [x, self._target(x, dims)], dims, x.kind)
+        target = self._target(x, dims)
+        # of computed sizes one may be 0, and is meant so
+        zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
+        found = self.node("Reshape", [x, target], dims, x.kind, **zero)
         if not found.hint and x.node is None and found.constant is not None:
             found.hint = x.hint
         return found
