@@ -12,14 +12,14 @@ import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, add, product
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Node, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, WIDE, Node, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.grouped_convolutions import CONVOLUTIONS
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
 )
-_ONNX_TYPES = {INT: 7, BOOL: 9}
+_ONNX_TYPES = {INT: 7, BOOL: 9, WIDE: 11}
 _ALL = 2**62
 _ALLOWZERO_SINCE = 14
 

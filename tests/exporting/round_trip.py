@@ -4,8 +4,8 @@
 the manifests ``round_trip.txt`` and ``round_trip_missing.txt`` are written anew (run without name parts).
 
 Judged are the cases that the engine passes (`tests.official.survey`) and whose inputs and outputs are tensors of
-numbers. No engine is needed: onnxruntime runs the exported model in float64, and ONNX's reference implementation where
-onnxruntime has no kernel for that type.
+numbers. Models are exported in float64 and float32. No engine is needed: onnxruntime runs them, and ONNX's reference
+implementation where onnxruntime has no kernel for a type.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from tests.official.survey import read_manifest
 
 MANIFEST = Path(__file__).with_name("round_trip.txt")
 MISSING = Path(__file__).with_name("round_trip_missing.txt")
+DTYPES = ("float64", "float32")
 _NOT_IMPLEMENTED = "NOT_IMPLEMENTED"
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -75,10 +76,11 @@ def round_trip(name: str) -> None:
     scripts = _Scripts(load_model(model))
     for given, expected in data_sets(case, model):
         script, tensors = scripts.for_inputs(dict(zip(scripts.names, given)))
-        judge(expected, _computed(script, tensors), case)
+        for dtype in DTYPES:
+            judge(expected, _computed(script, tensors, dtype), case)
 
 
-def _computed(script: Script, tensors: Mapping[str, Any]) -> list[Array]:
+def _computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Array]:
     """Return the outputs that the exported function of a script gives."""
     arrays = {port.name: np.asarray(tensors[port.name]) for port in script.inputs}
     sizes = bind_sizes(script.inputs, arrays)
@@ -98,7 +100,7 @@ def _computed(script: Script, tensors: Mapping[str, Any]) -> list[Array]:
         bindings[parameter.name] = sizes[symbol]
     for parameter in parameters:
         bindings[parameter.name] = {w.name: np.asarray(w.array, np.float64) for w in script.weights}
-    model = export_script(text, script.function, inputs=specs, bindings=bindings, dtype="float64")
+    model = export_script(text, script.function, inputs=specs, bindings=bindings, dtype=dtype)
     found = _run(model, feeds)
     for symbol, value in zip(script.returned, found[len(script.outputs) :]):
         sizes[symbol] = int(value.item())

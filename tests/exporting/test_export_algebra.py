@@ -23,6 +23,7 @@ SQUARE = {"A": ["N", "N"], "B": ["N", 2]}
 SMALLER = [{"A": A[1:3, :2], "B": FIVE["B"][:2]}]
 WORDS = {"X": np.array([[1, 5, 1023], [5.7, 8, 2.0**40], [-1, -5, 0], [-3.5, 2147483647, -2147483648]])}
 ODD_WORDS = {"X": np.array([[NAN, INF, -INF]])}
+HALVES = {"X": np.array([[0.5, 1.5, 2.5], [-2.5, -0.5, 3.25], [1000.125, INF, -INF], [4097, 65519, 0.000061]])}
 TIES = np.array([[1, NAN, 3], [NAN, 1, 2], [3, 2, NAN], [NAN, NAN, NAN], [1, 3, 3], [-INF, -INF, -INF],
                  [NAN, -INF, NAN], [INF, NAN, INF], [NAN, NAN, -1], [-INF, NAN, -INF], [0, -0.0, 0], [-2, -3, -3]])  # fmt: skip
 
@@ -72,6 +73,14 @@ CASES = [
             {"X": np.where(RNG.random((5, 100)) < 0.1, NAN, RNG.normal(size=(5, 100)))}),
     scanned("comparison by name", 'Y = ppred(X, 0.5, ">=") + ppred(X, X, "==")'),
     ExportCase("names of old scripts", "Y = as.matrix(centralMoment(X[,1], 2) + tr(t(X) %*% X))", X),
+    # doubles are rounded by sums in which bits get lost: float32 would lose others
+    scanned("to single precision", "T = X * 536870912\nY = (X + T) - T"),
+    scanned("to single precision by another way", "C = X * 536870913\nY = C - (C - X)"),
+    scanned("halves to even", "A = abs(X)\nY = sign(X) * ((A + 4503599627370496) - 4503599627370496)", HALVES),
+    scanned("to half precision", "C = max(min(X, 131008), -131008)\nM = 2 ^ (max(floor(log(abs(C), 2)), -14) + 42) * 1.5\n"
+            "R = (C + M) - M\nY = ifelse(abs(R) > 65504, sign(R) * Inf, R)", HALVES),
+    scanned("to bfloat", "C = max(min(X, 6.8e38), -6.8e38)\nM = 2 ^ (max(floor(log(abs(C), 2)), -126) + 45) * 1.5\n"
+            "R = (C + M) - M\nY = ifelse(abs(R) > 3.38e38, sign(R) * Inf, R)", HALVES),
     scanned("branch that is never taken", "never = time() < 0\nY = X\nif (never) { Y = X + 1 }"),
 ]  # fmt: skip
 
