@@ -17,6 +17,7 @@ from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.ir import MapType, Model, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.protos import dtype_of
+from onnx_systemds.importing.script import Script
 from onnx_systemds.scoring import ScoringFunction
 
 
@@ -37,7 +38,7 @@ class SystemDSBackendRep(BackendRep):
         self.functions: dict[str, ScoringFunction] = {}
         try:
             if not self.open:
-                self.functions[""] = ScoringFunction(import_model(model))
+                self.functions[""] = self._prepared(import_model(model))
         except TranspileError as error:
             self._defer(error)
 
@@ -70,9 +71,12 @@ class SystemDSBackendRep(BackendRep):
             if key in self.functions:
                 return self.functions[key]
             try:
-                self.functions[key] = ScoringFunction(import_model(self.model, constants=contents, types=types))
+                self.functions[key] = self._prepared(import_model(self.model, constants=contents, types=types))
             except TranspileError as error:
                 self._defer(error)
+
+    def _prepared(self, script: Script) -> ScoringFunction:
+        return ScoringFunction(script)
 
     def _defer(self, error: TranspileError) -> None:
         """Note the inputs whose content is needed; raises the error itself when that cannot help."""

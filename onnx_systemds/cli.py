@@ -1,4 +1,4 @@
-"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, ``run``, ``operators``."""
+"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, ``run``, ``operators``, ``builtins``."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 import onnx_systemds
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.explaining import explained
+from onnx_systemds.exporting.builtin_table import builtin_lines
 from onnx_systemds.exporting.command import export
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
@@ -134,6 +135,13 @@ def run(
 def operators() -> None:
     """Print which operators are supported, and from which opset version on."""
     for line in table_lines():
+        click.echo(line)
+
+
+@main.command()
+def builtins() -> None:
+    """Print which builtins of DML are exported, and why others are refused."""
+    for line in builtin_lines():
         click.echo(line)
 
 

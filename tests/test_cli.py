@@ -181,6 +181,12 @@ def test_operators() -> None:
     assert "| Add | yes |" in result.output
 
 
+def test_builtins() -> None:
+    result = invoke("builtins")
+    assert result.exit_code == 0
+    assert "| `rowSums(target)` |" in result.output
+
+
 REJECTED = {
     "missing_external_data__layernorm": ["external"],
     "removed_ops__candy": ["removed", "Upsample"],

@@ -1,6 +1,6 @@
 """Documents are fresh: what README shows is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md and the script in README.md.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md and the script in README.md.
 """
 
 from __future__ import annotations
@@ -16,12 +16,14 @@ import numpy as np
 import onnx
 import pytest
 
+from onnx_systemds.exporting import builtin_table
 from onnx_systemds.support_table import document
 from tests.command_line import run_dml
 from tests.official.survey import read_manifest
 
 ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "operators.md"
+BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
 
 
@@ -48,6 +50,10 @@ def generated_script(folder: Path) -> str:
 
 def test_operators_document_is_fresh() -> None:
     assert OPERATORS.read_text(encoding="utf-8") == document()
+
+
+def test_builtins_document_is_fresh() -> None:
+    assert BUILTINS.read_text(encoding="utf-8") == builtin_table.document()
 
 
 def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
@@ -84,6 +90,7 @@ def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:
 def main() -> None:
     """Rewrite what is generated."""
     OPERATORS.write_text(document(), encoding="utf-8")
+    BUILTINS.write_text(builtin_table.document(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
         script = generated_script(Path(name))
     text = README.read_text(encoding="utf-8").replace(example("script"), script)

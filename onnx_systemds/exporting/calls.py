@@ -44,8 +44,8 @@ def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
 def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     """Return the results of a call."""
     found = evaluator.modules.find(node, evaluator.frame.module)
-    if found is None and not node.namespace and node.function in _SPECIAL:
-        special = _SPECIAL[node.function](evaluator, node)
+    if found is None and not node.namespace and node.function in SPECIAL:
+        special = SPECIAL[node.function](evaluator, node)
         if special is not None:
             return special
     own = found is not None or node.function not in BUILTINS
@@ -237,7 +237,7 @@ def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     return ()
 
 
-_SPECIAL = {
+SPECIAL = {
     "ifelse": _ifelse,
     "eval": _eval,
     "list": _list,

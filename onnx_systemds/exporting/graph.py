@@ -12,17 +12,17 @@ from onnx_systemds.dims import Dim, Dims
 
 Array = np.ndarray[Any, Any]
 
-FLOAT, INT, BOOL, TEXT = "float", "int", "bool", "text"
-KINDS = (FLOAT, INT, BOOL, TEXT)
-_CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
+FLOAT, WIDE, INT, BOOL, TEXT = "float", "wide", "int", "bool", "text"
+_CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
 
 
 class Tensor:
     """A value of the graph. Its name is settled when the model is written; until then there is a `hint`.
 
-    kind: float (float32 or float64, as the model is exported), int (int64), bool or text. constant: the content if
-    it is known, floats always as float64. node: what computes it, None for inputs and constants. counts: whether it is
-    1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere, the places of the 1 from 0 on.
+    kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), int (int64), bool
+    or text. constant: the content if it is known, floats always as float64. node: what computes it, None for inputs and
+    constants. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere,
+    the places of the 1 from 0 on.
     """
 
     __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice")

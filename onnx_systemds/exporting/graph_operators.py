@@ -12,15 +12,16 @@ import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, add, product
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Node, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, WIDE, Node, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.grouped_convolutions import CONVOLUTIONS
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
 )
-_ONNX_TYPES = {INT: 7, BOOL: 9}
+_ONNX_TYPES = {INT: 7, BOOL: 9, WIDE: 11}
 _ALL = 2**62
+_ALLOWZERO_SINCE = 14
 
 
 class Operators(GraphBuilder):
@@ -65,7 +66,10 @@ class Operators(GraphBuilder):
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)
-        found = self.node("Reshape", [x, self._target(x, dims)], dims, x.kind)
+        target = self._target(x, dims)
+        # of computed sizes one may be 0, and is meant so
+        zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
+        found = self.node("Reshape", [x, target], dims, x.kind, **zero)
         if not found.hint and x.node is None and found.constant is not None:
             found.hint = x.hint
         return found

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 from onnx_systemds.errors import InternalError
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, FunctionBody, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
 
@@ -47,6 +47,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.used_constants: dict[Tensor, None] = {}
         self.types = {FLOAT: TensorProto.FLOAT if builder.dtype == "float32" else TensorProto.DOUBLE,
+                      WIDE: TensorProto.DOUBLE,
                       INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}  # fmt: skip
 
     def model(self, name: str) -> onnx.ModelProto:
@@ -148,7 +149,8 @@ class _Writer:
         if tensor.kind == TEXT:
             texts: Any = [str(item).encode() for item in tensor.constant.ravel().tolist()]
             return helper.make_tensor(self.name(tensor), TensorProto.STRING, tensor.constant.shape, texts)
-        return numpy_helper.from_array(self.narrowed(tensor.constant), self.name(tensor))
+        array = tensor.constant if tensor.kind == WIDE else self.narrowed(tensor.constant)
+        return numpy_helper.from_array(array, self.name(tensor))
 
     def narrowed(self, array: np.ndarray) -> np.ndarray:
         if array.dtype == np.float64 and self.builder.dtype == "float32":

@@ -27,28 +27,34 @@ def official_cases() -> dict[str, TestCase]:
 
 def run_case(case: TestCase) -> None:
     """Run every data set of a case on the engine. Raises AssertionError, TranspileError or EngineError."""
-    model = case.model if case.model is not None else onnx.load(os.path.join(case.model_dir, "model.onnx"))
+    model = model_of(case)
     prepared = backend.prepare(model)
     try:
-        for inputs, expected in _data_sets(case, model):
+        for inputs, expected in data_sets(case, model):
             outputs = list(prepared.run(inputs))
-            _judge(expected, outputs, case)
+            judge(expected, outputs, case)
     finally:
         prepared.close()
 
 
-def _judge(expected: list[Any], outputs: list[Any], case: TestCase) -> None:
+def model_of(case: TestCase) -> onnx.ModelProto:
+    """The model of a case."""
+    return case.model if case.model is not None else onnx.load(os.path.join(case.model_dir, "model.onnx"))
+
+
+def judge(expected: list[Any], outputs: list[Any], case: TestCase) -> None:
     """ONNX's own judgement, item by item in lists: of an item of rank 0 it would ask the length."""
     assert len(expected) == len(outputs)
     for wanted, output in zip(expected, outputs):
         if isinstance(wanted, (list, tuple)):
             assert isinstance(output, (list, tuple)), f"expected a list, got {type(output)}"
-            _judge(list(wanted), list(output), case)
+            judge(list(wanted), list(output), case)
         else:
             Runner.assert_similar_outputs([wanted], [output], rtol=case.rtol, atol=case.atol, model_dir=case.model_dir)
 
 
-def _data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], list[Any]]]:
+def data_sets(case: TestCase, model: onnx.ModelProto) -> list[tuple[list[Any], list[Any]]]:
+    """The inputs of each data set, and what is expected of them."""
     if case.data_sets is not None:
         return [([_array(item) for item in given], [_array(item) for item in expected])
                 for given, expected in case.data_sets]

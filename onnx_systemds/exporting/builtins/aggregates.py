@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from onnx_systemds.dims import Dim
+import math
+
+from onnx_systemds.dims import Dim, add
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph import INT, Tensor
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import ListValue, Matrix, Value
 
-_REDUCTIONS = {"Sums": "ReduceSum", "Means": "ReduceMean", "Maxs": "ReduceMax", "Mins": "ReduceMin",
-               "Prods": "ReduceProd"}  # fmt: skip
+_REDUCTIONS = {
+    "Sums": ("ReduceSum", "sum"), "Means": ("ReduceMean", "mean"), "Maxs": ("ReduceMax", "largest element"),
+    "Mins": ("ReduceMin", "smallest element"), "Prods": ("ReduceProd", "product"),
+}  # fmt: skip
 
 
 def _register_rows_and_columns() -> None:
     """Register rowSums .. colProds."""
-    for suffix, op in _REDUCTIONS.items():
+    for suffix, (op, what) in _REDUCTIONS.items():
 
         def rows(ctx: Context, target: Matrix, op: str = op) -> Value:
             return _reduced(ctx, op, target, 1)
@@ -23,7 +27,8 @@ def _register_rows_and_columns() -> None:
         def cols(ctx: Context, target: Matrix, op: str = op) -> Value:
             return _reduced(ctx, op, target, 0)
 
-        for name, function in ((f"row{suffix}", rows), (f"col{suffix}", cols)):
+        for name, function, part in ((f"row{suffix}", rows, "row"), (f"col{suffix}", cols, "column")):
+            function.__doc__ = f"The {what} of each {part}."
             _register(name, function)
 
 
@@ -120,18 +125,26 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
 @builtin("rowIndexMax")
 def row_index_max(ctx: Context, target: Matrix) -> Value:
     """Where the largest element of each row is, counted from 1; of equal ones the last."""
-    return ctx.matrix(_last_index(ctx, ctx.flat(target)))
+    return ctx.matrix(_last_index(ctx, target, largest=True))
 
 
 @builtin("rowIndexMin")
 def row_index_min(ctx: Context, target: Matrix) -> Value:
     """Where the smallest element of each row is, counted from 1; of equal ones the last."""
-    return ctx.matrix(_last_index(ctx, ctx.g.unary("Neg", ctx.flat(target))))
+    return ctx.matrix(_last_index(ctx, target, largest=False))
 
 
-def _last_index(ctx: Context, x: Tensor) -> Tensor:
-    found = ctx.g.node("ArgMax", [x], (x.dims[0], 1), INT, axis=1, keepdims=1, select_last_index=1)
-    return ctx.g.floating(ctx.g.binary("Add", found, ctx.g.constant(1)))
+def _last_index(ctx: Context, target: Matrix, largest: bool) -> Tensor:
+    """Return the places; NaN is passed over, and a row of nothing else has its place at 1: ArgMax leaves both open."""
+    g, x = ctx.g, ctx.flat(target)
+    if target.tensor.kind != FLOAT:
+        op = "ArgMax" if largest else "ArgMin"
+        found = g.node(op, [x], (x.dims[0], 1), INT, axis=1, keepdims=1, select_last_index=1)
+        return g.floating(g.binary("Add", found, g.constant(1)))
+    worst = g.number(-math.inf if largest else math.inf)
+    best = g.reduce("ReduceMax" if largest else "ReduceMin", g.where(g.unary("IsNaN", x), worst, x), (1,))
+    numbers = g.floating(g.reshape(g.count(1, add(x.dims[1], 1)), (1, x.dims[1])))
+    return g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,))
 
 
 @builtin("cumsum")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from onnx_systemds.dims import Dim, Dims, add, floor_divide, multiply
+from onnx_systemds.dims import Dim, Dims, add, floor_divide, multiply, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
-from onnx_systemds.exporting.builtins.registry import Sizes, builtin
-from onnx_systemds.exporting.graph import Tensor
+from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 
 
@@ -117,6 +117,43 @@ def conv2d_backward_data(
     return ctx.matrix(ctx.g.node("ConvTranspose", [images, ctx.viewed(w, tuple(filter_shape))], dims, **attributes))
 
 
+@builtin("conv2d_backward_filter")
+def conv2d_backward_filter(
+    ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The gradient of a convolution by its filters: a convolution of the images, channels first, by the gradient."""
+    window, strides, pads = _windows(filter_shape[2:], stride, padding)
+    g, filters, channels = ctx.g, filter_shape[0], filter_shape[1]
+    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
+    kernel = _known(extents, "height and width of the gradient")
+    images = g.transpose(image(ctx, x, input_shape), (1, 0, 2, 3))
+    moved = g.transpose(ctx.viewed(dout, (x.rows, filters, *extents)), (1, 0, 2, 3))
+    whole = tuple(_extent(s, (k - 1) * d + 1, 1, p) for s, k, d, p in zip(input_shape[2:], kernel, strides, pads))
+    attributes = _window_attributes(kernel, (1, 1), pads) | {"dilations": strides}
+    found = g.node("Conv", [images, moved], (channels, filters, *whole), **attributes)
+    for axis, size in enumerate(window, 2):  # of a rest of the image that no window reaches
+        found = g.slice(found, axis, 0, size)
+    return ctx.matrix(g.transpose(found, (1, 0, 2, 3)))
+
+
+@builtin("max_pool_backward")
+def max_pool_backward(
+    ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
+) -> Value:
+    """The gradient of the largest element over windows that do not overlap: each number where that element was."""
+    window, strides, pads = _windows(pool_size, stride, padding)
+    if any(k > d for k, d in zip(window, strides)) or any(pads):
+        raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
+    g = ctx.g
+    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
+    dims = (x.rows, input_shape[1], *extents)
+    _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], [(FLOAT, dims), (INT, dims)],
+                        **_window_attributes(window, strides, pads))  # fmt: skip
+    total, flat = multiply(x.rows, x.cols), (product(dims),)
+    inputs = [g.filled(0.0, (total,)), g.reshape(places, flat), ctx.viewed(dout, flat)]
+    return Matrix(g.node("ScatterElements", inputs, (total,), axis=0), x.rows, x.cols)
+
+
 @builtin("avg_pool_backward")
 def avg_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
@@ -180,3 +217,7 @@ def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
     g = ctx.g
     kept = g.binary("Mul", ctx.flat(old), g.number(mu))
     return ctx.matrix(g.binary("Add", kept, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
+
+
+refuse("batch_norm2d_backward", "lstm_backward", reason="the gradient of this layer is for training",
+       hint="export the function that scores")  # fmt: skip

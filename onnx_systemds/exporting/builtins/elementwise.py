@@ -40,6 +40,7 @@ def _register_unary() -> None:
                 return known_scalar(abs(target.known) if op == "Abs" else (target.known > 0) - (target.known < 0))
             return mapped(ctx, lambda x: ctx.g.unary(op, x), target)
 
+        function.__doc__ = f"{op} of each element."
         registered = BUILTINS[name]
         BUILTINS[name] = Builtin(name, registered.function, registered.parameters[:1])
 

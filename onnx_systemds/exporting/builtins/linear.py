@@ -1,7 +1,8 @@
-"""Matrix algebra: products, transposition, diagonals."""
+"""Matrix algebra: products, sums of products, transposition, diagonals."""
 
 from __future__ import annotations
 
+from onnx_systemds.dims import Dim, Dims, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
@@ -23,7 +24,7 @@ def transposed(ctx: Context, target: Matrix) -> Value:
     return ctx.matrix(ctx.g.transpose(ctx.flat(target), (1, 0)))
 
 
-@builtin("trace")
+@builtin("trace", "tr")
 def trace(ctx: Context, target: Matrix) -> Value:
     """The sum of the diagonal."""
     x = ctx.flat(target)
@@ -42,3 +43,21 @@ def diagonal(ctx: Context, target: Matrix) -> Value:
         return ctx.matrix(g.where(g.truth(eye), square, g.number(0.0)))
     eye = g.node("EyeLike", [x], x.dims)
     return ctx.matrix(g.reduce("ReduceSum", g.where(g.truth(eye), x, g.number(0.0)), (1,)))
+
+
+@builtin("einsum")
+def einstein_sum(ctx: Context, equation: str, *operands: Value) -> Value:
+    """Sums of products as an equation says; an operand of one letter is a column."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(operands) or any(not 1 <= len(term) <= 2 for term in terms) or len(output) > 2:
+        raise UnsupportedCase(f"einsum of {len(operands)} matrices by {equation}")
+    sizes: dict[str, Dim] = {}
+    tensors = []
+    for term, operand in zip(terms, map(ctx.as_matrix, operands)):
+        dims: Dims = operand.dims if len(term) == 2 else (multiply(operand.rows, operand.cols),)
+        sizes |= {letter: size for letter, size in zip(term, dims) if not isinstance(sizes.get(letter), int)}
+        tensors.append(ctx.viewed(operand, dims))
+    dims = tuple(sizes[letter] for letter in output)
+    found = ctx.g.node("Einsum", tensors, dims, equation=f"{inputs}->{output}")
+    return ctx.matrix(ctx.g.reshape(found, (*dims, *[1] * (2 - len(dims)))))

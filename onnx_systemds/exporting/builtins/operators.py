@@ -12,7 +12,7 @@ from onnx_systemds.dims import Dim, Dims, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.graph import BOOL, Tensor
+from onnx_systemds.exporting.graph import BOOL, FLOAT, WIDE, Tensor
 from onnx_systemds.exporting.graph_operators import broadcast
 from onnx_systemds.exporting.values import (
     BOOLEAN,
@@ -29,6 +29,8 @@ from onnx_systemds.exporting.values import (
 
 _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
 _COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}
+_WIDENED = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Abs", "Sign", "Floor", "Ceil", "Log"))
+_DEEPEST = 12
 _LOGICAL = {"&": "And", "|": "Or"}
 
 
@@ -64,6 +66,10 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
         return _cut_off(ctx, g.binary("Div", a, b))
     if operator == "%%":  # NaN by 0, as x/0*0
         return g.binary("Sub", a, g.binary("Mul", _cut_off(ctx, g.binary("Div", a, b)), b))
+    if operator == "-" and g.dtype == "float32":
+        rounded = _rounding_difference(ctx, a, b)
+        if rounded is not None:
+            return rounded
     if operator == "/" and a.constant is not None and a.constant.size == 1 and a.constant.item() == 1:
         logistic = _logistic(b)
         if logistic is not None:
@@ -71,6 +77,24 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
     if operator not in _ARITHMETIC:
         raise UnsupportedCase(f"the operator '{operator}' is not exported")
     return g.binary(_ARITHMETIC[operator], a, b)
+
+
+def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return ``(x + b) - b`` or ``a - (a - x)``, which cut bits of doubles off, in float64; None for others."""
+    added = a.node is not None and a.node.op == "Add" and b in a.node.inputs
+    taken = b.node is not None and b.node.op == "Sub" and b.node.inputs[0] is a
+    if not added and not taken:
+        return None
+    return ctx.g.floating(ctx.g.binary("Sub", _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)))
+
+
+def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
+    """Return floats as float64, and what they were calculated by so, too: it may leave the range of float32."""
+    node = x.node
+    if not depth or node is None or node.op not in _WIDENED or x.kind != FLOAT:
+        return ctx.g.cast(x, WIDE)
+    parts = [_widened(ctx, part, depth - 1) for part in node.inputs if part is not None]
+    return ctx.g.node(node.op, parts, x.dims, WIDE)
 
 
 def _logistic(x: Tensor) -> Tensor | None:

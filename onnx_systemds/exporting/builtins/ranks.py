@@ -44,12 +44,32 @@ def median(ctx: Context, x: Matrix, w: Value | None = None) -> Value:
     return ctx.scalar(_picked(ctx, x, 0.5, middle=True))
 
 
+@builtin("interQuartileMean")
+def interquartile_mean(ctx: Context, x: Matrix, w: Value | None = None) -> Value:
+    """The mean of the middle half of a column; the elements at its ends count in part."""
+    if w is not None:
+        raise UnsupportedCase("a mean with weights", hint="repeat the elements instead")
+    size = _known_size(x)
+    first, last = math.ceil(0.25 * size), math.ceil(0.75 * size)
+    shares = np.zeros(size)
+    shares[first:last] = 1
+    shares[first - 1] += first - 0.25 * size
+    shares[last - 1] -= last - 0.75 * size
+    g = ctx.g
+    weighted = g.binary("Mul", _sorted(ctx, ctx.column(x)), g.constant(shares / (0.5 * size), FLOAT))
+    return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keep=False))
+
+
+def _known_size(x: Matrix) -> int:
+    if not isinstance(x.rows, int):
+        hint = "give the input a number of rows"
+        raise UnsupportedCase(f"a quantile of {x.rows} elements: their number must be known", hint=hint)
+    return x.rows
+
+
 def _picked(ctx: Context, x: Matrix, share: float, middle: bool) -> Tensor:
     """Return the element at a share, with the next one if `middle` and the number of elements is even."""
-    g, size = ctx.g, x.rows
-    if not isinstance(size, int):
-        hint = "give the input a number of rows"
-        raise UnsupportedCase(f"a quantile of {size} elements: their number must be known", hint=hint)
+    g, size = ctx.g, _known_size(x)
     place = math.ceil(share * size)
     ordered = _sorted(ctx, ctx.column(x))
     found = g.slice(ordered, 0, max(place, 1) - 1, max(place, 1))

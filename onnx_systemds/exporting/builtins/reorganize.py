@@ -8,7 +8,7 @@ from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
-from onnx_systemds.exporting.builtins.operators import mapped, tensor_operator
+from onnx_systemds.exporting.builtins.operators import binary, mapped, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
@@ -195,6 +195,14 @@ def reversed_rows(ctx: Context, target: Matrix) -> Value:
     return ctx.matrix(g.node("Slice", inputs, x.dims))
 
 
+@builtin("roll")
+def rolled_rows(ctx: Context, target: Matrix, shift: Dim) -> Value:
+    """The rows moved down by a number of places, the last ones to the front."""
+    g, rows = ctx.g, target.rows
+    places = g.binary("Sub", g.count(0, rows), g.size_tensor(shift))
+    return ctx.matrix(g.gather(ctx.flat(target), g.binary("Mod", places, g.size_tensor(rows)), 0))
+
+
 @builtin("outer")
 def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     """An operation on each element of a column with each of a row."""
@@ -202,6 +210,14 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
     if op in ("min", "max"):
         return ctx.matrix(ctx.g.binary(op.capitalize(), a, b))
     return ctx.matrix(tensor_operator(ctx, op, a, b))
+
+
+@builtin("ppred")
+def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
+    """A comparison that is named by a string."""
+    if op not in ("==", "!=", "<", "<=", ">", ">="):
+        raise UnsupportedCase(f"{op} is no comparison")
+    return binary(ctx, op, x, y)
 
 
 @builtin("table", "ctable")
@@ -213,22 +229,23 @@ def table(
         w, rows, cols = None, w, rows
     if not isinstance(b, Matrix):
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
-    height, width = _table_size(ctx, a, rows), _table_size(ctx, b, cols)
+    height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
-    chosen = _indices(ctx, b)
+    chosen = places_of(ctx, b)
     counts = _counts(a) and height == a.rows
-    right = _one_hot(ctx, chosen, width)
+    right = one_hot(ctx, chosen, width)
     if weights is not None:
         right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
     if counts:
         if weights is None and _within(chosen, width):
             right.row_choice = chosen
         return ctx.matrix(right)
-    left = ctx.g.transpose(_one_hot(ctx, _indices(ctx, a), height), (1, 0))
+    left = ctx.g.transpose(one_hot(ctx, places_of(ctx, a), height), (1, 0))
     return ctx.matrix(ctx.g.matmul(left, right))
 
 
-def _table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+def table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
+    """Return a given size, or the largest index."""
     if isinstance(given, Scalar) and given.dim is not None:
         return given.dim
     if given is None and indices.constant is not None:
@@ -248,7 +265,7 @@ def _counts(indices: Matrix) -> bool:
     return indices.tensor.counts
 
 
-def _indices(ctx: Context, column: Matrix) -> Tensor:
+def places_of(ctx: Context, column: Matrix) -> Tensor:
     """Return the indices of a column, from 0 on, as ints of rank 1."""
     whole = ctx.g.cast(ctx.column(column), INT)
     return ctx.g.binary("Sub", whole, ctx.g.constant(1))
@@ -260,7 +277,7 @@ def _within(indices: Tensor, width: Dim) -> bool:
     return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
 
 
-def _one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
+def one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
     """Return a row per index with a 1 at its place."""
     g = ctx.g
     places = g.reshape(indices, (*indices.dims, 1))

@@ -23,7 +23,7 @@ def covariance(ctx: Context, a: Matrix, b: Matrix) -> Value:
     return ctx.scalar(g.binary("Div", total, ctx.floats(integer(add(a.rows, -1)))))
 
 
-@builtin("moment")
+@builtin("moment", "centralMoment")
 def moment(ctx: Context, x: Matrix, k: int) -> Value:
     """The central moment of a column, of order 2 to 4."""
     if k not in (2, 3, 4):

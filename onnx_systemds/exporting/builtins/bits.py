@@ -1,0 +1,97 @@
+"""Builtins on the bits of whole numbers, which are words of 32 bits with a sign."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.operators import elementwise
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import BOOL, INT, Tensor
+from onnx_systemds.exporting.values import Scalar, Value, known_scalar
+
+_WORD = 1 << 32
+_HALF = 1 << 31
+_BITWISE_SINCE = 18
+
+
+@builtin("bitwAnd")
+def bitwise_and(ctx: Context, a: Value, b: Value) -> Value:
+    """The bits that are set in both."""
+    return _combined(ctx, "BitwiseAnd", lambda x, y: x & y, a, b)
+
+
+@builtin("bitwOr")
+def bitwise_or(ctx: Context, a: Value, b: Value) -> Value:
+    """The bits that are set in one at least."""
+    return _combined(ctx, "BitwiseOr", lambda x, y: x | y, a, b)
+
+
+@builtin("bitwXor")
+def bitwise_xor(ctx: Context, a: Value, b: Value) -> Value:
+    """The bits that are set in just one."""
+    return _combined(ctx, "BitwiseXor", lambda x, y: x ^ y, a, b)
+
+
+def _combined(ctx: Context, op: str, operation: Callable[[int, int], int], a: Value, b: Value) -> Value:
+    known = [v.known if isinstance(v, Scalar) else None for v in (a, b)]
+    if all(isinstance(v, (bool, int, float)) for v in known):
+        return known_scalar(operation(*map(_known_word, known)))  # type: ignore[arg-type]
+    if ctx.g.opset < _BITWISE_SINCE:
+        raise UnsupportedCase(f"{op} is no operator of opset {ctx.g.opset}", hint=f"opset {_BITWISE_SINCE} has it")
+    return elementwise(ctx, lambda x, y: ctx.g.floating(ctx.g.binary(op, _word(ctx, x), _word(ctx, y))), a, b)
+
+
+@builtin("bitwShiftL")
+def shifted_left(ctx: Context, a: Value, b: Value) -> Value:
+    """The bits moved up; those that leave the word are lost. NaN where only the sign is left."""
+    g = ctx.g
+
+    def shifted(x: Tensor, places: Tensor) -> Tensor:
+        whole = g.binary("Mul", _word(ctx, x), _power(ctx, places))
+        # Mod has the sign of the divisor: from -2^31 up to 2^31
+        moved = g.binary("Mod", g.binary("Add", whole, g.constant(_HALF)), g.constant(_WORD))
+        found = g.floating(g.binary("Sub", moved, g.constant(_HALF)))
+        return g.where(g.binary("Equal", moved, g.constant(0)), g.number(math.nan), found)
+
+    return elementwise(ctx, shifted, a, b)
+
+
+@builtin("bitwShiftR")
+def shifted_right(ctx: Context, a: Value, b: Value) -> Value:
+    """The bits moved down, the sign into their places."""
+    g = ctx.g
+
+    def shifted(x: Tensor, places: Tensor) -> Tensor:
+        word, power = _word(ctx, x), _power(ctx, places)
+        rest = g.binary("Mod", word, power)  # never negative, so the quotient is rounded down
+        return g.floating(g.binary("Div", g.binary("Sub", word, rest), power))
+
+    return elementwise(ctx, shifted, a, b)
+
+
+def _power(ctx: Context, places: Tensor) -> Tensor:
+    """Return two to as many places as the lowest five bits say."""
+    g = ctx.g
+    return g.binary("Pow", g.constant(2), g.binary("Mod", _word(ctx, places), g.constant(32)))
+
+
+def _word(ctx: Context, x: Tensor) -> Tensor:
+    """Return numbers as ints: cut off behind the point, held within 32 bits, NaN as 0."""
+    g = ctx.g
+    if x.kind == BOOL:
+        return g.cast(x, INT)
+    x = g.floating(x)
+    defined = g.where(g.unary("IsNaN", x), g.number(0.0), x)
+    held = g.node("Clip", [defined, g.number(-_HALF), g.number(_HALF)], x.dims)
+    whole, largest = g.cast(held, INT), g.constant(_HALF - 1)  # which float32 does not hold
+    # onnxruntime's Min of int64 compares in float32
+    return g.where(g.binary("Greater", whole, largest), largest, whole)
+
+
+def _known_word(value: float) -> int:
+    return 0 if np.isnan(value) else int(np.clip(value, -_HALF, _HALF - 1))

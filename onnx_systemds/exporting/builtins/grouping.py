@@ -1,0 +1,133 @@
+"""Groups of equal elements: aggregates of groups, distinct elements and their number."""
+
+from __future__ import annotations
+
+import math
+
+from onnx_systemds.dims import Dim, add
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
+from onnx_systemds.exporting.builtins.reorganize import places_of, table_size
+from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
+
+_SCATTER_SINCE = 16
+
+
+@builtin("aggregate", "groupedAggregate")
+def aggregate(
+    ctx: Context, target: Matrix, groups: Matrix, weights: Value | None = None, fn: str = "sum",
+    ngroups: Value | None = None, order: Value | None = None,
+) -> Value:  # fmt: skip
+    """The sum, count, mean, variance or central moment of each group of rows."""
+    g, x = ctx.g, ctx.flat(target)
+    count = table_size(ctx, groups, ngroups)
+    places = places_of(ctx, groups)
+    share = g.filled(1.0, (target.rows, 1))
+    weighted = isinstance(weights, Matrix)
+    if isinstance(weights, Matrix):
+        share = ctx.viewed(weights, (target.rows, 1))
+        if fn not in ("sum", "count", "mean"):
+            raise UnsupportedCase(f"the {fn} of groups with weights", hint="repeat the rows instead")
+    sizes = _added(ctx, share, places, count)
+    if fn == "count":  # a whole number also with weights
+        return ctx.matrix(g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes)
+    sums = _added(ctx, g.binary("Mul", x, share) if weighted else x, places, count)
+    if fn == "sum":
+        return ctx.matrix(sums)
+    means = _divided(ctx, sums, sizes)
+    if fn == "mean":
+        return ctx.matrix(means)
+    centered = g.binary("Sub", x, g.gather(means, places, 0))
+    if fn == "variance":
+        less = g.binary("Sub", sizes, g.number(1.0))
+        return ctx.matrix(_divided(ctx, _added(ctx, g.binary("Mul", centered, centered), places, count), less))
+    power = order.known if isinstance(order, Scalar) else None
+    if fn == "centralmoment" and str(power) in ("2", "3", "4"):
+        powers = g.binary("Pow", centered, g.number(float(str(power))))
+        return ctx.matrix(g.binary("Div", _added(ctx, powers, places, count), sizes))
+    raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
+                          hint="sum, count, mean, variance, and centralmoment of order 2 to 4 are")  # fmt: skip
+
+
+def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
+    """Return the sum of the rows for each place."""
+    g = ctx.g
+    if g.opset < _SCATTER_SINCE:
+        raise UnsupportedCase(f"sums of groups in opset {g.opset}", hint=f"opset {_SCATTER_SINCE} has them")
+    dims = (count, *rows.dims[1:])
+    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), rows]
+    return g.node("ScatterND", inputs, dims, reduction="add")
+
+
+def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
+    """Return a quotient, 0 for groups of too few rows."""
+    g = ctx.g
+    filled = g.binary("Greater", sizes, g.number(0.0))
+    return g.where(filled, g.binary("Div", sums, g.where(filled, sizes, g.number(1.0))), g.number(0.0))
+
+
+@builtin("unique")
+def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
+    """The distinct elements as a column: the numbers in ascending order, then NaN if there is one."""
+    if dir != "rc":
+        raise UnsupportedCase(f"the distinct elements in the direction {dir}")
+    g = ctx.g
+    numbers, undefined = _distinct(ctx, ctx.column(x))
+    ending = g.node("Compress", [g.constant([math.nan], FLOAT), undefined], (g.size_symbol("nan"),), axis=0)
+    g.bind_dims(ending)
+    whole = g.concat([numbers, ending], 0)
+    return ctx.matrix(g.reshape(whole, (*whole.dims, 1)))
+
+
+@builtin("countDistinct")
+def count_distinct(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
+    """The number of distinct elements of a matrix, or of each row or column; NaN is one."""
+    if dir in ("r", "c"):
+        return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 1 if dir == "r" else 0))
+    numbers, undefined = _distinct(ctx, ctx.column(x))
+    extra = ctx.g.integer_symbol(ctx.g.cast(undefined, INT))
+    return Scalar(INTEGER, add(numbers.dims[0], extra))
+
+
+def _distinct(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the distinct numbers in ascending order, and whether there is a NaN (bool, rank 1)."""
+    g = ctx.g
+    undefined = g.unary("IsNaN", x)
+    numbers = g.node("Compress", [x, g.unary("Not", undefined)], (g.size_symbol("numbers"),), axis=0)
+    found = g.node("Unique", [numbers], (g.size_symbol("distinct"),), sorted=1)
+    g.bind_dims(found)
+    return found, g.truth(g.reduce("ReduceMax", g.cast(undefined, INT), (0,)))
+
+
+@builtin("rowCountDistinct")
+def row_distinct(ctx: Context, x: Matrix) -> Value:
+    """The number of distinct elements of each row."""
+    return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 1))
+
+
+@builtin("colCountDistinct")
+def column_distinct(ctx: Context, x: Matrix) -> Value:
+    """The number of distinct elements of each column."""
+    return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 0))
+
+
+def _distinct_along(ctx: Context, x: Tensor, axis: int) -> Tensor:
+    """Return how often the sorted elements change; a NaN stands as the smallest number, and is counted by itself."""
+    g, size = ctx.g, x.dims[axis]
+    undefined = g.unary("IsNaN", x)
+    smallest = g.reduce("ReduceMin", g.where(undefined, g.number(math.inf), x), (axis,))
+    numbers = g.where(undefined, smallest, x)
+    ordered, _ = g.nodes("TopK", [numbers, g.size_tensor(size)], [(FLOAT, x.dims), (INT, x.dims)],
+                         axis=axis, largest=0, sorted=1)  # fmt: skip
+    before, after = g.slice(ordered, axis, 0, add(size, -1)), g.slice(ordered, axis, 1, size)
+    changes = g.reduce("ReduceSum", g.floating(g.unary("Not", g.binary("Equal", before, after))), (axis,))
+    known = g.floating(g.unary("Not", undefined))
+    any_number = g.reduce("ReduceMax", known, (axis,))
+    any_undefined = g.binary("Sub", g.number(1.0), g.reduce("ReduceMin", known, (axis,)))
+    return g.binary("Add", changes, g.binary("Add", any_number, any_undefined))
+
+
+refuse("countDistinctApprox", "rowCountDistinctApprox", "colCountDistinctApprox", reason="it estimates by hashes",
+       hint="countDistinct and its like count")  # fmt: skip

@@ -1,0 +1,25 @@
+"""Builtins that have no place in a model: frames and texts, what steers the engine, what the engine does not run."""
+
+from __future__ import annotations
+
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
+from onnx_systemds.exporting.values import Matrix, Value
+
+
+@builtin("decompress")
+def decompressed(ctx: Context, target: Matrix) -> Value:
+    """The matrix itself: how it is stored is a matter of the engine."""
+    return target
+
+
+_ENCODE = "encode the table before, and give the model its numbers"
+refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
+       "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)  # fmt: skip
+refuse("toString", "typeof", reason="it gives a text")
+refuse("compress", "quantize_compress", "lineage", "local", "paramserv", "autoDiff", reason="it steers the engine")
+refuse("evalList", reason="the function it calls is named when the script runs")
+refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
+refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")
+refuse("rowClassMeet", "rcm", reason="ONNX has no operator that meets classes", hint="use table and order")
+refuse("interQuantile", "range", reason="the engine does not run it either")

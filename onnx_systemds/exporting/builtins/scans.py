@@ -1,0 +1,65 @@
+"""Running products, minima and maxima of columns, and the recurrence of cumsumprod: one Scan over the rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph import FLOAT, SubGraph, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
+
+_CUMPROD_SINCE = 26
+
+
+@builtin("cumprod")
+def cumulated_product(ctx: Context, target: Matrix) -> Value:
+    """The products of each column down to each row."""
+    x, g = ctx.flat(target), ctx.g
+    if g.opset >= _CUMPROD_SINCE:
+        return ctx.matrix(g.node("CumProd", [x, g.constant(0)], x.dims))
+    return ctx.matrix(_scanned(ctx, x, 1.0, lambda before, row: g.binary("Mul", before, row)))
+
+
+@builtin("cummin")
+def cumulated_minimum(ctx: Context, target: Matrix) -> Value:
+    """The smallest elements of each column down to each row."""
+    return ctx.matrix(_scanned(ctx, ctx.flat(target), math.inf, lambda before, row: ctx.g.binary("Min", before, row)))
+
+
+@builtin("cummax")
+def cumulated_maximum(ctx: Context, target: Matrix) -> Value:
+    """The largest elements of each column down to each row."""
+    return ctx.matrix(_scanned(ctx, ctx.flat(target), -math.inf, lambda before, row: ctx.g.binary("Max", before, row)))
+
+
+@builtin("cumsumprod")
+def cumulated_sum_of_products(ctx: Context, target: Matrix) -> Value:
+    """The recurrence ``y = X[i,1] + X[i,2] * y`` down to each row, from 0 on."""
+    if target.cols != 2:
+        raise UnsupportedCase(f"cumsumprod takes two columns, not {target}")
+    g, x = ctx.g, ctx.flat(target)
+
+    def step(before: Tensor, row: Tensor) -> Tensor:
+        added, factor = (g.slice(row, 0, place, place + 1) for place in (0, 1))
+        return g.binary("Add", added, g.binary("Mul", factor, before))
+
+    return ctx.matrix(_scanned(ctx, x, 0.0, step, width=1))
+
+
+def _scanned(
+    ctx: Context, x: Tensor, start: float, step: Callable[[Tensor, Tensor], Tensor], width: int | None = None
+) -> Tensor:
+    """Return what `step` makes of each row and of what it made of the row before; a row of `start` is first."""
+    g = ctx.g
+    dims = x.dims[1:] if width is None else (width,)
+    with g.subgraph() as scope:
+        before, row = g.state(FLOAT, dims, "before"), g.state(FLOAT, x.dims[1:], "row")
+        made = step(before, row)
+        outputs = g.own([made, made])
+    body = SubGraph(scope, (before, row), tuple(outputs))
+    results = g.nodes("Scan", [g.filled(start, dims), x], [(FLOAT, dims), (FLOAT, (x.dims[0], *dims))],
+                      body=body, num_scan_inputs=1)  # fmt: skip
+    return results[1]

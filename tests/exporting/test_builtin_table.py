@@ -1,0 +1,38 @@
+"""Every builtin of the engine is exported, refused with a reason, or defined in DML; the table says which."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnx_systemds.dml_words import BUILTIN_FUNCTIONS, STATEMENT_FUNCTIONS
+from onnx_systemds.engine.errors import EngineUnavailable
+from onnx_systemds.exporting.builtin_table import builtin_lines
+from onnx_systemds.exporting.builtins import load_builtins
+from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED
+from onnx_systemds.exporting.calls import SPECIAL
+from onnx_systemds.exporting.sources import jar_scripts
+
+# A type, two that are there for SystemDS's own tests, one without a source, and the other name of fdr.
+OTHER_WORDS = {"scalar", "xdummy1", "xdummy2", "xgboostPredict", "FDR"}
+
+
+def test_no_builtin_is_forgotten() -> None:
+    load_builtins()
+    try:
+        scripts = {name.rpartition("/")[2].removesuffix(".dml") for name in jar_scripts() if "/builtin/" in f"/{name}"}
+    except EngineUnavailable as error:
+        pytest.skip(str(error))
+    known = BUILTINS.keys() | REFUSED.keys() | SPECIAL.keys() | scripts | OTHER_WORDS
+    assert sorted((BUILTIN_FUNCTIONS | STATEMENT_FUNCTIONS) - known) == []
+
+
+def test_no_builtin_is_exported_and_refused() -> None:
+    load_builtins()
+    assert not BUILTINS.keys() & REFUSED.keys()
+
+
+def test_the_table_says_what_each_builtin_does() -> None:
+    lines = list(builtin_lines())
+    assert not [line for line in lines if line.startswith("|") and line.split("|")[2].strip() == ""]
+    assert any(line.startswith("| `inv or inverse(target)` | The inverse of a square matrix.") for line in lines)
+    assert any("`svd`" in line and "bind the factors" in line for line in lines)
