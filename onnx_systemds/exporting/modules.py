@@ -23,7 +23,7 @@ class Modules:
     sources: SourceFiles
     texts: dict[str, str] = field(default_factory=dict)
     _modules: dict[int, Module] = field(default_factory=dict)
-    _namespaces: dict[int, dict[str, tree.Script]] = field(default_factory=dict)
+    _namespaces: dict[tuple[int, str], tree.Script | None] = field(default_factory=dict)
 
     def of(self, script: tree.Script) -> Module:
         """Return the module of a script."""
@@ -35,10 +35,10 @@ class Modules:
     def find(self, call: tree.Call, module: Module) -> tuple[tree.Function, Module] | None:
         """Return the function of a script that a call in `module` means, and its module; None for none."""
         if call.namespace:
-            key = id(module.script)
+            key = id(module.script), call.namespace
             if key not in self._namespaces:
-                self._namespaces[key] = self.sources.namespaces(module.script)
-            script = self._namespaces[key].get(call.namespace)
+                self._namespaces[key] = self.sources.namespace(module.script, call.namespace)
+            script = self._namespaces[key]
             if script is None:
                 return None
             module = self.of(script)
