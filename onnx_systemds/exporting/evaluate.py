@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx_systemds.errors import Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
+from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import calls, indexing
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins.context import Context
@@ -141,11 +141,9 @@ class Evaluator:
         """Give errors that rise inside the place of `node`, with its line."""
         try:
             yield
-        except ScriptError:
+        except (ScriptError, InternalError, Poisoned):
             raise
         except TranspileError as error:
-            if isinstance(error, Poisoned):
-                raise
             raise self.placed(error, node.position) from error
 
     def placed(self, error: TranspileError, place: ScriptPlace) -> ScriptError:

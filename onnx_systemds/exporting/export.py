@@ -12,7 +12,7 @@ from typing import Any
 
 import onnx
 
-from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting import calls, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins import load_builtins
@@ -92,10 +92,12 @@ def export(
     evaluator.reasons.raise_any("the script cannot be exported")
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
-        raise TranspileError("the script has no result that could be an output", script.file, hint)
+        none = TranspileError("the script has no result that could be an output", script.file, hint)
+        raise_all([*_lost(evaluator), none], "the script cannot be exported")
     unused = interface.unused()
     if unused:
-        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file)
+        hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
+        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     return Export(write_model(graph, name), tuple(evaluator.context.dropped))
 
@@ -159,6 +161,12 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
                           hint=f"bind it: {name}=VALUE")  # fmt: skip
 
 
+def _lost(evaluator: Evaluator) -> tuple[TranspileError, ...]:
+    """Return why statements were refused whose results nothing has read."""
+    lost = (value for value in evaluator.frame.variables.values() if isinstance(value, Lost))
+    return unique(error for value in lost for error in value.errors)
+
+
 def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
     if isinstance(value, ListValue):
         names = value.names or tuple(str(i + 1) for i in range(len(value.items)))
@@ -166,7 +174,7 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
             _output(evaluator, f"{name}_{key}", item, result)
         return
     if isinstance(value, Lost):
-        own = evaluator.placed(UnsupportedCase(f"the result {name} {value.reason}"), result.position)
+        own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
         return
     evaluator.context.interface.write(name, result_tensor(evaluator.context, value))

@@ -35,15 +35,24 @@ class Modules:
     def find(self, call: tree.Call, module: Module) -> tuple[tree.Function, Module] | None:
         """Return the function of a script that a call in `module` means, and its module; None for none."""
         if call.namespace:
-            key = id(module.script), call.namespace
-            if key not in self._namespaces:
-                self._namespaces[key] = self.sources.namespace(module.script, call.namespace)
-            script = self._namespaces[key]
-            if script is None:
+            imported = self._imported(call.namespace, module)
+            if imported is None:
                 return None
-            module = self.of(script)
+            module = imported
         function = module.functions.get(call.local_name)
         return None if function is None else (function, module)
+
+    def functions(self, namespace: str, module: Module) -> list[str]:
+        """Return the names of the functions behind a namespace of `module`."""
+        imported = self._imported(namespace, module)
+        return [] if imported is None else list(imported.functions)
+
+    def _imported(self, namespace: str, module: Module) -> Module | None:
+        key = id(module.script), namespace
+        if key not in self._namespaces:
+            self._namespaces[key] = self.sources.namespace(module.script, namespace)
+        script = self._namespaces[key]
+        return None if script is None else self.of(script)
 
     def builtin(self, name: str) -> tuple[tree.Function, Module] | None:
         """Return the function of SystemDS that defines a builtin in DML, None for none."""

@@ -67,4 +67,6 @@ def stop(ctx: Context, message: Value) -> None:
 
 
 refuse("sample", reason="it draws numbers anew in every run", hint="draw them before, and bind them to a variable")
+refuse("paramserv", reason="it trains a model", hint="export the function that predicts")
+refuse("transformencode", reason="it learns its codes from the data", hint="encode before, and read the matrix")
 refuse("time", reason="a model knows no clock")

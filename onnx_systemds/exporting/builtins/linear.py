@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.values import Matrix, Value
 
 
@@ -40,5 +40,13 @@ def diagonal(ctx: Context, target: Matrix) -> Value:
         eye = g.node("EyeLike", [square], square.dims)
         # by Where: a product would turn infinite elements into NaN beside the diagonal
         return ctx.matrix(g.where(g.truth(eye), square, g.number(0.0)))
+    if isinstance(target.rows, int) and isinstance(target.cols, int) and target.rows != target.cols:
+        raise UnsupportedCase(f"the diagonal of {target}, which is not square")
     eye = g.node("EyeLike", [x], x.dims)
     return ctx.matrix(g.reduce("ReduceSum", g.where(g.truth(eye), x, g.number(0.0)), (1,)))
+
+
+refuse("eigen", "svd", "qr", "lu", "cholesky", reason="it has no decompositions",
+       hint="decompose the matrix before, and bind what it gives")  # fmt: skip
+refuse("inv", "inverse", "solve", "sqrtMatrix", reason="it solves no systems of equations",
+       hint="invert the matrix before, and bind the inverse")  # fmt: skip
