@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
 from onnx_systemds.errors import InternalError, ScriptError, TranspileError, UnsupportedCase
@@ -20,10 +21,11 @@ _MOST_REASONS = 200
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
     """Run the statements of a block; `live_after` tells which variables are read behind it."""
+    behind = cache(lambda: scopes.live_behind(block, live_after()))
     for index, statement in enumerate(block):
 
         def live(index: int = index) -> scopes.Names:
-            return scopes.live_after_each(block, live_after())[index]
+            return behind()[index]
 
         _execute_one(evaluator, statement, live)
 
