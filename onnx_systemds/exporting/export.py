@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +29,6 @@ from onnx_systemds.exporting.values import ListValue, Lost, Value
 _STACK = 20000
 
 
-@dataclass(frozen=True)
-class Export:
-    """A model, and what the script does that the model leaves out."""
-
-    model: onnx.ModelProto
-    notes: tuple[str, ...] = ()
-
-
 def export_script(
     source: str | Path | tree.Script,
     function: str | None = None,
@@ -49,31 +40,15 @@ def export_script(
     opset: int | None = None,
     outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
+    notes: list[str] | None = None,
 ) -> onnx.ModelProto:
-    """Return the ONNX model of a DML script; see `export`."""
-    return export(source, function, inputs=inputs, bindings=bindings, arguments=arguments, dtype=dtype, opset=opset,
-                  outputs=outputs, folder=folder).model  # fmt: skip
-
-
-def export(
-    source: str | Path | tree.Script,
-    function: str | None = None,
-    *,
-    inputs: Mapping[str, InputSpec | str] | None = None,
-    bindings: Mapping[str, Any] | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    dtype: str = "float32",
-    opset: int | None = None,
-    outputs: Sequence[str] | None = None,
-    folder: str | Path | None = None,
-) -> Export:
-    """Make a model of `source` (a path, the text of a script, or its tree).
+    """Return the ONNX model of `source` (a path, the text of a script, or its tree).
 
     function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
-    folder: where the paths of ``source(...)`` begin.
+    folder: where the paths of ``source(...)`` begin. notes: takes what the script does and the model leaves out.
     Raises TranspileError with every reason.
     """
     load_builtins()
@@ -99,7 +74,9 @@ def export(
         hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
         raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
-    return Export(write_model(graph, name), tuple(evaluator.context.dropped))
+    if notes is not None:
+        notes += evaluator.context.dropped
+    return write_model(graph, name)
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:
