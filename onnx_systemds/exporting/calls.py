@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from onnx_systemds.dims import Expression
@@ -72,7 +73,9 @@ def _dispatched(
     named: Mapping[str, Value],
 ) -> tuple[Value, ...]:
     if found is None and node.namespace:
-        raise UnsupportedCase(f"there is no function {node.function}", hint="a source statement must give it")
+        known = evaluator.modules.functions(node.namespace, evaluator.frame.module)
+        hint = f"its functions: {', '.join(known)}" if known else "a source statement must give it"
+        raise UnsupportedCase(f"there is no function {node.function}", hint=hint)
     if found is None and node.function in BUILTINS:
         if node.function == "read":
             named = {**named, "target": Scalar("string", evaluator.target)}
@@ -84,7 +87,9 @@ def _dispatched(
             raise reason
         found = evaluator.modules.builtin(node.function)
     if found is None:
-        raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported")
+        near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
+        raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
+                              hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
     from onnx_systemds.exporting.kept import kept
 
     evaluated = kept if evaluator.keep else inline
@@ -129,7 +134,8 @@ def _result(evaluator: Evaluator, function: tree.Function, result: tree.Paramete
     value = evaluator.frame.variables.get(result.name)
     if value is None:
         return Lost(f"is the result {result.name} of {function.name}, which the function does not assign")
-    return value if isinstance(value, Lost) else converted(value, result, function.name)
+    with evaluator.at(result):
+        return converted(value, result, function.name)
 
 
 def _bound(
@@ -144,6 +150,8 @@ def _bound(
         if name not in names:
             raise UnsupportedCase(f"{function.name} has no parameter {quoted(name)}",
                                   hint=f"its parameters are {', '.join(names)}")  # fmt: skip
+        if name in given:
+            raise UnsupportedCase(f"{function.name} gets the argument {name} twice")
         given[name] = value
     for parameter in function.parameters:
         if parameter.default is None and parameter.name not in given:

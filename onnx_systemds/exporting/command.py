@@ -9,8 +9,7 @@ import click
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.explaining import explained
-from onnx_systemds.exporting.export import FUNCTIONS
-from onnx_systemds.exporting.export import export as export_model
+from onnx_systemds.exporting.export import FUNCTIONS, export_script
 from onnx_systemds.exporting.graph_builder import DEFAULT_OPSET, DTYPES
 from onnx_systemds.exporting.interface import InputSpec
 from onnx_systemds.exporting.listing import list_script
@@ -45,12 +44,13 @@ def export(
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
     """
+    notes: list[str] = []
     with explained(traceback):
         if listing:
             for line in list_script(parse_file(script)):
                 click.echo(line)
             return
-        found = export_model(
+        model = export_script(
             parse_file(script),
             function,
             inputs={name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()},
@@ -60,10 +60,11 @@ def export(
             opset=opset,
             outputs=results or None,
             functions=functions,
+            notes=notes,
         )
         with replacing(script.with_suffix(".onnx") if output is None else output) as stream:
-            stream.write(found.model.SerializeToString())
-    for note in found.notes:
+            stream.write(model.SerializeToString())
+    for note in notes:
         click.echo(f"note: {note}", err=True)
 
 

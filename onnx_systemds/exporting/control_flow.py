@@ -32,7 +32,7 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         execute(evaluator, statement.body if known else statement.otherwise, live)
         return
     evaluator.enter_line(statement)
-    with evaluator.at(statement):
+    with evaluator.at(statement.condition):
         truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
     before = evaluator.frame.variables
     ends: list[tuple[Scope, Variables]] = []
@@ -137,10 +137,14 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     before = dict(evaluator.frame.variables)
     reasons = list(evaluator.reasons.errors)
     done, size = 0, _size(statement.body)
+    endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
     while True:
         known = known_truth(evaluator.value(statement.condition))
         if known is False:
             return
+        if known and endless:
+            with evaluator.at(statement.condition):
+                raise UnsupportedCase("this loop never ends: its body sets nothing that the condition reads")
         if known is None or done * size > UNROLLED_IF_NEEDED:
             break
         execute(evaluator, statement.body, lambda: scopes.live_in_loop(statement, live()))
@@ -238,8 +242,9 @@ class _Loop:
                 ends = evaluator.frame.variables
                 condition: Tensor = going
                 if isinstance(self.statement, tree.While):
-                    truth = evaluator.value(self.statement.condition)
-                    condition = graph.reshape(evaluator.context.truth(truth), ())
+                    with evaluator.at(self.statement.condition):
+                        truth = evaluator.value(self.statement.condition)
+                        condition = graph.reshape(evaluator.context.truth(truth), ())
             finally:
                 evaluator.frame.variables = self.variables
         return _Attempt(scope, counter, going, states, condition, ends)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from onnx_systemds.errors import Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
+from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import calls, indexing
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins.context import Context
@@ -149,18 +149,24 @@ class Evaluator:
         """Give errors that rise inside the place of `node`, with its line."""
         try:
             yield
-        except ScriptError:
+        except (ScriptError, InternalError, Poisoned):
             raise
         except TranspileError as error:
-            if isinstance(error, Poisoned):
-                raise
             raise self.placed(error, node.position) from error
 
     def placed(self, error: TranspileError, place: ScriptPlace) -> ScriptError:
-        """Return an error with its place, the line there, and where the function was called from."""
+        """Return an error with its place, the line there, and where the function was called from.
+
+        An error that has a place in a script keeps it; `place` is then where it came up.
+        """
+        message = error.message
+        if isinstance(error.place, ScriptPlace):
+            message += f" (needed at {place})"
+            place = error.place
+        elif error.place is not None:
+            message = f"{error.place}: {message}"
         text = self.modules.texts.get(place.file, "")
         shown = excerpt(text, place.line, place.column) if text else ""
-        message = error.message if error.place is None else f"{error.place}: {error.message}"
         if self.frame.caller is not None:
             message += f" (called from {self.frame.caller})"
         return ScriptError(message, place, shown, error.hint)

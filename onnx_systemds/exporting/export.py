@@ -6,13 +6,12 @@ import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import onnx
 
-from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list
+from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting import calls, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins import load_builtins
@@ -31,14 +30,6 @@ FUNCTIONS = ("inline", "keep")
 _STACK = 20000
 
 
-@dataclass(frozen=True)
-class Export:
-    """A model, and what the script does that the model leaves out."""
-
-    model: onnx.ModelProto
-    notes: tuple[str, ...] = ()
-
-
 def export_script(
     source: str | Path | tree.Script,
     function: str | None = None,
@@ -51,32 +42,16 @@ def export_script(
     outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
     functions: str = "inline",
+    notes: list[str] | None = None,
 ) -> onnx.ModelProto:
-    """Return the ONNX model of a DML script; see `export`."""
-    return export(source, function, inputs=inputs, bindings=bindings, arguments=arguments, dtype=dtype, opset=opset,
-                  outputs=outputs, folder=folder, functions=functions).model  # fmt: skip
-
-
-def export(
-    source: str | Path | tree.Script,
-    function: str | None = None,
-    *,
-    inputs: Mapping[str, InputSpec | str] | None = None,
-    bindings: Mapping[str, Any] | None = None,
-    arguments: Mapping[str, Any] | None = None,
-    dtype: str = "float32",
-    opset: int | None = None,
-    outputs: Sequence[str] | None = None,
-    folder: str | Path | None = None,
-    functions: str = "inline",
-) -> Export:
-    """Make a model of `source` (a path, the text of a script, or its tree).
+    """Return the ONNX model of `source` (a path, the text of a script, or its tree).
 
     function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
     folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
+    notes: takes what the script does and the model leaves out.
     Raises TranspileError with every reason.
     """
     load_builtins()
@@ -97,12 +72,16 @@ def export(
     evaluator.reasons.raise_any("the script cannot be exported")
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
-        raise TranspileError("the script has no result that could be an output", script.file, hint)
+        none = TranspileError("the script has no result that could be an output", script.file, hint)
+        raise_all([*_lost(evaluator), none], "the script cannot be exported")
     unused = interface.unused()
     if unused:
-        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file)
+        hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
+        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
-    return Export(write_model(graph, name), tuple(evaluator.context.dropped))
+    if notes is not None:
+        notes += evaluator.context.dropped
+    return write_model(graph, name)
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:
@@ -164,6 +143,12 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
                           hint=f"bind it: {name}=VALUE")  # fmt: skip
 
 
+def _lost(evaluator: Evaluator) -> tuple[TranspileError, ...]:
+    """Return why statements were refused whose results nothing has read."""
+    lost = (value for value in evaluator.frame.variables.values() if isinstance(value, Lost))
+    return unique(error for value in lost for error in value.errors)
+
+
 def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
     if isinstance(value, ListValue):
         names = value.names or tuple(str(i + 1) for i in range(len(value.items)))
@@ -171,7 +156,7 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
             _output(evaluator, f"{name}_{key}", item, result)
         return
     if isinstance(value, Lost):
-        own = evaluator.placed(UnsupportedCase(f"the result {name} {value.reason}"), result.position)
+        own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
         return
     evaluator.context.interface.write(name, result_tensor(evaluator.context, value))

@@ -15,17 +15,16 @@ _MOVES = frozenset(("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Ca
 _NUMPY_KINDS = {1: np.float64, 11: np.float64, 7: np.int64, 9: np.bool_}
 
 
-def fold(op: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any]) -> Array | None:
-    """Return the result of a node of known inputs, or None where it is not to be computed here."""
+def fold(op: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any], size: int) -> Array | None:
+    """Return the result of a node of known inputs, `size` elements, or None where it is not to be computed here."""
     rule = _RULES.get(op)
     if rule is None:
         return None
     largest = max((array.size for array in inputs if array is not None), default=0)
-    if largest > LARGEST and op not in _MOVES:
+    if size > max(LARGEST, largest) or (largest > LARGEST and op not in _MOVES):
         return None
     with np.errstate(all="ignore"):
-        result = np.asarray(rule(*inputs, **attributes))
-    return result if result.size <= max(LARGEST, largest) else None
+        return np.asarray(rule(*inputs, **attributes))
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import dims as dims_module
-from onnx_systemds.dims import RUN_SIZE, Dim, Dims, lone_symbol, symbol, symbols
+from onnx_systemds.dims import RUN_SIZE, Dim, Dims, lone_symbol, product, symbol, symbols
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.folding import fold
 from onnx_systemds.exporting.graph import (
@@ -118,7 +118,10 @@ class GraphBuilder:
     ) -> tuple[Tensor, ...] | None:
         if len(outputs) != 1 or any(tensor is not None and tensor.constant is None for tensor in inputs):
             return None
-        result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes)
+        size = product(outputs[0][1])
+        if not isinstance(size, int):
+            return None
+        result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes, size)
         if result is None or result.dtype == object:
             return None
         found = self.constant(result, outputs[0][0])

@@ -63,6 +63,9 @@ class Operators(GraphBuilder):
         """Return the elements of `x` in row-major order with other dims."""
         if x.dims == dims:
             return x
+        before, after = product(x.dims), product(dims)
+        if isinstance(before, int) and isinstance(after, int) and before != after:
+            raise UnsupportedCase(f"{before} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)

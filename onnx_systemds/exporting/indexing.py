@@ -113,7 +113,7 @@ def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -
         else:
             places.append(int(known))
     if not 1 <= places[0] <= places[1] <= len(whole.items):
-        raise UnsupportedCase(f"the list {node.name} has {len(whole.items)} items, not the {places[1]}th")
+        raise UnsupportedCase(f"the list {node.name} has {len(whole.items)} items, but no item {places[1]}")
     return list(range(places[0] - 1, places[1]))
 
 

@@ -78,9 +78,11 @@ class Interface:
         self._outputs: set[str] = set()
 
     def bound(self, name: str) -> Value | None:
-        """Return the value that is bound to a name, None for none."""
+        """Return the value that is bound to a name, None for none. Raises UnsupportedCase where it is an input too."""
         if name not in self.bindings:
             return None
+        if name in self.specs:
+            raise UnsupportedCase(f"{name} is bound to a value, and declared as an input")
         self.used.add(name)
         return self.constant(self.bindings[name], name)
 

@@ -23,7 +23,7 @@ class Modules:
     sources: SourceFiles
     texts: dict[str, str] = field(default_factory=dict)
     _modules: dict[int, Module] = field(default_factory=dict)
-    _namespaces: dict[int, dict[str, tree.Script]] = field(default_factory=dict)
+    _namespaces: dict[tuple[int, str], tree.Script | None] = field(default_factory=dict)
 
     def of(self, script: tree.Script) -> Module:
         """Return the module of a script."""
@@ -35,15 +35,24 @@ class Modules:
     def find(self, call: tree.Call, module: Module) -> tuple[tree.Function, Module] | None:
         """Return the function of a script that a call in `module` means, and its module; None for none."""
         if call.namespace:
-            key = id(module.script)
-            if key not in self._namespaces:
-                self._namespaces[key] = self.sources.namespaces(module.script)
-            script = self._namespaces[key].get(call.namespace)
-            if script is None:
+            imported = self._imported(call.namespace, module)
+            if imported is None:
                 return None
-            module = self.of(script)
+            module = imported
         function = module.functions.get(call.local_name)
         return None if function is None else (function, module)
+
+    def functions(self, namespace: str, module: Module) -> list[str]:
+        """Return the names of the functions behind a namespace of `module`."""
+        imported = self._imported(namespace, module)
+        return [] if imported is None else list(imported.functions)
+
+    def _imported(self, namespace: str, module: Module) -> Module | None:
+        key = id(module.script), namespace
+        if key not in self._namespaces:
+            self._namespaces[key] = self.sources.namespace(module.script, namespace)
+        script = self._namespaces[key]
+        return None if script is None else self.of(script)
 
     def builtin(self, name: str) -> tuple[tree.Function, Module] | None:
         """Return the function of SystemDS that defines a builtin in DML, None for none."""

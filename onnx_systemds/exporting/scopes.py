@@ -48,17 +48,19 @@ def read_in(expression: tree.Node) -> Names:
     return frozenset(node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed)))
 
 
-def live_after_each(block: tree.Block, live_after: Names) -> tuple[Names, ...]:
-    """Return for each statement of `block` the variables that may be read behind it.
+def live_behind(block: tree.Block, live_after: Names) -> dict[int, Names]:
+    """Return the variables that may be read behind each if and loop of `block`, by its index there.
 
     live_after: those read behind the block; for the body of a loop that is `live_in_loop`.
     """
-    live = live_after
-    found: list[Names] = []
-    for statement in reversed(block):
-        found.append(live)
-        live = (live - _surely(statement)) | _read_first(statement)
-    return tuple(reversed(found))
+    live = set(live_after)
+    found: dict[int, Names] = {}
+    for index in reversed(range(len(block))):
+        if isinstance(block[index], (tree.If, tree.For, tree.While)):
+            found[index] = frozenset(live)
+        live -= _surely(block[index])
+        live |= _read_first(block[index])
+    return found
 
 
 def live_in_loop(loop: tree.For | tree.While, live_after: Names) -> Names:

@@ -46,27 +46,25 @@ class SourceFiles:
         shown = ", ".join(dict.fromkeys(looked))
         raise ScriptNotFound(f"the script {quoted(path)} is not found", hint=f"looked for {shown}")
 
-    def namespaces(self, script: tree.Script) -> dict[str, tree.Script]:
-        """Return the script behind each namespace that `script` itself imports, in the order of the text.
+    def namespace(self, script: tree.Script, name: str) -> tree.Script | None:
+        """Return the script that `name` stands for in `script`, None if nothing is imported under it.
 
-        Raises as `resolve`, with the place of the import, and where one namespace stands for two files.
+        Raises as `resolve`, with the place of the import, and where the name stands for two files.
         """
-        found: dict[str, tree.Script] = {}
+        found: tree.Script | None = None
         folder = "."
         for node in tree.walk(script):
             if isinstance(node, tree.SetWorkingFolder):
                 folder = node.path
-            elif isinstance(node, tree.Source):
+            elif isinstance(node, tree.Source) and node.namespace == name:
                 try:
                     imported = self.resolve(node.path, script, folder)
                 except ScriptNotFound as error:
                     error.place = error.place or node.position
                     raise
-                other = found.setdefault(node.namespace, imported)
-                if other is not imported:
-                    raise TranspileError(
-                        f"the namespace {node.namespace} stands for {quoted(other.file)} already", node.position
-                    )
+                if found is not None and found is not imported:
+                    raise TranspileError(f"the namespace {name} stands for {quoted(found.file)} already", node.position)
+                found = imported
         return found
 
     def builtin(self, name: str) -> tree.Script | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import TYPE_CHECKING
 
-from onnx_systemds.errors import ScriptError, TranspileError, UnsupportedCase
+from onnx_systemds.errors import InternalError, ScriptError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import calls, indexing, scopes
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.lost import Poisoned
@@ -20,10 +21,11 @@ _MOST_REASONS = 200
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
     """Run the statements of a block; `live_after` tells which variables are read behind it."""
+    behind = cache(lambda: scopes.live_behind(block, live_after()))
     for index, statement in enumerate(block):
 
         def live(index: int = index) -> scopes.Names:
-            return scopes.live_after_each(block, live_after())[index]
+            return behind()[index]
 
         _execute_one(evaluator, statement, live)
 
@@ -35,10 +37,14 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
     except Poisoned as poisoned:
         read = (evaluator.frame.variables.get(name) for name in sorted(scopes.read_in(statement)))
         errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Lost) for e in v.errors)))
+    except InternalError:
+        raise
     except ScriptError as error:
         errors = (error,)
     except TranspileError as error:
         errors = (evaluator.placed(error, statement.position),)
+    except Exception as error:
+        raise InternalError(f"{type(error).__name__}: {error}", statement.position) from error
     else:
         return
     lost = scopes.assigned((statement,))

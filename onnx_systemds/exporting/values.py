@@ -45,7 +45,7 @@ class Scalar:
         return None
 
     def __str__(self) -> str:
-        return f"a {self.type}"
+        return f"an {self.type}" if self.type == INTEGER else f"a {self.type}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,11 +70,11 @@ def engine() -> Session:
     return Session()
 
 
-def run_engine(case: ExportCase, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """What the engine writes."""
-    prepared = engine().prepare(script(case), list(inputs), list(case.outputs),
+def run_engine(case: ExportCase, *runs: Mapping[str, Array]) -> list[dict[str, Array]]:
+    """What the engine writes in each run."""
+    prepared = engine().prepare(script(case), list(case.inputs), list(case.outputs),
                                 args={name: str(value) for name, value in case.arguments.items()})  # fmt: skip
-    return prepared({name: np.atleast_2d(array) for name, array in inputs.items()})
+    return [prepared({name: np.atleast_2d(array) for name, array in inputs.items()}) for inputs in runs]
 
 
 def model_of(case: ExportCase, dtype: str) -> onnx.ModelProto:
@@ -104,7 +104,7 @@ def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, 
 def check_export(case: ExportCase) -> None:
     """Compare at the sizes of the case, in each dtype."""
     runs = [dict(case.inputs), *({**case.inputs, **differing} for differing in case.sizes)]
-    expected = [run_engine(case, inputs) for inputs in runs]
+    expected = run_engine(case, *runs)
     for dtype in case.dtypes:
         model = model_of(case, dtype)
         if case.operators is not None:

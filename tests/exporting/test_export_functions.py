@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from onnx_systemds.cli import main
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.exporting.export import export, export_script
+from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import Array, ExportCase, check_export, model_of
 from tests.exporting.test_export_core import CONTROL, FUNCTIONS, SELECTING
 from tests.exporting.test_export_layers import CASES as LAYERS
@@ -132,9 +132,10 @@ def test_what_cannot_be_a_function_is_inlined_and_noted() -> None:
         function("w(matrix[double] A) return (matrix[double] B)", "B = A + 1", 'write(B, "B")')
         + 'X = read("X")\nZ = w(X)\nwrite(Z, "Z")\n'
     )
-    found = export(text, inputs={"X": "[N,4]"}, functions="keep")
-    assert not found.model.functions and [item.name for item in found.model.graph.output] == ["B", "Z"]
-    assert any('w is inlined: "B" is written inside a function' in note for note in found.notes)
+    notes: list[str] = []
+    model = export_script(text, inputs={"X": "[N,4]"}, functions="keep", notes=notes)
+    assert not model.functions and [item.name for item in model.graph.output] == ["B", "Z"]
+    assert any('w is inlined: "B" is written inside a function' in note for note in notes)
 
 
 def test_content_that_decides_the_body_is_inlined() -> None:
@@ -148,7 +149,7 @@ def test_content_that_decides_the_body_is_inlined() -> None:
 def test_a_stop_that_is_reached_is_an_error_inside_a_function_too() -> None:
     text = function("f(matrix[double] A) return (matrix[double] B)", "B = A", 'stop("no")')
     with pytest.raises(TranspileError, match="the script stops here: no"):
-        export(f'{text}X = read("X")\nY = f(X)\nwrite(Y, "Y")', functions="keep")
+        export_script(f'{text}X = read("X")\nY = f(X)\nwrite(Y, "Y")', functions="keep")
 
 
 def test_command_keeps_functions(tmp_path: Path) -> None:

@@ -166,7 +166,7 @@ def test_lstm_staging_agrees_with_the_lstm_of_the_engine() -> None:
     ours = ExportCase("lstm_staging", body, data, ["Y", "c"], functions='source("nn/layers/lstm_staging.dml") as layer')
     theirs = ExportCase("lstm", "[Y, c, d, e, f] = lstm(X, W, b, out0, c0, TRUE)", data, ["Y", "c", "d", "e", "f"])
     check_export(theirs)
-    expected = run_engine(theirs, data)
+    [expected] = run_engine(theirs, data)
     for dtype, tolerance in ours.tolerance.items():
         actual = run_model(model_of(ours, dtype), data)
         for name in ours.outputs:

@@ -56,11 +56,12 @@ def test_setwd_holds_for_what_follows_in_the_same_file(tmp_path) -> None:
     write(tmp_path, "a.dml", "x = 1")
     write(tmp_path, "lib/a.dml", "x = 2")
     script = parse_script('source("a.dml") as p\nsetwd("lib")\nsource("a.dml") as q\nsource("lib/a.dml") as r')
-    found = SourceFiles(tmp_path).namespaces(script)
-    assert list(found) == ["p", "q", "r"]
-    assert found["p"] == parse_script("x = 1")
-    assert found["q"] is found["r"]
-    assert found["q"] == parse_script("x = 2")
+    files = SourceFiles(tmp_path)
+    p, q, r = (files.namespace(script, name) for name in "pqr")
+    assert p == parse_script("x = 1")
+    assert q is r
+    assert q == parse_script("x = 2")
+    assert files.namespace(script, "s") is None
 
 
 def test_scripts_that_import_each_other(tmp_path) -> None:
@@ -68,8 +69,8 @@ def test_scripts_that_import_each_other(tmp_path) -> None:
     write(tmp_path, "b.dml", 'source("a.dml") as a')
     files = SourceFiles(tmp_path)
     a = files.resolve("a.dml")
-    b = files.namespaces(a)["b"]
-    assert files.namespaces(b)["a"] is a
+    b = files.namespace(a, "b")
+    assert b is not None and files.namespace(b, "a") is a
 
 
 def test_a_namespace_for_two_files(tmp_path) -> None:
@@ -77,16 +78,22 @@ def test_a_namespace_for_two_files(tmp_path) -> None:
     write(tmp_path, "b.dml", "x = 1")
     script = parse_script('source("a.dml") as n\nsource("b.dml") as n', "m.dml")
     with pytest.raises(TranspileError, match=r'm.dml:2:1: the namespace n stands for ".*a.dml" already'):
-        SourceFiles(tmp_path).namespaces(script)
+        SourceFiles(tmp_path).namespace(script, "n")
 
 
 def test_not_found(tmp_path) -> None:
     script = parse_script('x = 1\nsource("none.dml") as n', "m.dml")
     with pytest.raises(ScriptNotFound) as caught:
-        SourceFiles(tmp_path).namespaces(script)
+        SourceFiles(tmp_path).namespace(script, "n")
     text = str(caught.value)
     assert text.startswith('m.dml:2:1: the script "none.dml" is not found\n  hint: looked for ')
     assert str(tmp_path / "none.dml") in text and "SystemDS.jar!scripts/none.dml" in text
+
+
+def test_what_nothing_needs_may_be_missing(tmp_path) -> None:
+    write(tmp_path, "a.dml", "x = 1")
+    script = parse_script('source("none.dml") as n\nsource("a.dml") as a', "m.dml")
+    assert SourceFiles(tmp_path).namespace(script, "a") == parse_script("x = 1")
 
 
 def test_an_error_in_an_imported_script_names_that_script(tmp_path) -> None:
@@ -122,16 +129,16 @@ def test_scripts_of_systemds(jar, tmp_path) -> None:
 def test_imports_of_scripts_of_systemds(jar, tmp_path) -> None:
     files = SourceFiles(tmp_path)
     lenet = files.resolve("nn/examples/mnist_lenet.dml")
-    found = files.namespaces(lenet)
-    assert found["affine"].file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
+    affine = files.namespace(lenet, "affine")
+    assert affine is not None and affine.file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
 
 
 def test_the_disk_goes_before_the_jar_but_not_for_scripts_of_the_jar(jar, tmp_path) -> None:
     write(tmp_path, "nn/layers/affine.dml", "x = 1")
     files = SourceFiles(tmp_path)
     assert files.resolve("nn/layers/affine.dml") == parse_script("x = 1")
-    inside = files.namespaces(files.resolve("nn/examples/mnist_lenet.dml"))["affine"]
-    assert inside.file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
+    inside = files.namespace(files.resolve("nn/examples/mnist_lenet.dml"), "affine")
+    assert inside is not None and inside.file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
 
 
 def test_listing() -> None:

@@ -41,6 +41,8 @@ def diagonal(ctx: Context, target: Matrix) -> Value:
         eye = g.node("EyeLike", [square], square.dims)
         # by Where: a product would turn infinite elements into NaN beside the diagonal
         return ctx.matrix(g.where(g.truth(eye), square, g.number(0.0)))
+    if isinstance(target.rows, int) and isinstance(target.cols, int) and target.rows != target.cols:
+        raise UnsupportedCase(f"the diagonal of {target}, which is not square")
     eye = g.node("EyeLike", [x], x.dims)
     return ctx.matrix(g.reduce("ReduceSum", g.where(g.truth(eye), x, g.number(0.0)), (1,)))
 

@@ -17,7 +17,7 @@ _ENCODE = "encode the table before, and give the model its numbers"
 refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
        "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)  # fmt: skip
 refuse("toString", "typeof", reason="it gives a text")
-refuse("compress", "quantize_compress", "lineage", "local", "paramserv", "autoDiff", reason="it steers the engine")
+refuse("compress", "quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
 refuse("evalList", reason="the function it calls is named when the script runs")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
 refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, mapped, tensor_operator
@@ -30,6 +30,8 @@ def matrix(
         return _parsed(ctx, x.known, rows, cols, byrow)
     if rows is None or cols is None:
         raise UnsupportedCase("matrix of a number needs rows and cols")
+    if any(isinstance(size, int) and size < 0 for size in (rows, cols)):
+        raise UnsupportedCase(f"there is no matrix of {rows} x {cols}")
     if isinstance(x, Scalar) and x.known is not None:
         return ctx.matrix(ctx.g.filled(float(x.known), (rows, cols)))
     return ctx.matrix(ctx.g.expand(ctx.floats(x), (rows, cols)))
@@ -60,7 +62,10 @@ def _other(total: Dim, size: Dim | None) -> Dim:
 def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
     """Return the matrix of the numbers in a string; those of an empty one are 0."""
     special = {"Infinity": "inf", "-Infinity": "-inf", "Inf": "inf", "NaN": "nan"}
-    numbers = [float(special.get(item, item)) for item in text.replace(",", " ").split()]
+    try:
+        numbers = [float(special.get(item, item)) for item in text.replace(",", " ").split()]
+    except ValueError:
+        raise UnsupportedCase(f"the string {quoted(text)} holds something that is no number") from None
     rows = len(numbers) if rows is None and cols is None else rows
     rows = len(numbers) // int(cols) if rows is None else rows  # type: ignore[arg-type]
     cols = len(numbers) // max(int(rows), 1) if cols is None else cols  # type: ignore[arg-type]
@@ -146,6 +151,8 @@ def rbind(ctx: Context, *parts: Value) -> Value:
 def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
     if len(parts) == 1 and isinstance(parts[0], ListValue):
         parts = parts[0].items
+    if not parts:
+        raise UnsupportedCase("there is nothing to join")
     if any(isinstance(part, FrameValue) for part in parts):
         return join_frames(ctx, parts, axis)
     matrices = [ctx.as_matrix(part) for part in parts]
@@ -180,7 +187,7 @@ def as_list(ctx: Context, target: ListValue) -> Value:
 def remove(ctx: Context, target: ListValue, index: int) -> tuple[Value, ...]:
     """A list without an item, and that item."""
     if not 1 <= index <= len(target.items):
-        raise UnsupportedCase(f"the list has {len(target.items)} items, not the {index}th")
+        raise UnsupportedCase(f"the list has {len(target.items)} items, but no item {index}")
     items, names = list(target.items), list(target.names)
     item, name = items.pop(index - 1), names.pop(index - 1) if names else ""
     return ListValue(tuple(items), tuple(names)), ListValue((item,), (name,) if name else ())

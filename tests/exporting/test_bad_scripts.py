@@ -1,0 +1,162 @@
+"""Scripts and options with a mistake: the command ends with place, line, caret and reason, and writes no file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from onnx_systemds.cli import main
+from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
+from tests.exporting.test_syntax_errors import BROKEN
+
+F = "f = function(matrix[double] A, double k) return (matrix[double] B) { B = A * k }\n"
+
+# line 2 behind X = read("X"), a matrix of 3 x 2, in front of write(Y, "Y"); the place; a part of the message
+LINES = [
+    # names
+    ("Y = X + Z", "2:9", "the variable Z is not defined here"),
+    ("Y[1, ] = X[1, ]", "2:1", "the variable Y is not defined here"),
+    ("Y = relu1(X)", "2:5", "relu1 is no function of the script, and no builtin that can be exported"),
+    ("Y = rowSum(X)", "2:5", "hint: is rowSums meant?"),
+    ("Y = ns::g(X)", "2:5", "there is no function ns::g"),
+    ('Y = eval("nosuch", X)', "2:5", "nosuch is no function"),
+    ("Y = X * $k", "2:9", "the argument $k is not given"),
+    ('L = list(a=X)\nY = as.matrix(L["b"])', "3:15", "the list L has no item 'b'"),
+    ("L = list(X)\nY = as.matrix(L[2])", "3:15", "the list L has 1 items, but no item 2"),
+    # arguments
+    ("Y = exp(X, 2)", "2:5", "exp takes at most 1 arguments, not 2"),
+    ("Y = outer(X)", "2:5", "outer needs the argument y"),
+    ("Y = rbind()", "2:5", "there is nothing to join"),
+    ("Y = matrix(X, rows=2, colz=1)", "2:5", "matrix has no argument colz"),
+    ('Y = removeEmpty(target=X, margin="row")', "2:5", "not rows or cols"),
+    ('Y = outer(X[, 1], t(X[, 1]), "??")', "2:5", "the operator '??' is not exported"),
+    ('Y = matrix("1 a 3 4", 2, 2)', "2:5", 'the string "1 a 3 4" holds something that is no number'),
+    ('Y = matrix("1 2 3", 2, 2)', "2:5", "3 numbers are given for 2 x 2"),
+    ("Y = matrix(1, -1, 2)", "2:5", "there is no matrix of -1 x 2"),
+    ("Y = seq(1, 3, 0)", "2:5", "the sequence from 1 to 3 by 0 is empty"),
+    # what ONNX has not
+    ("Y = X * sample(3, 3)", "2:9", "hint: draw them before"),
+    ("Y = X * rand(rows=3, cols=2)", "2:9", "hint: give a seed"),
+    ("[Y, S, V] = svd(X)", "2:13", "hint: decompose it before"),
+    ('Y = paramserv(features=X, upd="g")', "2:5", "hint: export the function that predicts"),
+    ('[Y, M] = transformencode(target=X, spec="{}")', "2:10", "it learns codes from the data"),
+    # sizes
+    ("Y = X %*% X", "2:7", "the product of a matrix of 3 x 2 and a matrix of 3 x 2: inner sizes differ"),
+    ("Y = X + matrix(1, 5, 7)", "2:7", "operands of 3x2 and 5x7 do not fit together"),
+    ("Y = cbind(X, matrix(1, 4, 4))", "2:5", "do not fit together"),
+    ("Y = matrix(X, rows=4, cols=4)", "2:5", "a matrix of 3 x 2 has not the elements for 4 x 4"),
+    ("Y = diag(X)", "2:5", "the diagonal of a matrix of 3 x 2, which is not square"),
+    ("Y = avg_pool(X, input_shape=[3,1,4,4], pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5",
+     "6 elements do not fill 3 x 1 x 4 x 4"),
+    ("Y = X * as.scalar(X)", "2:9", "is no matrix of 1 x 1"),
+    # ranges
+    ("Y = X[, 5]", "2:5", "the range 5:5 ends behind the last of 2"),
+    ("Y = X[0, ]", "2:5", "the range 0:0 is empty or begins before 1"),
+    ("Y = X[3:2, ]", "2:5", "the range 3:2 is empty"),
+    ("Y = X[1 / 0, 1]", "2:9", "inf where an integer is needed"),
+    ('Y = X["a", 1]', "2:7", "a string where an integer is needed"),
+    ("Y = X\nY[, 1:2] = X[, 1]", "3:1", "a matrix of 3 x 1 is assigned to a range of 3 x 2"),
+    # types
+    ('Y = X * "a"', "2:7", "a string where a number is needed"),
+    ("L = list(X, X)\nY = L + 1", "3:7", "an operation on a list of 2 and an int"),
+    ("Y = t(3)", "2:5", "the argument target of t is an int, not a matrix"),
+    ("if (sum(X) > 0) { Y = X } else { Y = 3 }", "2:1", "Y is a matrix on one way and an int on another"),
+    ('if (sum(X) > 0) { k = "a" } else { k = "b" }\nY = X * k', "2:1", "k is a string that only the run can choose"),
+    ("if (X > 0) { Y = X } else { Y = -X }", "2:7", "6 elements do not fill one scalar"),
+    # ways that do not end, or end too early
+    ("Y = X\nwhile (TRUE) { Y = Y + 1 }", "3:8", "this loop never ends"),
+    ("Y = X\nfor (i in seq(1, 3, 0)) { Y = X }", "3:11", "the step of a loop must be known and not 0"),
+    ("Y = X\nfor (i in seq(1, 9, as.scalar(X[1, 1]))) { Y = Y + i }", "3:11", "must be known"),
+    ('stop("never")\nY = X', "2:1", "the script stops here: never"),
+    ("assert(ncol(X) == 4)\nY = X", "2:1", "the condition of this assert does not hold"),
+    # what is written
+    ("Y = list(X)", "3:1", "a list of 1 cannot be an output"),
+    ("write(X)\nY = X", "2:1", "write needs the argument path"),
+    ('Y = X\nwrite(X, "Y")', "4:1", '"Y" is written twice'),
+    ('Y = X *', "3:7", "the variable Y is not defined here"),
+]
+
+# whole scripts and options; no place where the script is not to blame
+READ = 'X = read("X")\n'
+WRITE = 'write(Y, "Y")\n'
+IDENTITY = "f = function(matrix[double] X) return (matrix[double] Y) { Y = X }\n"
+WHOLE = [
+    (f"{F}{READ}Y = f(X, 2, 3)\n{WRITE}", "", "3:5", "f takes 2 arguments, not 3"),
+    (f"{F}{READ}Y = f(X)\n{WRITE}", "", "3:5", "f needs the argument k"),
+    (f"{F}{READ}Y = f(A=X, q=2)\n{WRITE}", "", "3:5", 'f has no parameter "q"'),
+    (f"{F}{READ}Y = f(X, A=X)\n{WRITE}", "", "3:5", "f gets the argument A twice"),
+    (f"{F}{READ}[Y, Z] = f(X, 2)\n{WRITE}", "", "3:1", "f gives 1 values, not 2"),
+    (f"{F}{READ}Y = f(3, 2)\n{WRITE}", "", "3:5", "A of f is a matrix[double], but gets an int"),
+    (f"{F}{READ}Y = f(X, X)\n{WRITE}", "--input X=[3,2]", "3:5", "k of f is a double, but gets a matrix of 3 x 2"),
+    ("f = function(matrix[double] X) return (matrix[double] Y) {\n  Y = f(X)\n}\n", "--function f", "2:7", "nested deeper"),
+    ("f = function(matrix[double] X) return (matrix[double] Y) {\n  Y = X\n  if (sum(X) > 0) { Y = f(X - 1) }\n}\n",
+     "--function f", "3:25", "the end of this recursion is not known"),
+    ("f = function(matrix[double] X) return (matrix[double] Y) { Y = sum(X) }\n", "--function f", "1:40",
+     "Y of f is a matrix[double], but gets a double"),
+    ("f = function(matrix[double] X) return (matrix[double] Y) { Z = X }\n", "--function f", "1:40", "does not assign"),
+    ("f = function(list[unknown] L) return (double s) { s = 1 }\n", "--function f", "1:14", "must be bound to a value"),
+    (IDENTITY, "--function g", "", "hint: its functions: f"),
+    (IDENTITY, "--function f --result Z", "", 'the function f has no result "Z"'),
+    (f'{READ}source("none.dml") as n\nY = n::f(X)\n{WRITE}', "", "2:1", 'the script "none.dml" is not found'),
+    (f'{READ}source("nn/layers/relu.dml") as n\nY = n::f(X)\n{WRITE}', "", "3:5", "hint: its functions: forward, backward"),
+    (f"{READ}{WRITE}", "--input X=[3]", "2:7", "the variable Y is not defined here"),
+    (f"{READ}Y = X\n", "", "", "the script has no result that could be an output"),
+    (f"{READ}Y = X\n{WRITE}", "--input X=complex[2]", "", '"complex[2]" does not say what an input is'),
+    (f"{READ}Y = X\n{WRITE}", "--input X=[N,?]", "", "a dim that is neither a number nor a name"),
+    (f"{READ}Y = X\n{WRITE}", "--input Z=[N]", "", "hint: what is asked for: X"),
+    (f"{READ}Y = X\n{WRITE}", "--weight Z=3", "", 'nothing in the script asks for "Z"'),
+    (f"{READ}Y = X\n{WRITE}", "--weight X=none.csv", "", "none.csv: there is no such file, and it is no number"),
+    (f"{READ}Y = X\n{WRITE}", "--weight X=bad.csv", "", "bad.csv"),
+    (f"{READ}Y = X\n{WRITE}", "--weight X=w.csv --input X=[2,2]", "1:5", "X is bound to a value, and declared as an input"),
+    (f'{READ}W = read("W")\nY = X %*% W\n{WRITE}', "--weight W=w.csv --input X=[N,3]", "3:7", "inner sizes differ"),
+    (f"{READ}Y = X * $k\n{WRITE}", "--arg k=abc", "2:7", "a string where a number is needed"),
+    (f"{READ}Y = X\n{WRITE}", "--opset 5", "", "models of opset 5 cannot be written"),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("w.csv").write_text("1,2\n3,4\n")
+    Path("bad.csv").write_text("1,x\n")
+
+
+def check_refusal(script: str, options: str, place: str, message: str) -> None:
+    """The command says all of it, and nothing else changes; a caret is below the place."""
+    Path("m.dml").write_text(script)
+    before = sorted(Path().iterdir())
+    result = CliRunner().invoke(main, ["m.dml", *options.split()])
+    assert (result.exit_code, type(result.exception)) == (1, SystemExit), result.output
+    assert result.output.startswith("error: ")
+    assert message in result.output
+    assert sorted(Path().iterdir()) == before
+    if place:
+        line, column = map(int, place.split(":"))
+        source = script.split("\n")[line - 1].rstrip()
+        shown = result.output.split("\n")
+        at = next(i for i, text in enumerate(shown) if text.endswith(f" {line} | {source}"))
+        assert f"m.dml:{place}: " in shown[at - 1]
+        assert shown[at + 1].index("^") == len(shown[at]) - len(source) + column - 1
+
+
+@pytest.mark.parametrize(("line", "place", "message"), LINES, ids=[row[0].replace("\n", "; ")[:50] for row in LINES])
+def test_bad_line(line: str, place: str, message: str) -> None:
+    check_refusal(f"{READ}{line}\n{WRITE}", "--input X=[3,2]", place, message)
+
+
+@pytest.mark.parametrize(("script", "options", "place", "message"), WHOLE, ids=[f"{r[3][:40]} {r[1]}" for r in WHOLE])
+def test_bad_script_or_option(script: str, options: str, place: str, message: str) -> None:
+    check_refusal(script, options, place, message)
+
+
+def test_a_fault_of_the_exporter_names_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILTINS, "faulty", Builtin("faulty", lambda _: [][1], ()))
+    check_refusal(f"{READ}Y = faulty()\n{WRITE}", "", "", "m.dml:2:1: IndexError: list index out of range")
+
+
+@pytest.mark.parametrize("row", BROKEN, ids=[row[0][:40] for row in BROKEN])
+def test_bad_syntax(row: tuple[str, int, int, str, str]) -> None:
+    """Line and caret are tested with the parser."""
+    check_refusal(row[0], "", "", row[3])
