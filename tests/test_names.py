@@ -100,7 +100,6 @@ def test_a_scope_is_injective_and_stable(hostile: list[str]) -> None:
         assert_legal(identifier)
         assert identifier not in {"a", "a_2"}
         assert names.of(name) == identifier
-        assert names.original(identifier) == name
 
 
 @given(st.lists(st.text(alphabet="x_12", max_size=5)))
@@ -113,12 +112,6 @@ def test_fresh_never_repeats(hints: list[str]) -> None:
 def test_case_is_kept() -> None:
     names = Names()
     assert [names.of("Abc"), names.of("abc"), names.of("ABC")] == ["Abc", "abc", "ABC"]
-
-
-def test_fresh_has_no_original() -> None:
-    names = Names()
-    assert names.original(names.fresh("x")) is None
-    assert names.original("unknown_name") is None
 
 
 def test_a_suffix_that_is_taken_is_skipped() -> None:

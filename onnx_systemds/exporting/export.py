@@ -32,7 +32,7 @@ _STACK = 20000
 
 @dataclass(frozen=True)
 class Export:
-    """A model, and what the script does that the model leaves out."""
+    """A model; what the parser passed over in the script, and what the script does that the model leaves out."""
 
     model: onnx.ModelProto
     notes: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def export(
     if unused:
         raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
-    return Export(write_model(graph, name), tuple(evaluator.context.dropped))
+    return Export(write_model(graph, name), (*script.warnings, *evaluator.context.dropped))
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

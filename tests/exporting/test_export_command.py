@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from onnx_systemds import InputSpec, export_script
 from onnx_systemds.cli import main
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export
 from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.importing.weights import write_matrix
 from tests.exporting.export_harness import run_model
@@ -67,6 +68,11 @@ def test_whole_script_reads_and_writes() -> None:
     text = 'X = read($X)\nW = read("w.csv")\nk = ifdef($k, 5)\nY = X %*% W * k\nwrite(Y, "out/Y.csv")\n'
     model = export_script(text, arguments={"X": "x.csv"}, bindings={"W": WEIGHTS}, inputs={"X": "[N,2]"})
     np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[20, 30]])
+
+
+def test_what_is_passed_over_is_noted() -> None:
+    found = export('X = read("X").\nprint("a")\nwrite(X * 2, "Y")', inputs={"X": "[N,2]"})
+    assert found.notes == ("<text>:1:14: the full stop is skipped", "<text>:2: print is left out")
 
 
 def test_equal_nodes_and_constants_exist_once() -> None:
