@@ -12,7 +12,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.layout import SCALAR, View, split_view
 from onnx_systemds.movement import (
     Amounts,
     Moved,
@@ -225,7 +225,7 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
     if empty is not None:
         return empty
     form = node.wanted_form()
-    view = View(product(dims[:1]), product(dims[1:])) if form is SCALAR else form
+    view = split_view(dims, 1) if form is SCALAR else form
     if node.size(0) == 1:
         value = node.scalar(0)
         return node.result(f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)

@@ -17,7 +17,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.casting import integer_range
-from onnx_systemds.operator_generators.elementwise import stripped
+from onnx_systemds.operator_generators.combining import stripped
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
