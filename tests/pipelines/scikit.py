@@ -72,7 +72,7 @@ def check_estimator(
             held_out = x[FITTED : FITTED + size]
             actual = function({"X": held_out})
             names = [port.name for port in script.outputs]
-            for name, judge in zip(names, run_reference(model, {"X": held_out})):
+            for name, judge in zip(names, run_reference(model, {"X": held_out}), strict=True):
                 compare(actual[name], np.asarray(judge), tolerance, name)
             for name, judge in zip(names, own_results(estimator, held_out, method)):
                 wide = np.asarray(judge, np.float64)

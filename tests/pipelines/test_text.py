@@ -45,10 +45,10 @@ def check(model: Any, inputs: Inputs, sizes: Any = SIZES) -> list[Any]:
         for size in sizes:
             held_out = {name: column[-size:] for name, column in inputs.items()}
             actual = function(held_out)
-            for port, judge in zip(script.outputs, run_reference(model, held_out)):
+            for port, judge in zip(script.outputs, run_reference(model, held_out), strict=True):
                 if isinstance(judge, list):
                     assert [list(item) for item in map(sorted, actual[port.name])] == [sorted(item) for item in judge]
-                    for mine, theirs in zip(actual[port.name], judge):
+                    for mine, theirs in zip(actual[port.name], judge, strict=True):
                         assert mine == pytest.approx(theirs, abs=1e-5)
                 else:
                     compare(actual[port.name], np.asarray(judge), 1e-4, port.name)

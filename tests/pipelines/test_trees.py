@@ -50,7 +50,7 @@ def scored(model: onnx.ModelProto, x: Array) -> Mapping[str, Array]:
     feeds = {model.graph.input[0].name: x}
     with ScoringFunction(import_model(model)) as function:
         actual = function(feeds)
-    for output, expected in zip(session.get_outputs(), session.run(None, feeds)):
+    for output, expected in zip(session.get_outputs(), session.run(None, feeds), strict=True):
         compare(actual[output.name], np.asarray(expected), 1e-5, output.name)
     return actual
 
