@@ -74,7 +74,8 @@ class ScriptPlace:
 class TranspileError(Exception):
     """A model or script cannot be converted. `place` is anything that prints as a place, or None.
 
-    sources: the integer inputs of the graph whose content may decide the matter; the driver fills them in.
+    excerpt: the line of a script that is meant, with a mark below. sources: the integer inputs of the graph whose
+    content may decide the matter; the driver fills them in.
     """
 
     def __init__(self, message: str, place: object | None = None, hint: str = "") -> None:
@@ -82,12 +83,14 @@ class TranspileError(Exception):
         self.message = message
         self.place = place
         self.hint = hint
+        self.excerpt = ""
         self.sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
+        shown = f"\n{self.excerpt}" if self.excerpt else ""
         advice = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{advice}"
+        return f"{where}{self.message}{shown}{advice}"
 
 
 class InvalidModel(TranspileError):
@@ -115,16 +118,11 @@ class ShapeUnknown(TranspileError):
 
 
 class ScriptError(TranspileError):
-    """Something in a script cannot be converted. `excerpt` shows the line it is in, and where."""
+    """Something in a script cannot be converted."""
 
     def __init__(self, message: str, place: ScriptPlace, excerpt: str = "", hint: str = "") -> None:
         super().__init__(message, place, hint)
         self.excerpt = excerpt
-
-    def __str__(self) -> str:
-        shown = f"\n{self.excerpt}" if self.excerpt else ""
-        advice = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{self.place}: {self.message}{shown}{advice}"
 
 
 class ScriptSyntaxError(ScriptError):
