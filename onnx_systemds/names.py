@@ -1,4 +1,4 @@
-"""Maps ONNX names to legal, unique, stable and readable DML identifiers, and back for messages.
+"""Maps ONNX names to legal, unique, stable and readable DML identifiers.
 
 Model names are hostile: any character, any length, DML words, clashes after cleaning. An identifier made here
 matches ``[A-Za-z][A-Za-z0-9_]*`` (the lexer silently drops what it does not know, so nothing else may
