@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,7 +14,7 @@ from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import number_text, print_expression, print_script, print_statement, string_text
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
-from onnx_systemds.exporting.tokens import KEYWORDS, tokenize, unescape
+from onnx_systemds.exporting.tokens import KEYWORDS, Token, tokenize, unescape
 
 # One statement in a paragraph; all of it is printed back unchanged.
 UNCHANGED = r"""
@@ -182,6 +183,8 @@ def test_every_script_of_systemds_reads_back_the_same() -> None:
 
 # Random trees
 
+Strategy = st.SearchStrategy[Any]
+
 names = st.from_regex(r"[a-zA-Z][a-zA-Z0-9_]{0,4}", fullmatch=True).filter(
     lambda name: name not in KEYWORDS and name not in tree.CONSTANTS
 )
@@ -206,24 +209,24 @@ literals = st.one_of(
 )
 
 
-def _tokens(text: str):
+def _tokens(text: str) -> list[Token]:
     try:
         return tokenize(text)
     except ScriptSyntaxError:
         return []
 
 
-def _indexed(inner):
+def _indexed(inner: Strategy) -> Strategy:
     span = st.one_of(st.just(tree.Span()), inner.map(tree.Span), st.builds(tree.Span, inner, inner))
     return st.builds(tree.Indexed, names, span, st.none() | span)
 
 
-def _call(inner):
+def _call(inner: Strategy) -> Strategy:
     arguments = st.lists(st.builds(tree.CallArgument, st.none() | names, inner), max_size=3).map(tuple)
     return st.builds(tree.Call, functions, arguments)
 
 
-def _larger(inner):
+def _larger(inner: Strategy) -> Strategy:
     return st.one_of(
         st.builds(tree.Binary, st.sampled_from(sorted(tree.BINARY_LEVELS)), inner, inner),
         st.builds(tree.Binary, st.sampled_from(sorted(tree.BINARY_LEVELS)), inner, inner),
@@ -251,7 +254,7 @@ simple_statements = st.one_of(
 )
 
 
-def _compound(inner):
+def _compound(inner: Strategy) -> Strategy:
     block = st.lists(inner, max_size=3).map(tuple)
     bounds = st.builds(tree.LoopRange, expressions, expressions, st.none() | expressions)
     options = st.lists(st.builds(tree.CallArgument, names, literals), max_size=1).map(tuple)
