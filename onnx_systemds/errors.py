@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 _LONGEST_NAME = 200
 _MOST_REASONS_SHOWN = 100
+_MOST_NAMES_SHOWN = 10
 
 
 def escaped(text: str, longest: int = _LONGEST_NAME) -> str:
@@ -29,11 +30,11 @@ def quoted(text: str) -> str:
     return '"' + escaped(text).replace('"', '\\"') + '"'
 
 
-def quoted_list(names: Iterable[str], most: int = 10) -> str:
-    """Return the first `most` names quoted and joined by commas, and how many were left out."""
+def quoted_list(names: Iterable[str]) -> str:
+    """Return the first ten names quoted and joined by commas, and how many were left out."""
     every = list(names)
-    shown = ", ".join(quoted(name) for name in every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
+    shown = ", ".join(quoted(name) for name in every[:_MOST_NAMES_SHOWN])
+    return shown if len(every) <= _MOST_NAMES_SHOWN else f"{shown} and {len(every) - _MOST_NAMES_SHOWN} more"
 
 
 def raise_all(reasons: Sequence[TranspileError], summary: str) -> None:
@@ -108,8 +109,8 @@ class UnsupportedCase(TranspileError):
 class ConstantNeeded(UnsupportedCase):
     """The content of a value decides what the script looks like, and is not known at conversion."""
 
-    def __init__(self, message: str, value_name: str, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "give its content at conversion: import_model(..., constants={...})")
+    def __init__(self, message: str, value_name: str) -> None:
+        super().__init__(message, hint="give its content at conversion: import_model(..., constants={...})")
         self.value_name = value_name
 
 

@@ -42,7 +42,7 @@ class Moved:
 
 
 def input_source(node: NodeView, position: int) -> Source:
-    """An input as a source."""
+    """An input of the node, in whatever view a step asks for."""
     return lambda view: node.view(position, view)
 
 
