@@ -13,6 +13,7 @@ from onnx_systemds.dims import Dims
 Array = np.ndarray[Any, Any]
 
 FLOAT, INT, BOOL, TEXT = "float", "int", "bool", "text"
+KINDS = (FLOAT, INT, BOOL, TEXT)
 _CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
 
 

@@ -180,6 +180,10 @@ class GraphBuilder:
             return self.size_tensor(dims[0])
         return self.node("Concat", [self.size_tensor(dim) for dim in dims], (len(dims),), INT, axis=0)
 
+    def is_bound(self, name: str) -> bool:
+        """Whether a symbol can be computed."""
+        return name in self._symbol_sources
+
     def _bind(self, name: str, tensor: Tensor, axis: int | None) -> None:
         if name not in self._symbol_sources:
             self._symbol_sources[name] = (tensor, axis)

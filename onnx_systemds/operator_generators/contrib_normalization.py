@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from onnx_systemds.contrib_schemas import CONTRIB
+from onnx_systemds.dims import product
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View, split_view
+from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.normalization import layer_normalization_rule, trailing_operand
 from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
@@ -28,7 +29,7 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     """
     dims = node.dims(0)
     axis = node.axis()
-    view = split_view(dims, axis)
+    view = View(product(dims[:axis]), product(dims[axis:]))
     x, root = node.view(0, view), node.temporary("root")
     before = [f"{root} = sqrt(rowMeans({x}^2) + {literal(node.attribute('epsilon'))})"]
     fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view, before=before)

@@ -15,6 +15,12 @@ from onnx_systemds.exporting.printer import print_expression
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles, jar_script, jar_scripts
 
 
+@pytest.fixture
+def jar() -> None:
+    """Fails where there is no SystemDS.jar."""
+    assert jar_scripts()
+
+
 def write(folder: Path, name: str, text: str) -> Path:
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -22,7 +28,7 @@ def write(folder: Path, name: str, text: str) -> Path:
     return path
 
 
-def test_below_the_folder_beside_the_importer_and_below_scripts(tmp_path: Path) -> None:
+def test_below_the_folder_beside_the_importer_and_below_scripts(tmp_path) -> None:
     write(tmp_path, "here.dml", "x = 1")
     write(tmp_path, "scripts/inner.dml", "x = 2")
     write(tmp_path, "models/beside.dml", "x = 3")
@@ -36,7 +42,7 @@ def test_below_the_folder_beside_the_importer_and_below_scripts(tmp_path: Path) 
     assert files.resolve(str(tmp_path / "models" / "here.dml")) == parse_script("x = 4")
 
 
-def test_each_file_is_parsed_once(tmp_path: Path) -> None:
+def test_each_file_is_parsed_once(tmp_path) -> None:
     path = write(tmp_path, "a.dml", "x = 1")
     files = SourceFiles(tmp_path)
     first = files.resolve("a.dml")
@@ -44,7 +50,7 @@ def test_each_file_is_parsed_once(tmp_path: Path) -> None:
     assert files.resolve("./a.dml") is first
 
 
-def test_setwd_holds_for_what_follows_in_the_same_file(tmp_path: Path) -> None:
+def test_setwd_holds_for_what_follows_in_the_same_file(tmp_path) -> None:
     write(tmp_path, "a.dml", "x = 1")
     write(tmp_path, "lib/a.dml", "x = 2")
     script = parse_script('source("a.dml") as p\nsetwd("lib")\nsource("a.dml") as q\nsource("lib/a.dml") as r')
@@ -55,7 +61,7 @@ def test_setwd_holds_for_what_follows_in_the_same_file(tmp_path: Path) -> None:
     assert found["q"] == parse_script("x = 2")
 
 
-def test_scripts_that_import_each_other(tmp_path: Path) -> None:
+def test_scripts_that_import_each_other(tmp_path) -> None:
     write(tmp_path, "a.dml", 'source("b.dml") as b')
     write(tmp_path, "b.dml", 'source("a.dml") as a')
     files = SourceFiles(tmp_path)
@@ -64,7 +70,7 @@ def test_scripts_that_import_each_other(tmp_path: Path) -> None:
     assert files.namespaces(b)["a"] is a
 
 
-def test_a_namespace_for_two_files(tmp_path: Path) -> None:
+def test_a_namespace_for_two_files(tmp_path) -> None:
     write(tmp_path, "a.dml", "x = 1")
     write(tmp_path, "b.dml", "x = 1")
     script = parse_script('source("a.dml") as n\nsource("b.dml") as n', "m.dml")
@@ -72,7 +78,7 @@ def test_a_namespace_for_two_files(tmp_path: Path) -> None:
         SourceFiles(tmp_path).namespaces(script)
 
 
-def test_not_found(tmp_path: Path) -> None:
+def test_not_found(tmp_path) -> None:
     script = parse_script('x = 1\nsource("none.dml") as n', "m.dml")
     with pytest.raises(ScriptNotFound) as caught:
         SourceFiles(tmp_path).namespaces(script)
@@ -81,13 +87,13 @@ def test_not_found(tmp_path: Path) -> None:
     assert str(tmp_path / "none.dml") in text and "SystemDS.jar!scripts/none.dml" in text
 
 
-def test_an_error_in_an_imported_script_names_that_script(tmp_path: Path) -> None:
+def test_an_error_in_an_imported_script_names_that_script(tmp_path) -> None:
     write(tmp_path, "bad.dml", "x = 1 2")
     with pytest.raises(ScriptSyntaxError, match=r"bad.dml:1:7: expected"):
         SourceFiles(tmp_path).resolve("bad.dml")
 
 
-def test_without_systemds_there_is_only_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_systemds_there_is_only_the_disk(tmp_path, monkeypatch) -> None:
     def none() -> dict[str, str]:
         raise EngineUnavailable("no engine", "")
 
@@ -97,7 +103,7 @@ def test_without_systemds_there_is_only_the_disk(tmp_path: Path, monkeypatch: py
         SourceFiles(tmp_path).resolve("nn/layers/affine.dml")
 
 
-def test_scripts_of_systemds(tmp_path: Path) -> None:
+def test_scripts_of_systemds(jar, tmp_path) -> None:
     assert "scripts/builtin/lm.dml" in jar_scripts()
     files = SourceFiles(tmp_path)
     affine = files.resolve("nn/layers/affine.dml")
@@ -111,14 +117,14 @@ def test_scripts_of_systemds(tmp_path: Path) -> None:
     assert jar_script("scripts/none.dml") is None
 
 
-def test_imports_of_scripts_of_systemds(tmp_path: Path) -> None:
+def test_imports_of_scripts_of_systemds(jar, tmp_path) -> None:
     files = SourceFiles(tmp_path)
     lenet = files.resolve("nn/examples/mnist_lenet.dml")
     found = files.namespaces(lenet)
     assert found["affine"].file == f"{JAR_PREFIX}scripts/nn/layers/affine.dml"
 
 
-def test_the_disk_goes_before_the_jar_but_not_for_scripts_of_the_jar(tmp_path: Path) -> None:
+def test_the_disk_goes_before_the_jar_but_not_for_scripts_of_the_jar(jar, tmp_path) -> None:
     write(tmp_path, "nn/layers/affine.dml", "x = 1")
     files = SourceFiles(tmp_path)
     assert files.resolve("nn/layers/affine.dml") == parse_script("x = 1")
