@@ -39,12 +39,12 @@ WARM_UP, FEWEST = 8, 9  # rounds
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
 HEADER = """## Operator families
 
-Written by `python -m benchmarks.operators --write`, which explains what is measured. *idiom* is the best hand-written
-DML for the operator, *ratio* is ours / idiom. Absolute times hold for one machine only
-({cores} cores, engine in float64);
-ratios of neighbouring runs carry over, within some 20 % on an idle machine. Rows above {slow} were measured a second
-time, which is what the table shows. numpy computes in float64 too; * marks
-ONNX's reference implementation, where numpy has no short form of its own.
+Written by `python -m benchmarks.operators --write`, which explains what is measured. Times are medians. *idiom* is
+the best hand-written DML for the operator, *ratio* the median of ours / idiom in neighbouring runs: it differs
+from the ratio of the medians where the load of the machine changed. Absolute times hold for one machine only
+({cores} cores, engine in float64); ratios carry over, within some 20 % on an idle machine. Rows above {slow} were
+measured a second time, which is what the table shows. numpy computes in float64 too; * marks ONNX's reference
+implementation, where numpy has no short form.
 
 Engine call without work: {call:.2f} ms (subtracted).
 """

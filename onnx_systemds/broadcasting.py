@@ -13,7 +13,7 @@ from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.scope import constant_literal, is_uniform
 from onnx_systemds.importing.values import FINITE_DTYPES
-from onnx_systemds.layout import SCALAR, Form, View
+from onnx_systemds.layout import SCALAR, Form, View, split_view
 
 FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
 
@@ -64,7 +64,7 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     literals = _uniform_literals(node, positions, patterns)
     patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
     split = _common_split(patterns, form, dims)
-    view = View(product(dims[:split]), product(dims[split:]))
+    view = split_view(dims, split)
     if all(all(pattern) or not any(pattern) for pattern in patterns) and form is not SCALAR:
         view = form if form is not None else view
     items = tuple(
@@ -103,7 +103,7 @@ def _common_split(patterns: Sequence[tuple[bool, ...]], form: Form, dims: Dims) 
     if votes:
         return max(votes, key=lambda split: (votes[split], -split))
     for split in range(len(dims) + 1):
-        if form == View(product(dims[:split]), product(dims[split:])):
+        if form == split_view(dims, split):
             return split
     return min(1, len(dims))
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 _LONGEST_NAME = 200
 _MOST_REASONS_SHOWN = 100
+_MOST_NAMES_SHOWN = 10
 
 
 def escaped(text: str, longest: int = _LONGEST_NAME) -> str:
@@ -29,11 +30,11 @@ def quoted(text: str) -> str:
     return '"' + escaped(text).replace('"', '\\"') + '"'
 
 
-def quoted_list(names: Iterable[str], most: int = 10) -> str:
-    """Return the first `most` names quoted and joined by commas, and how many were left out."""
+def quoted_list(names: Iterable[str]) -> str:
+    """Return the first ten names quoted and joined by commas, and how many were left out."""
     every = list(names)
-    shown = ", ".join(quoted(name) for name in every[:most])
-    return shown if len(every) <= most else f"{shown} and {len(every) - most} more"
+    shown = ", ".join(quoted(name) for name in every[:_MOST_NAMES_SHOWN])
+    return shown if len(every) <= _MOST_NAMES_SHOWN else f"{shown} and {len(every) - _MOST_NAMES_SHOWN} more"
 
 
 def raise_all(reasons: Sequence[TranspileError], summary: str) -> None:
@@ -74,7 +75,8 @@ class ScriptPlace:
 class TranspileError(Exception):
     """A model or script cannot be converted. `place` is anything that prints as a place, or None.
 
-    sources: the integer inputs of the graph whose content may decide the matter; the driver fills them in.
+    excerpt: the line of a script that is meant, with a mark below. sources: the integer inputs of the graph whose
+    content may decide the matter; the driver fills them in.
     """
 
     def __init__(self, message: str, place: object | None = None, hint: str = "") -> None:
@@ -82,12 +84,14 @@ class TranspileError(Exception):
         self.message = message
         self.place = place
         self.hint = hint
+        self.excerpt = ""
         self.sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         where = "" if self.place is None else f"{self.place}: "
+        shown = f"\n{self.excerpt}" if self.excerpt else ""
         advice = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{where}{self.message}{advice}"
+        return f"{where}{self.message}{shown}{advice}"
 
 
 class InvalidModel(TranspileError):
@@ -105,8 +109,8 @@ class UnsupportedCase(TranspileError):
 class ConstantNeeded(UnsupportedCase):
     """The content of a value decides what the script looks like, and is not known at conversion."""
 
-    def __init__(self, message: str, value_name: str, hint: str = "") -> None:
-        super().__init__(message, hint=hint or "give its content at conversion: import_model(..., constants={...})")
+    def __init__(self, message: str, value_name: str) -> None:
+        super().__init__(message, hint="give its content at conversion: import_model(..., constants={...})")
         self.value_name = value_name
 
 
@@ -115,16 +119,11 @@ class ShapeUnknown(TranspileError):
 
 
 class ScriptError(TranspileError):
-    """Something in a script cannot be converted. `excerpt` shows the line it is in, and where."""
+    """Something in a script cannot be converted."""
 
     def __init__(self, message: str, place: ScriptPlace, excerpt: str = "", hint: str = "") -> None:
         super().__init__(message, place, hint)
         self.excerpt = excerpt
-
-    def __str__(self) -> str:
-        shown = f"\n{self.excerpt}" if self.excerpt else ""
-        advice = f"\n  hint: {self.hint}" if self.hint else ""
-        return f"{self.place}: {self.message}{shown}{advice}"
 
 
 class ScriptSyntaxError(ScriptError):

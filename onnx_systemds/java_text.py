@@ -87,7 +87,6 @@ class _Translation:
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
         self._position = 0
-        self._names: dict[str, str] = {}
 
     def whole(self) -> str:
         parts: list[str] = []

@@ -14,7 +14,7 @@ from onnx_systemds.dims import Dim, Dims, is_non_negative, maximum, minimum, pro
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 
 Source = Callable[[View], str]
 Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and behind it; negative amounts crop
@@ -42,7 +42,7 @@ class Moved:
 
 
 def input_source(node: NodeView, position: int) -> Source:
-    """An input as a source."""
+    """An input of the node, in whatever view a step asks for."""
     return lambda view: node.view(position, view)
 
 
@@ -99,7 +99,7 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         )
         return Moved(f"t({moved.source(node)(behind)})", View(behind.cols, behind.rows), moved.before)
     cut = wanted + 1
-    flipped = View(product(dims[:cut]), product(dims[cut:]))
+    flipped = split_view(dims, cut)
     turned = Moved(f"t({source(flipped)})", View(flipped.cols, flipped.rows))
     shifted = tuple((axis - cut) % len(dims) for axis in order)
     return _rows_permuted(node, turned.source(node), (*dims[cut:], *dims[:cut]), shifted, finite=finite)

@@ -1,4 +1,4 @@
-"""Maps ONNX names to legal, unique, stable and readable DML identifiers, and back for messages.
+"""Maps ONNX names to legal, unique, stable and readable DML identifiers.
 
 Model names are hostile: any character, any length, DML words, clashes after cleaning. An identifier made here
 matches ``[A-Za-z][A-Za-z0-9_]*`` (the lexer silently drops what it does not know, so nothing else may
@@ -49,7 +49,6 @@ class Names:
     def __init__(self, reserved: Iterable[str] = ()) -> None:
         """Start a scope in which the identifiers of `reserved` are taken."""
         self._identifiers: dict[str, str] = {}
-        self._originals: dict[str, str] = {}
         self._taken: set[str] = set(reserved)
         self._next_number: dict[str, int] = {}
 
@@ -57,9 +56,7 @@ class Names:
         """Return the identifier of `onnx_name`: always the same one, and never that of another name."""
         known = self._identifiers.get(onnx_name)
         if known is None:
-            known = self.fresh(onnx_name)
-            self._identifiers[onnx_name] = known
-            self._originals[known] = onnx_name
+            known = self._identifiers[onnx_name] = self.fresh(onnx_name)
         return known
 
     def fresh(self, hint: str) -> str:
@@ -75,10 +72,6 @@ class Names:
         self._next_number[base] = number
         self._taken.add(identifier)
         return identifier
-
-    def original(self, identifier: str) -> str | None:
-        """Return the ONNX name behind `identifier`, or None when `of` did not make it."""
-        return self._originals.get(identifier)
 
 
 def _cleaned(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and strings as DML literals, exact both ways.
+"""Numbers and strings as DML literals, from which the engine and the parser of `exporting` read the same value.
 
 DML computes in FP64, so every number is written as the double it widens to, in the shortest text that reads
 back as that double. Negative literals stand in parentheses: ``a<-1`` is an assignment in DML and ``-1^2`` is
@@ -23,12 +23,9 @@ from onnx_systemds.errors import UnsupportedCase
 
 _LARGEST_INT = 2**63 - 1
 _LARGEST_EXACT_INT = 2**53
-_NUMBER = re.compile(r"(-?)(?:(\d+)|(\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?))")
 _ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
-_ESCAPED = {text[1]: character for character, text in _ESCAPES.items()} | {"'": "'"}
 # Backslash, instruction delimiters, NUL, and lone surrogates, which no file can hold.
 _INEXPRESSIBLE = re.compile("[\\\\\u00b0\u00b7\u00b6\u2021\x00\ud800-\udfff]")
-_STRING = re.compile(r'"(?:\\[btnfr"\']|[^\\"])*"' + r"|'(?:\\[btnfr\"']|[^\\'])*'")
 
 
 def literal(value: float | bool | np.generic) -> str:
@@ -86,35 +83,6 @@ def string_literal(text: str, *, replacement: str | None = None) -> str:
 def is_expressible(text: str) -> bool:
     """Whether `string_literal` can write `text` as it is."""
     return _INEXPRESSIBLE.search(text) is None
-
-
-def parse_literal(text: str) -> float | int | bool | str:
-    """Return the value of a DML literal: a number, a negated one, TRUE, FALSE, NaN, Inf, pi or a string.
-
-    Parentheses around it are fine. Raises ValueError when `text` is anything else.
-    """
-    stripped = text.strip()
-    while stripped.startswith("(") and stripped.endswith(")"):
-        stripped = stripped[1:-1].strip()
-    constants: dict[str, float | bool] = {
-        "TRUE": True,
-        "FALSE": False,
-        "NaN": math.nan,
-        "Inf": math.inf,
-        "-Inf": -math.inf,
-        "pi": math.pi,
-    }
-    if stripped in constants:
-        return constants[stripped]
-    if _STRING.fullmatch(stripped):
-        return re.sub(r"\\(.)", lambda match: _ESCAPED[match.group(1)], stripped[1:-1])
-    if stripped.isascii() and (match := _NUMBER.fullmatch(stripped)):
-        sign, whole, _ = match.groups()
-        if whole is None:
-            return float(stripped)
-        if int(whole) <= _LARGEST_INT:
-            return int(sign + whole)
-    raise ValueError(f"not a DML literal: {text[:80]!r}")
 
 
 def _int_text(value: int) -> str:

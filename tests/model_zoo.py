@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ def model_paths(*folders: str) -> list[Path]:
     return sorted(path for folder in folders for path in (MODELS / folder).glob("*.onnx"))
 
 
-def model_cases(*folders: str) -> list[object]:
-    """Return pytest parameters, one per model, or a single skipped one that carries the reason."""
-    found = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in model_paths(*folders)]
+def model_cases(*folders: str, where: Callable[[Path], bool] = lambda path: True) -> Sequence[object]:
+    """Return pytest parameters, one per model for which `where` holds, or a single skipped one with the reason."""
+    found = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in model_paths(*folders) if where(path)]
     return found or [pytest.param(None, id="no-models", marks=pytest.mark.skip(reason=REASON))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,7 +32,7 @@ def plain(name: str) -> str:
 
 
 @st.composite
-def expressions(draw: st.DrawFn, depth: int = 3) -> tuple[Dim, object]:
+def expressions(draw: st.DrawFn, depth: int = 3) -> Any:
     """A dim and a function of the symbols' values that says what it is worth."""
     if depth == 0 or draw(st.booleans()):
         return draw(st.sampled_from([

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 
 from onnx_systemds.exporting import builtin_table
 from onnx_systemds.support_table import document
@@ -63,7 +62,6 @@ def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
 
 
 def test_readme_scores_a_table(tmp_path: Path) -> None:
-    pytest.importorskip("skl2onnx", reason="the test extra pipelines is not installed")
     run_python(example("pipeline"), tmp_path)
     arguments = ["people.onnx", "-o", "people.dml", "--function-name", "people"]
     run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)

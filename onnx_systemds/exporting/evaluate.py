@@ -138,7 +138,7 @@ class Evaluator:
         return binary(self.context, operator, left, right)
 
     def known_text(self, value: Value) -> str | None:
-        """Return a string that is known."""
+        """Return the content of a string scalar, None where it is not known or no string."""
         known = value.known if isinstance(value, Scalar) else None
         return known if isinstance(known, str) else None
 

@@ -80,7 +80,7 @@ def export_script(
         raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     if notes is not None:
-        notes += evaluator.context.dropped
+        notes += [*script.warnings, *evaluator.context.dropped]
     return write_model(graph, name)
 
 

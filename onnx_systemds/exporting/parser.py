@@ -14,20 +14,12 @@ from typing import NoReturn, TypeVar, cast
 
 from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError, quoted
 from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.expressions import ASSIGNS, LEVELS, ExpressionParser
+from onnx_systemds.exporting.expressions import ASSIGNS, LEVELS
 from onnx_systemds.exporting.reader import touch
-from onnx_systemds.exporting.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token, tokenize, unescape
+from onnx_systemds.exporting.signatures import SignatureParser
+from onnx_systemds.exporting.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token, tokenize
 
 _Commented = TypeVar("_Commented", bound=tree.StatementNode)
-
-_VALUE_TYPES = {
-    spelling: "int" if word == "integer" else word
-    for word in ("int", "integer", "string", "boolean", "double", "unknown")
-    for spelling in (word, word.capitalize())
-}
-_DATA_TYPES = {
-    spelling: kind for kind in ("matrix", "frame", "list", "scalar") for spelling in (kind, kind.capitalize())
-}
 
 
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
@@ -55,7 +47,7 @@ def parse_file(path: str | Path) -> tree.Script:
     return parse_script(text.replace("\r\n", "\n").replace("\r", "\n"), str(path))
 
 
-class _Parser(ExpressionParser):
+class _Parser(SignatureParser):
     """Parses statements, functions and whole scripts."""
 
     # Scripts and blocks
@@ -349,13 +341,7 @@ class _Parser(ExpressionParser):
 
     def function(self) -> tree.Function:
         """``name = function(...) return (...) { ... }``."""
-        name = self.advance()
-        self.advance()
-        self.advance()
-        owner = f"the function {name.text}"
-        self.expect("(", f"to begin the parameters of {owner}")
-        parameters = self.separated(lambda: self.parameter(defaults=True), ")", f"the parameters of {owner}")
-        results = self.results(owner)
+        name, owner, parameters, results = self.head(defaults=True)
         opening = self.token
         body, _ = self.block(owner)
         if not body:
@@ -365,13 +351,7 @@ class _Parser(ExpressionParser):
 
     def external_function(self) -> tree.ExternalFunction:
         """``name = externalFunction(...) return (...) implemented in (...)``."""
-        name = self.advance()
-        self.advance()
-        self.advance()
-        owner = f"the function {name.text}"
-        self.expect("(", f"to begin the parameters of {owner}")
-        parameters = self.separated(lambda: self.parameter(defaults=False), ")", f"the parameters of {owner}")
-        results = self.results(owner)
+        name, owner, parameters, results = self.head(defaults=False)
         self.expect("implemented", f"behind the head of {owner}")
         self.expect("in", "behind implemented")
         self.expect("(", "behind implemented in")
@@ -379,55 +359,6 @@ class _Parser(ExpressionParser):
         self.skip_semicolons()
         return tree.ExternalFunction(name.text, parameters, results, options, position=self.place(name))
 
-    def results(self, owner: str) -> tuple[tree.Parameter, ...]:
-        """``return (...)``, which may be missing."""
-        if self.token.kind != "return":
-            if self.token.kind not in ("{", "implemented"):
-                self.fail(f"'return' or '{{' behind the parameters of {owner}")
-            return ()
-        self.advance()
-        self.expect("(", f"to begin the results of {owner}")
-        return self.separated(lambda: self.parameter(defaults=False), ")", f"the results of {owner}")
-
-    def parameter(self, defaults: bool) -> tree.Parameter:
-        """``type name`` or ``type name = default``."""
-        position = self.place()
-        kind = self.data_type()
-        if self.token.kind != NAME:
-            self.fail(f"a name behind the type {kind}")
-        name = self.advance().text
-        default = None
-        if self.token.kind == "=":
-            if not defaults:
-                self.reject("only the parameters of a function with a body have defaults")
-            self.advance()
-            self.open_brackets += 1
-            default = self.expression(purpose=f"for the default of {name}")
-            self.open_brackets -= 1
-        return tree.Parameter(name, kind, default, position=position)
-
-    def data_type(self) -> tree.DataType:
-        """``double``, ``matrix[double]``, ``list[unknown]`` ..."""
-        start = self.token
-        kind = "scalar"
-        if start.kind == NAME:
-            if self.peek().kind != "[" or start.text not in _DATA_TYPES:
-                hint = f"{start.text}[double]" if start.text in _DATA_TYPES else ""
-                self.fail("a type such as double or matrix[double]", hint or "every parameter has a type")
-            kind = _DATA_TYPES[self.advance().text]
-            self.advance()
-        if self.token.kind not in _VALUE_TYPES:
-            expected = "int, double, boolean, string or unknown"
-            self.fail(expected if kind != "scalar" else f"a type: {expected}, or matrix[double] and the like")
-        value = _VALUE_TYPES[self.advance().text]
-        if start.kind == NAME:
-            self.expect("]", f"to close the type {kind}[{value}")
-        return tree.DataType(kind, value, position=self.place(start))
-
-    def text_option(self) -> tuple[str, str]:
-        name = self.expect(NAME, "for an option").text
-        self.expect("=", f"behind the option {name}")
-        return name, unescape(self.expect(STRING, f"for the option {name}").text)
 
 def _with_comments(
     item: _Commented,

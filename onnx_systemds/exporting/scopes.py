@@ -1,4 +1,4 @@
-"""Which variables a piece of a script assigns and reads, and which functions call which.
+"""Which variables a piece of a script assigns and reads.
 
 A loop hands on from one run of its body to the next what `carried` says; an ``if`` gives what its branches assign
 and what is `live` behind it.
@@ -6,7 +6,7 @@ and what is `live` behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from onnx_systemds.exporting import syntax as tree
 
@@ -83,35 +83,6 @@ def carried(loop: tree.For | tree.While, live_after: Names) -> tuple[str, ...]:
 def results(function: tree.Function) -> Names:
     """Return the variables that are read at the end of a function."""
     return frozenset(result.name for result in function.results)
-
-
-def call_graph(script: tree.Script) -> dict[str, tuple[str, ...]]:
-    """Return for each function of `script` the names it calls, as written, in the order of the text.
-
-    The names of builtins are among them, and functions that are named in strings (``eval("f")``) are not.
-    """
-    return {name: called_in(function) for name, function in script.functions.items()}
-
-
-def called_in(node: tree.Node) -> tuple[str, ...]:
-    """Return the names that are called in a part of a tree, as written, in the order of the text."""
-    return tuple(dict.fromkeys(found.function for found in tree.walk(node) if isinstance(found, tree.Call)))
-
-
-def recursive(graph: Mapping[str, Iterable[str]]) -> Names:
-    """Return the names of a call graph that may end up calling themselves."""
-    found: set[str] = set()
-    for name in graph:
-        seen: set[str] = set()
-        stack = list(graph[name])
-        while stack:
-            called = stack.pop()
-            if called not in seen:
-                seen.add(called)
-                stack.extend(graph.get(called, ()))
-        if name in seen:
-            found.add(name)
-    return frozenset(found)
 
 
 def _targets(node: tree.Node) -> tuple[tree.Target, ...]:

@@ -69,7 +69,7 @@ class Converter:
         self.trace = Trace()
 
     def main_graph(self, proto: onnx.GraphProto, versions: Mapping[str, int]) -> ir.Graph:
-        """Return the main graph."""
+        """Return the main graph; undefined names are added to the reasons. `versions` are the model's imports."""
         scope = Scope(versions)
         graph, free = self._graph(proto, scope, 1)
         self._report_free(free, f"graph {quoted(graph.name)}")

@@ -139,7 +139,7 @@ FLAT = {("", name) for name in ("Floor", "Ceil", "Round", "Sign", "Shape", "Size
 
 
 def rule(*op_types: str) -> Callable[[Rule], Rule]:
-    """Register a rule."""
+    """Register the decorated function as the chain rule of operators of ONNX, in every version."""
 
     def decorate(function: Rule) -> Rule:
         for op_type in op_types:

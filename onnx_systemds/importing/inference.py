@@ -73,7 +73,7 @@ def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value]
 
 
 def declared_value(given: ValueInfo, context: Context) -> Value:
-    """The value of a declared input."""
+    """The dtype and dims that the model declares for an input; an unnamed dim gets a symbol of its own."""
     if isinstance(given.type, TensorType):
         return Value(given.type.dtype, context.dims(given.type.dims, given.name))
     if isinstance(given.type, (SequenceType, OptionalType)):

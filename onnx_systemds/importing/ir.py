@@ -7,9 +7,8 @@ Nodes, graphs, functions and models compare and hash by identity: they hold arra
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -190,6 +189,5 @@ class Model:
     producer_name: str = ""
     producer_version: str = ""
     doc_string: str = ""
-    metadata: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     path: Path | None = None
     release: Callable[[Array], None] = keep_pages

@@ -32,7 +32,7 @@ class ListNode:
 
     @property
     def node(self) -> Node:
-        """The node itself."""
+        """The node that is to be replaced."""
         return self.facts.node
 
     def items(self, position: int) -> tuple[str, ...] | None:

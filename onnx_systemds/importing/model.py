@@ -67,7 +67,6 @@ def _load(buffer: Buffer, path: Path | None) -> ir.Model:
         producer_name=prose_of(proto.producer_name),
         producer_version=prose_of(proto.producer_version),
         doc_string=prose_of(proto.doc_string),
-        metadata={prose_of(entry.key): prose_of(entry.value) for entry in proto.metadata_props},
         path=path,
         release=files.release,
     )

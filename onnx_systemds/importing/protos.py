@@ -91,7 +91,7 @@ def graph_proto(graph: Graph) -> onnx.GraphProto:
 
 
 def node_proto(node: Node) -> onnx.NodeProto:
-    """The protobuf of a node."""
+    """A node with its attributes, sub-graphs among them, as protobuf."""
     proto = helper.make_node(node.op_type, node.inputs, node.outputs, name=node.name, domain=node.domain)
     for name, content in node.attributes.items():
         proto.attribute.append(_attribute_proto(node, name, content))

@@ -15,7 +15,8 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
-from onnx_systemds.operator_generators.elementwise import binary_of, infix, is_single, truncated, unary
+from onnx_systemds.operator_generators.combining import infix, truncated
+from onnx_systemds.operator_generators.elementwise import binary_of, is_single, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 

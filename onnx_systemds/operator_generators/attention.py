@@ -13,9 +13,9 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
-from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.layout import SCALAR, View, split_view
 from onnx_systemds.movement import Moved, Source, input_source, permuted
-from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.products import batch_product
 
@@ -156,7 +156,7 @@ class _Contraction:
         dims = tuple(self.equation.sizes[label] for label in term.labels)
         perm = tuple(term.labels.index(label) for label in labels)
         if perm == tuple(range(len(perm))):
-            view = View(product(dims[:1]), product(dims[1:]))
+            view = split_view(dims, 1)
             return Moved(term.source(view), view)
         moved = permuted(self.node, term.source, dims, perm, finite=term.finite)
         self.lines.extend(moved.before)

@@ -17,16 +17,8 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR
-from onnx_systemds.operator_generators.elementwise import (
-    broadcast_rule,
-    finish,
-    infix,
-    replicated,
-    same_dims,
-    stripped,
-    unary,
-    wrapped,
-)
+from onnx_systemds.operator_generators.combining import finish, infix, replicated, stripped, wrapped
+from onnx_systemds.operator_generators.elementwise import broadcast_rule, same_dims, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)

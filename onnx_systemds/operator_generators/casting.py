@@ -17,7 +17,8 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.activation import by_function
-from onnx_systemds.operator_generators.elementwise import is_single, stripped, truncated, unary, wrapped
+from onnx_systemds.operator_generators.combining import stripped, truncated, wrapped
+from onnx_systemds.operator_generators.elementwise import is_single, unary
 from onnx_systemds.operator_generators.precision import as_float, is_computed
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.text_casting import number_to_text, text_to_number

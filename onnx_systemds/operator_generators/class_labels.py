@@ -27,11 +27,11 @@ def labels_dtype(labels: Labels) -> str:
     return "string" if labels and isinstance(labels[0], str) else "int64"
 
 
-def label_result(node: NodeView, index: str, labels: Labels, rows: Dim, output: int = 0) -> Fragment:
-    """The output of labels for ``index``, the text of a column of class numbers."""
-    if not node.wants(output):
+def label_result(node: NodeView, index: str, labels: Labels, rows: Dim) -> Fragment:
+    """The first output, labels, for ``index``, the text of a column of class numbers."""
+    if not node.wants(0):
         return node.fragment()
-    return node.result(_label_text(node, index, labels, rows), View(rows, 1), output)
+    return node.result(_label_text(node, index, labels, rows), View(rows, 1))
 
 
 def _label_text(node: NodeView, index: str, labels: Labels, rows: Dim) -> str:

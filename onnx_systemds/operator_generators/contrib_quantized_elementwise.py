@@ -19,7 +19,8 @@ from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.casting import integer_range
-from onnx_systemds.operator_generators.elementwise import finish, infix, same_dims
+from onnx_systemds.operator_generators.combining import finish, infix
+from onnx_systemds.operator_generators.elementwise import same_dims
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.requantizing import (
     Number,

@@ -51,7 +51,7 @@ class _QuantizedVariant(Variant):
     """A direction of LSTM in which the hidden states are quantised before they are multiplied."""
 
     def lstm_step(self) -> list[str]:
-        """A step of LSTM."""
+        """As of LSTM, with the quantised state in its place in the product."""
         # the states of sequences that have ended do not widen the range
         state = "h * (lens >= (at - 1) * (1 - backward))" if self.has_lens else "h"
         product = self.node.call(_RANGED, state) + " %*% R"

@@ -9,7 +9,7 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 from onnx_systemds.movement import Moved, input_source, permuted
 from onnx_systemds.operator_generators.pooling import counted_share, pooled
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -53,7 +53,7 @@ def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _planes(node: NodeView, statements: list[str]) -> str:
     """A plane in each row: those of all channels of the first image, then those of the next one."""
     dims = _channels_first(node)
-    view = View(product(dims[:2]), product(dims[2:]))
+    view = split_view(dims, 2)
     if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
         return node.view(0, view)
     given = (dims[0], view.cols, dims[1])

@@ -15,7 +15,7 @@ from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import (
     Image,

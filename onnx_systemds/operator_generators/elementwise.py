@@ -8,10 +8,8 @@ import numpy as np
 
 from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands, broadcast_dims, operands
 from onnx_systemds.correspondence import (
-    COMMUTATIVE,
     COMPARISONS,
     INFIX_OPERATORS,
-    MIRRORED,
     UNARY_BUILTINS,
     VARIADIC_BUILTINS,
 )
@@ -20,84 +18,21 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
-from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.layout import SCALAR
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
+from onnx_systemds.operator_generators.combining import (
+    as_matrix,
+    finish,
+    infix,
+    replicated,
+    stripped,
+    truncated,
+    wrapped,
+)
 from onnx_systemds.operator_generators.precision import as_float
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_products
-
-# --- how operands are combined ---------------------------------------------------------------------------------
-
-
-def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: View | None) -> Operand:
-    """``left operator right`` where one of them may be a vector."""
-    if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
-        left = replicated(node, left, view)  # a column and a row
-    if right.kind == FULL and left.kind not in (FULL, SINGLE):
-        if operator in COMMUTATIVE:
-            left, right = right, left
-        elif operator in MIRRORED:
-            left, right, operator = right, left, MIRRORED[operator]
-        elif operator == "-":
-            return Operand(f"((-{right.text}) + {left.text})", FULL)
-        else:
-            left = replicated(node, left, view)
-    kind = left.kind if right.kind == SINGLE else right.kind if left.kind == SINGLE else left.kind
-    if operator in ("min", "max"):
-        return Operand(f"{operator}({left.text}, {right.text})", kind)
-    return Operand(f"({left.text} {operator} {right.text})", kind)
-
-
-def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
-    """A vector as a full matrix."""
-    if operand.kind in (FULL, SINGLE) or view is None:
-        return operand
-    if operand.kind == "row":
-        return Operand(f"(matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {operand.text})", FULL)
-    return Operand(f"({operand.text} %*% matrix(1, rows=1, cols={node.dim(view.cols)}))", FULL)
-
-
-def stripped(text: str) -> str:
-    """``text`` without a pair of parentheses that encloses all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return text[1:-1] if position == len(text) - 1 else text
-    return text
-
-
-def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
-    """The fragment of an elementwise result; booleans of scalars become numbers."""
-    view = given.form
-    if view is SCALAR:
-        text = stripped(combined.text)
-        return node.result(f"as.double({text})" if logical else text, SCALAR)
-    if combined.kind == SINGLE:  # all operands are single, the result is not: cannot happen with known dims
-        return node.result(f"matrix({stripped(combined.text)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})",
-                           view)
-    return node.result(stripped(replicated(node, combined, view).text), view)
-
-
-def truncated(text: str) -> str:
-    """``text`` (an identifier or in parentheses) without its fraction."""
-    return f"(sign({text}) * floor(abs({text})))"
-
-
-def wrapped(dtype: str, text: str) -> str:
-    """Integers of fewer than 53 bits wrap around as two's complement does."""
-    if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
-        return text
-    bits = int(dtype.lstrip("uint"))
-    modulus = 1 << bits
-    offset = 0 if dtype.startswith("u") else modulus >> 1
-    if not offset:
-        return f"({text} - {modulus} * floor({text} / {modulus}))"
-    return f"({text} - {modulus} * floor(({text} + {offset}) / {modulus}))"
-
 
 # --- shapes ----------------------------------------------------------------------------------------------------
 
@@ -262,7 +197,7 @@ def div(node: NodeView) -> Fragment:
         text = quotient.text
         if node.dtype(0).startswith("u"):
             return finish(node, Operand(f"floor{text}", quotient.kind), given)
-        return finish(node, Operand(f"(sign{text} * floor(abs{text}))", quotient.kind), given)
+        return finish(node, Operand(truncated(text), quotient.kind), given)
     return finish(node, quotient, given)
 
 
@@ -308,7 +243,7 @@ def pow_(node: NodeView) -> Fragment:
     power = infix(node, "^", given.items[0], given.items[1], given.form)
     if node.dtype(0) in INTEGER_DTYPES:
         text = power.text
-        whole = f"(sign{text} * floor(abs{text}))" if node.dtype(1) not in INTEGER_DTYPES else text
+        whole = text if node.dtype(1) in INTEGER_DTYPES else truncated(text)
         return finish(node, Operand(wrapped(node.dtype(0), whole), power.kind), given)
     return finish(node, power, given)
 
@@ -332,17 +267,9 @@ def mod(node: NodeView) -> Fragment:
 def _mod_of_infinities(node: NodeView) -> Fragment:
     """Remainders of floats by divisors that may be infinite."""
     given = operands(node, [0, 1], node.output_dims(), full=True)
-    view = given.form
-
-    def matrix(operand: Operand) -> str:
-        if view is SCALAR:
-            return f"as.matrix({operand.text})"
-        if operand.kind == SINGLE:
-            return f"matrix({operand.text}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
-        return operand.text
-
-    text = node.call("trunc_mod" if node.attribute("fmod") else "floor_mod", *map(matrix, given.items))
-    return node.result(f"as.scalar({text})" if view is SCALAR else text, view)
+    matrices = [as_matrix(node, operand, given.form) for operand in given.items]
+    text = node.call("trunc_mod" if node.attribute("fmod") else "floor_mod", *matrices)
+    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
 
 
 def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:

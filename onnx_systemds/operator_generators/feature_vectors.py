@@ -11,6 +11,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.combining import truncated
 from onnx_systemds.operator_generators.feature_scaling import ML, sample_count
 from onnx_systemds.operator_generators.registry import generator, shape_rule, takes_text
 from onnx_systemds.operator_generators.selecting import Steps
@@ -116,6 +117,6 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     view = View(node.size(0), len(categories))
     x = node.view(0, View(node.size(0), 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
     if node.dtype(0) not in INTEGER_DTYPES and node.dtype(0) != "string":
-        x = f"(sign({x}) * floor(abs({x})))"
+        x = truncated(x)
     text = f'outer({x}, {node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")}, "==")'
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

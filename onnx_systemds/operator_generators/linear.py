@@ -11,7 +11,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
-from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.products import batch_product

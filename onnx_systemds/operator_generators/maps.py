@@ -19,7 +19,7 @@ from onnx_systemds.importing.ir import MapType, TensorType
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.elementwise import stripped, truncated
+from onnx_systemds.operator_generators.combining import stripped, truncated
 from onnx_systemds.operator_generators.feature_scaling import ML
 from onnx_systemds.operator_generators.registry import generator, shape_rule, takes_text
 

@@ -13,7 +13,7 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.elementwise import same_dims
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -168,7 +168,7 @@ def layer_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
     dims = node.dims(0)
     axis = node.axis()
-    view = View(product(dims[:axis]), product(dims[axis:]))
+    view = split_view(dims, axis)
     x = node.view(0, view)
     mean, centred, spread = (node.temporary(hint) for hint in ("mean", "centred", "deviation"))
     statements = [
@@ -190,7 +190,7 @@ def rms_normalization(node: NodeView) -> Fragment:
     """The input over the root of its mean square over the axes from ``axis`` on, times scale."""
     dims = node.dims(0)
     axis = node.axis()
-    view = View(product(dims[:axis]), product(dims[axis:]))
+    view = split_view(dims, axis)
     x = node.view(0, view)
     root = f"sqrt(rowMeans({x}^2) + {literal(node.attribute('epsilon'))})"
     return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
@@ -198,7 +198,7 @@ def rms_normalization(node: NodeView) -> Fragment:
 
 def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> str:
     """A scale or bias as right operand of a matrix with the axes from ``axis`` on in the columns."""
-    view = View(product(dims[:axis]), product(dims[axis:]))
+    view = split_view(dims, axis)
     own = node.dims(position)
     if product(own) == 1:
         return node.scalar(position)
@@ -296,7 +296,7 @@ def mean_variance_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over some axes; a tiny number keeps constant planes from a division by zero."""
     dims = node.dims(0)
     axes = sorted({node.normalize_axis(int(axis), len(dims)) for axis in node.attribute("axes")})
-    home = View(product(dims[:1]), product(dims[1:]))
+    home = split_view(dims, 1)
     x = node.view(0, home)
     mean, centred = node.temporary("mean"), node.temporary("centred")
     statements = [

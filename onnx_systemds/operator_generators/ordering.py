@@ -13,7 +13,7 @@ from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.selecting import axis_first, axis_last, from_axis_first, from_axis_last

@@ -15,7 +15,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.indexing import along_axes, strides
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -59,7 +59,7 @@ def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def _planes(node: NodeView) -> View:
     dims = node.dims(0)
-    return View(product(dims[:2]), product(dims[2:]))
+    return split_view(dims, 2)
 
 
 @generator("GlobalAveragePool", since=1)

@@ -21,11 +21,6 @@ MIRRORED = "mirrored"
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 
-def transformed_columns(columns: int, second_class: str = NO_SECOND_CLASS) -> int:
-    """Columns of the transformed scores."""
-    return 2 if columns == 1 and second_class != NO_SECOND_CLASS else columns
-
-
 def transformed_scores(
     node: NodeView, scores: str, columns: int, transform: str, second_class: str = NO_SECOND_CLASS
 ) -> tuple[list[str], str]:

@@ -28,10 +28,8 @@ from onnx_systemds.movement import gathered, input_source
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.casting import FLOAT_FORMATS, integer_range
-from onnx_systemds.operator_generators.convolution import conv_windows, convolved
-from onnx_systemds.operator_generators.convolution import shifted_filters as shifted_filters
-from onnx_systemds.operator_generators.convolution import shifted_input as shifted_input
-from onnx_systemds.operator_generators.elementwise import finish, infix, stripped
+from onnx_systemds.operator_generators.combining import finish, infix, stripped
+from onnx_systemds.operator_generators.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operator_generators.linear import wrapped_result
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.products import batch_product

@@ -68,7 +68,7 @@ def shape_of(node: NodeFacts) -> Shape:
 
 
 def direction_of(node: NodeFacts) -> str:
-    """The attribute direction."""
+    """forward, reverse or bidirectional, in lower case; forward where the oldest models leave it empty."""
     return str(node.attribute("direction") or "forward").lower()
 
 
@@ -363,11 +363,11 @@ class Variant:
         return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
 
     def rnn_step(self) -> list[str]:
-        """A step of RNN."""
+        """From the gates ``G``, which hold the part of the inputs, and the state ``h`` to the new state."""
         return self._active(0, "h_new", "matrix(G[at, ], rows=n, cols=m) + h %*% R")
 
     def gru_step(self) -> list[str]:
-        """A step of GRU."""
+        """The gates z and r, the candidate, and the new state between it and ``h``."""
         lines = ["g = matrix(G[at, ], rows=n, cols=3 * m)", "k = 2 * m", "l = k + 1", "w = 3 * m"]
         if self.node.attribute("linear_before_reset"):
             state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
@@ -380,7 +380,7 @@ class Variant:
         return lines
 
     def lstm_step(self) -> list[str]:
-        """A step of LSTM."""
+        """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
         lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
         coupled = bool(self.node.attribute("input_forget"))
         if self.has_peepholes:

@@ -20,7 +20,7 @@ from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
-from onnx_systemds.operator_generators.elementwise import stripped, truncated, wrapped
+from onnx_systemds.operator_generators.combining import stripped, truncated, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.wrapping import WORDS, sign_offset
 

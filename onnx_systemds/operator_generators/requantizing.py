@@ -14,11 +14,10 @@ import numpy as np
 
 from onnx_systemds.broadcasting import SINGLE, Operand
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.casting import integer_range
-from onnx_systemds.operator_generators.elementwise import stripped
+from onnx_systemds.operator_generators.combining import stripped
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
@@ -97,8 +96,3 @@ def requantized(node: NodeView, text: str, zero: Number, dtype: str) -> str:
     """A matrix of quotients in FP64 as integers of a type: rounded to FP32, then half to even, then shifted."""
     whole = node.call("round_half_even", node.call("single_precision", text))
     return saturated(whole if zero.known == 0 else f"{whole} + {zero.text}", dtype)
-
-
-def quantized_result(node: NodeFacts, position: int) -> str:
-    """The type of a zero point; where that is omitted the type of the first input."""
-    return node.dtype(position) if node.has(position) else node.dtype(0)

@@ -14,7 +14,7 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import View, split_view
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.interpolation import Array, Resampling, nearest, positions, weights
@@ -257,7 +257,7 @@ def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bo
 def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
     """Interpolated integers lose their fraction."""
     if how.mode != "nearest" and node.dtype(0) in INTEGER_DTYPES:
-        view = View(product(steps.dims[:1]), product(steps.dims[1:]))
+        view = split_view(steps.dims, 1)
         x = steps.matrix(view)
         steps.set(f"sign({x}) * floor(abs({x}))", view, 0, steps.dims[0])
 

@@ -8,7 +8,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
-from onnx_systemds.operator_generators.elementwise import stripped, wrapped
+from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.indexing import element_index, index_depth, nd_index
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.shaping import identity

@@ -17,13 +17,12 @@ MOST_RUNS = 8  # pieces of a selection that are written out as slices
 
 
 class Steps:
-    """A tensor on its way through several selections: its current text, view and dims, and the statements so far."""
+    """The first input on its way through selections: its current text, view and dims, and the statements so far."""
 
-    def __init__(self, node: NodeView, position: int = 0) -> None:
+    def __init__(self, node: NodeView) -> None:
         self.node = node
-        self.position = position
-        self.dims: Dims = node.dims(position)
-        self.finite = is_finite(node, position)
+        self.dims: Dims = node.dims(0)
+        self.finite = is_finite(node, 0)
         self.statements: list[str] = []
         self._text: str | None = None
         self._view = View(0, 0)
@@ -31,7 +30,7 @@ class Steps:
     def matrix(self, view: View) -> str:
         """The current elements as an identifier of the given view."""
         if self._text is None:
-            return self.node.view(self.position, view)
+            return self.node.view(0, view)
         text = self._text if view == self._view else self._reshaped(view)
         if not text.isidentifier():
             name = self.node.temporary("part")
@@ -177,7 +176,7 @@ class Steps:
     def fragment(self, output: int = 0) -> Fragment:
         """The current elements as an output of the node."""
         if self._text is None:
-            return self.node.same_elements(self.position, output)
+            return self.node.same_elements(0, output)
         wanted = self.node.wanted_form(output)
         if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
             self._text, self._view = self._reshaped(wanted), wanted

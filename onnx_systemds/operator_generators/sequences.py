@@ -13,7 +13,7 @@ from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.lists import is_varying, item_value, joined, list_value, varying
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import LIST, SCALAR, View, item_form, split_view
+from onnx_systemds.layout import LIST, SCALAR, item_form, split_view
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- made of known items -----------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ def split_to_sequence_11(node: NodeView) -> Fragment:
     dims = node.dims(0)
     axis = node.axis()
     size, inner = dims[axis], product(dims[axis + 1 :])
-    data = node.view(0, View(product(dims[:axis]), product(dims[axis:])))
+    data = node.view(0, split_view(dims, axis))
     if not node.has(1):
         sizes = f"matrix(1, rows={node.dim(size)}, cols=1)"
     elif node.rank(1) == 1:

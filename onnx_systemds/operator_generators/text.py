@@ -17,7 +17,7 @@ from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
 from onnx_systemds.java_text import java_regex, java_string_literal
 from onnx_systemds.layout import SCALAR, Form, View, split_view
-from onnx_systemds.operator_generators.elementwise import stripped
+from onnx_systemds.operator_generators.combining import stripped
 from onnx_systemds.operator_generators.registry import generator, shape_rule, takes_text
 
 # They move or compare elements, and a code is as good as a number. Control flow hands text on.

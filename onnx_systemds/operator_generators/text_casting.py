@@ -12,7 +12,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES
 from onnx_systemds.layout import SCALAR, Form
-from onnx_systemds.operator_generators.elementwise import stripped, truncated, wrapped
+from onnx_systemds.operator_generators.combining import stripped, truncated, wrapped
 from onnx_systemds.operator_generators.precision import as_float
 from onnx_systemds.operator_generators.registry import takes_text
 

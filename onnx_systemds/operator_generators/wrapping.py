@@ -14,6 +14,7 @@ from onnx_systemds.dims import Dim
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.layout import SCALAR
+from onnx_systemds.operator_generators.combining import as_matrix
 
 WORDS = frozenset(["int32", "uint32"])
 _FACTOR_BITS = 21  # a word times a number of so many bits is exact in FP64
@@ -44,20 +45,9 @@ def wrapped_products(node: NodeView, given: Operands) -> Operand:
     left, right = given.items
     if right.kind == FULL:
         left, right = right, left
-    texts = [_matrix(node, operand, given) for operand in (left, right)]
+    texts = [as_matrix(node, operand, given.form) for operand in (left, right)]
     text = node.call("wrapped_product", *texts, sign_offset(node.dtype(0)))
     return Operand(f"as.scalar({text})", SINGLE) if given.form is SCALAR else Operand(text, FULL)
-
-
-def _matrix(node: NodeView, operand: Operand, given: Operands) -> str:
-    from onnx_systemds.operator_generators.elementwise import replicated, stripped
-
-    view = given.form
-    if view is SCALAR:
-        return f"as.matrix({stripped(operand.text)})"
-    if operand.kind == SINGLE:
-        return f"matrix({stripped(operand.text)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
-    return stripped(replicated(node, operand, view).text)
 
 
 def wrapped_matmul(node: NodeView, x: str, y: str, multiply: Callable[[str, str], str], before: list[str]) -> str:

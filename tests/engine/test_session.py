@@ -33,6 +33,7 @@ ADD_ONE = 'X = read("./X")\nY = X + 1\nwrite(Y, "./Y")'
 PRODUCT = 'X = read("./X")\nW = read("./W")\nY = X %*% W\nwrite(Y, "./Y")'
 ENDLESS = 'X = read("./X")\ni = sum(X)\nwhile (i >= 0) { i = i + 1 }\nY = X + i\nwrite(Y, "./Y")'
 ONE = np.ones((1, 1))
+PROMPTLY = 30.0  # seconds, on the busiest machine
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +325,7 @@ def test_timeout_ends_the_session_and_the_shared_one_starts_anew(capfd: pytest.C
     started = time.monotonic()
     with pytest.raises(EngineTimeout, match="0.5 seconds"):
         script({"X": ONE}, timeout=0.5)
-    assert time.monotonic() - started < 5.0
+    assert time.monotonic() - started < PROMPTLY
     assert first.closed and not is_running(process_id)
     with pytest.raises(EngineClosed):
         script({"X": ONE})
@@ -347,7 +348,7 @@ def test_killed_and_closed_sessions_end_a_running_call() -> None:
         started = time.monotonic()
         with pytest.raises(EngineError, match=expected):
             script({"X": ONE})
-        assert time.monotonic() - started < 5.0
+        assert time.monotonic() - started < PROMPTLY
         timer.join()
         with pytest.raises(EngineClosed):
             script({"X": ONE})

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from onnx_systemds.engine.errors import EngineUnavailable
-from onnx_systemds.engine.launcher import connect, disconnect, start_jvm
 from onnx_systemds.errors import ScriptSyntaxError
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.listing import script_arguments
 from onnx_systemds.exporting.printer import print_expression, print_script
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
 from tests.exporting.test_syntax_errors import BROKEN
+from tests.java import engine_java
 
 Parse = Callable[..., "str | None"]
 
@@ -30,31 +27,23 @@ EVERY = 5  # all of them take half a minute
 @pytest.fixture(scope="module")
 def engine_parse() -> Iterator[Parse]:
     """A function from a script and its arguments to the engine's program as text, None if it refuses the script."""
-    try:
-        jvm = start_jvm(max_heap="500m")
-    except EngineUnavailable as error:
-        pytest.skip(str(error))
-    gateway = connect(jvm)
-    java: Any = gateway.jvm
-    systemds = java.org.apache.sysds.parser
+    with engine_java() as java:
+        systemds = java.org.apache.sysds.parser
 
-    def parse(text: str, arguments: tuple[str, ...] = ()) -> str | None:
-        values = java.java.util.HashMap()
-        for name in arguments:
-            values.put(f"${name}", "1")
-        try:
-            program = systemds.ParserFactory.createParser().parse(None, text, values)
-        except Exception:
-            return None
-        functions = program.getNamespaces().get(systemds.DMLProgram.DEFAULT_NAMESPACE).getFunctions().values()
-        blocks = (program.getStatementBlock(i) for i in range(program.getNumStatementBlocks()))
-        shown = "\n".join(part.toString() for part in (*functions, *blocks))
-        return re.sub(r"(_funvar|@)[0-9a-f]+", r"\1", shown)
+        def parse(text: str, arguments: tuple[str, ...] = ()) -> str | None:
+            values = java.java.util.HashMap()
+            for name in arguments:
+                values.put(f"${name}", "1")
+            try:
+                program = systemds.ParserFactory.createParser().parse(None, text, values)
+            except Exception:
+                return None
+            functions = program.getNamespaces().get(systemds.DMLProgram.DEFAULT_NAMESPACE).getFunctions().values()
+            blocks = (program.getStatementBlock(i) for i in range(program.getNumStatementBlocks()))
+            shown = "\n".join(part.toString() for part in (*functions, *blocks))
+            return re.sub(r"(_funvar|@)[0-9a-f]+", r"\1", shown)
 
-    yield parse
-    disconnect(gateway)
-    jvm.kill()
-    shutil.rmtree(jvm.directory, ignore_errors=True)
+        yield parse
 
 
 def test_scripts_of_systemds_mean_the_same_when_printed(engine_parse: Parse) -> None:

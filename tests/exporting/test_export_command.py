@@ -69,6 +69,12 @@ def test_whole_script_reads_and_writes() -> None:
     np.testing.assert_allclose(run_model(model, {"X": np.ones((1, 2))})["Y"], [[20, 30]])
 
 
+def test_what_is_passed_over_is_noted() -> None:
+    notes: list[str] = []
+    export_script('X = read("X").\nprint("a")\nwrite(X * 2, "Y")', inputs={"X": "[N,2]"}, notes=notes)
+    assert notes == ["<text>:1:14: the full stop is skipped", "<text>:2: print is left out"]
+
+
 def test_equal_nodes_and_constants_exist_once() -> None:
     text = body("a = exp(X + 1)", "b = exp(X + 1)", "Y = a * b + matrix(3, 1, 2) + matrix(3, 1, 2)")
     model = export_script(text, "f", inputs={"X": "[N,2]"})

@@ -63,20 +63,9 @@ def test_live_behind_ifs_and_loops() -> None:
     assert {index: sorted(names) for index, names in found.items()} == {0: ["a", "c", "x"], 2: ["a", "x"], 3: ["x"]}
 
 
-def test_calls() -> None:
-    script = parse_script(
-        """
-        f = function(double x) return (double y) { y = g(x) + sum(x); [a, b] = ns::h(x) }
-        g = function(double x) return (double y) { if (x > 1) y = f(x - 1); else y = k(x) }
-        k = function(double x) return (double y) { y = x }
-        r = function(double x) return (double y) { y = r(x) }
-        z = f(1)
-        """
-    )
-    graph = scopes.call_graph(script)
-    assert graph == {"f": ("g", "sum", "ns::h"), "g": ("f", "k"), "k": (), "r": ("r",)}
-    assert scopes.recursive(graph) == {"f", "g", "r"}
-    assert scopes.results(script.functions["f"]) == {"y"}
+def test_results() -> None:
+    script = parse_script("f = function(double x) return (double y, double z) { y = x; z = 1 }")
+    assert scopes.results(script.functions["f"]) == {"y", "z"}
 
 
 def test_many_else_ifs_need_no_recursion() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onnx_systemds.errors import ScriptSyntaxError, TranspileError
@@ -160,13 +162,13 @@ def test_a_message_is_short_and_printable() -> None:
         assert all(character.isprintable() or character == "\n" for character in text)
 
 
-def test_a_file_that_is_no_text(tmp_path) -> None:
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "model.dml"
     path.write_bytes(b"x = 1\ny = \xff\n")
     with pytest.raises(ScriptSyntaxError, match=r"model.dml:2:5: expected text in UTF-8, found the byte 0xFF"):
         parse_file(path)
 
 
-def test_a_file_that_is_missing(tmp_path) -> None:
+def test_a_file_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(TranspileError, match="cannot be read: No such file"):
         parse_file(tmp_path / "none.dml")

@@ -128,7 +128,7 @@ def check(text: str, *contents: dict[str, Any]) -> Script:
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     with ScoringFunction(script) as function:
         for feeds in contents:
-            for got, expected in zip(function(feeds).values(), session.run(None, feeds)):
+            for got, expected in zip(function(feeds).values(), session.run(None, feeds), strict=True):
                 assert got.shape == expected.shape
                 np.testing.assert_allclose(got, expected, rtol=1e-5)
     return script

@@ -22,8 +22,6 @@ DIMS = {
 }  # fmt: skip
 LARGE = ("bvlc_alexnet", "vgg19", "zfnet512")  # 250 to 570 MB of weights: once is enough
 
-pytestmark = pytest.mark.skipif(not LIGHT.is_dir(), reason="this onnx wheel ships no light models")
-
 
 def image(model: ModelProto) -> dict[str, Array]:
     weights = {tensor.name for tensor in model.graph.initializer}

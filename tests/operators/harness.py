@@ -122,7 +122,7 @@ def check_case(case: Case) -> None:
             feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
             actual = function(feeds)
             names = [port.name for port in script.outputs]
-            for name, expected in zip(names, _expected(case, model, inputs, feeds)):
+            for name, expected in zip(names, _expected(case, model, inputs, feeds), strict=True):
                 compare(actual[name], np.asarray(expected), case.tolerance, f"{case} output {name}")
 
 

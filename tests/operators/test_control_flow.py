@@ -59,7 +59,7 @@ def check(model: Model, opset: int, judge: int | None = None) -> None:
     with ScoringFunction(script) as function:
         for feeds in model.runs:
             actual = function(feeds)
-            for port, expected in zip(script.outputs, session.run(None, dict(feeds))):
+            for port, expected in zip(script.outputs, session.run(None, dict(feeds)), strict=True):
                 compare(actual[port.name], np.asarray(expected), 1e-5, f"{model} {port.name}")
 
 

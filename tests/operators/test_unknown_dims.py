@@ -56,5 +56,5 @@ def test_what_follows_a_choice(producer: str) -> None:
         for dims in [(3, 5), (6, 4)]:
             feeds = {"x": random(*dims), "c": random(*dims, dtype="bool", seed=1)}
             actual, expected = function(feeds), session.run(None, feeds)
-            for port, judge in zip(script.outputs, expected):
+            for port, judge in zip(script.outputs, expected, strict=True):
                 compare(actual[port.name], np.asarray(judge), 1e-5, f"{producer} {port.name} {dims}")

@@ -6,14 +6,12 @@ import re
 from typing import Any
 
 import numpy as np
-import pytest
+import skl2onnx
+from sklearn.base import clone
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import compare, run_reference
-
-skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
-sklearn_base = pytest.importorskip("sklearn.base", reason="scikit-learn is not installed")
 
 Array = np.ndarray[Any, np.dtype[Any]]
 FITTED = 80  # rows to fit on; the others are held out
@@ -66,7 +64,7 @@ def check_estimator(
     """
     x, y = samples(kind)
     x = (np.round(3 * x) if dtype.startswith("int") else x).astype(dtype)
-    estimator = sklearn_base.clone(estimator).fit(x[:FITTED], y[:FITTED])
+    estimator = clone(estimator).fit(x[:FITTED], y[:FITTED])
     model = exported(estimator, x[:1])
     script = import_model(model)
     with ScoringFunction(script) as function:
@@ -74,7 +72,7 @@ def check_estimator(
             held_out = x[FITTED : FITTED + size]
             actual = function({"X": held_out})
             names = [port.name for port in script.outputs]
-            for name, judge in zip(names, run_reference(model, {"X": held_out})):
+            for name, judge in zip(names, run_reference(model, {"X": held_out}), strict=True):
                 compare(actual[name], np.asarray(judge), tolerance, name)
             for name, judge in zip(names, own_results(estimator, held_out, method)):
                 wide = np.asarray(judge, np.float64)

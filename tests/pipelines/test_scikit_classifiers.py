@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from tests.pipelines.scikit import called, check_estimator
-
-from sklearn import (  # isort: skip
+from sklearn import (
     calibration,
     discriminant_analysis,
     ensemble,
@@ -22,6 +19,8 @@ from sklearn import (  # isort: skip
     preprocessing,
     svm,
 )
+
+from tests.pipelines.scikit import called, check_estimator
 
 LOGISTIC = linear_model.LogisticRegression
 CLASSIFIERS = [

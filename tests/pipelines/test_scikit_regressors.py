@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from tests.pipelines.scikit import called, check_estimator
-
-from sklearn import (  # isort: skip
+from sklearn import (
     cluster,
     cross_decomposition,
     decomposition,
@@ -24,6 +21,8 @@ from sklearn import (  # isort: skip
     preprocessing,
     svm,
 )
+
+from tests.pipelines.scikit import called, check_estimator
 
 RBF = gaussian_process.kernels.RBF
 LINEAR_REGRESSORS = [

@@ -5,13 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
-from tests.operators.harness import compare, run_reference
-from tests.pipelines.scikit import called, check_estimator, exported, samples
-
-from sklearn import (  # isort: skip
+from sklearn import (
     compose,
     decomposition,
     feature_selection,
@@ -22,6 +16,11 @@ from sklearn import (  # isort: skip
     preprocessing,
     random_projection,
 )
+
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import compare, run_reference
+from tests.pipelines.scikit import called, check_estimator, exported, samples
 
 LOGISTIC = linear_model.LogisticRegression
 TRANSFORMERS = [

@@ -1,0 +1,86 @@
+"""DML expressions made of two operands that may be vectors, and what is done to expressions as a whole."""
+
+from __future__ import annotations
+
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands
+from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.values import INTEGER_DTYPES
+from onnx_systemds.layout import SCALAR, View
+
+
+def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: View | None) -> Operand:
+    """``left operator right`` where one of them may be a vector."""
+    if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
+        left = replicated(node, left, view)  # a column and a row
+    if right.kind == FULL and left.kind not in (FULL, SINGLE):
+        if operator in COMMUTATIVE:
+            left, right = right, left
+        elif operator in MIRRORED:
+            left, right, operator = right, left, MIRRORED[operator]
+        elif operator == "-":
+            return Operand(f"((-{right.text}) + {left.text})", FULL)
+        else:
+            left = replicated(node, left, view)
+    kind = left.kind if right.kind == SINGLE else right.kind if left.kind == SINGLE else left.kind
+    if operator in ("min", "max"):
+        return Operand(f"{operator}({left.text}, {right.text})", kind)
+    return Operand(f"({left.text} {operator} {right.text})", kind)
+
+
+def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
+    """A vector as a full matrix."""
+    if operand.kind in (FULL, SINGLE) or view is None:
+        return operand
+    if operand.kind == "row":
+        return Operand(f"(matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {operand.text})", FULL)
+    return Operand(f"({operand.text} %*% matrix(1, rows=1, cols={node.dim(view.cols)}))", FULL)
+
+
+def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:
+    """An operand as a full matrix, whatever it is."""
+    if view is SCALAR:
+        return f"as.matrix({stripped(operand.text)})"
+    if operand.kind == SINGLE:
+        return f"matrix({stripped(operand.text)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+    return stripped(replicated(node, operand, view).text)
+
+
+def stripped(text: str) -> str:
+    """``text`` without a pair of parentheses that encloses all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
+    """The fragment of an elementwise result; booleans of scalars become numbers."""
+    view = given.form
+    if view is SCALAR:
+        text = stripped(combined.text)
+        return node.result(f"as.double({text})" if logical else text, SCALAR)
+    return node.result(as_matrix(node, combined, view), view)
+
+
+def truncated(text: str) -> str:
+    """The numbers of ``text`` without their fraction."""
+    inner = stripped(text)
+    return f"(sign({inner}) * floor(abs({inner})))"
+
+
+def wrapped(dtype: str, text: str) -> str:
+    """Integers of fewer than 53 bits wrap around as two's complement does."""
+    if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
+        return text
+    bits = int(dtype.lstrip("uint"))
+    modulus = 1 << bits
+    offset = 0 if dtype.startswith("u") else modulus >> 1
+    if not offset:
+        return f"({text} - {modulus} * floor({text} / {modulus}))"
+    return f"({text} - {modulus} * floor(({text} + {offset}) / {modulus}))"
