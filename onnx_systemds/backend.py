@@ -28,8 +28,10 @@ class SystemDSBackendRep(BackendRep):
     items of a list, one is made for each type that is met.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, **options: Any) -> None:
+        """Convert and compile where nothing is open. options: of `import_model`."""
         self.model = model
+        self.options = options
         self.types = {given.name: given.type for given in model.graph.inputs}
         self.names = list(self.types)
         self.open = [name for name, type_ in self.types.items() if _is_open(type_)]
@@ -37,7 +39,7 @@ class SystemDSBackendRep(BackendRep):
         self.functions: dict[str, ScoringFunction] = {}
         try:
             if not self.open:
-                self.functions[""] = ScoringFunction(import_model(model))
+                self.functions[""] = ScoringFunction(import_model(model, **options))
         except TranspileError as error:
             self._defer(error)
 
@@ -65,12 +67,13 @@ class SystemDSBackendRep(BackendRep):
     def _function_for(self, given: dict[str, Any]) -> ScoringFunction:
         while True:
             types = {name: actual_type(self.types[name], given[name]) for name in self.open}
-            contents = {name: _content(self.types[name], given[name]) for name in self.deciding}
+            contents = {name: known_content(self.types[name], given[name]) for name in self.deciding}
             key = _key(types, contents)
             if key in self.functions:
                 return self.functions[key]
             try:
-                self.functions[key] = ScoringFunction(import_model(self.model, constants=contents, types=types))
+                script = import_model(self.model, constants=contents, types=types, **self.options)
+                self.functions[key] = ScoringFunction(script)
             except TranspileError as error:
                 self._defer(error)
 
@@ -120,7 +123,7 @@ def _dtype(declared: Type | None, content: Any) -> str:
     return declared.dtype if isinstance(declared, TensorType) else dtype_of(np.asarray(content))
 
 
-def _content(declared: Type | None, given: Any) -> Any:
+def known_content(declared: Type | None, given: Any) -> Any:
     """A known content: an array, or the items of a list."""
     if isinstance(declared, OptionalType):
         if given is None:

@@ -1,4 +1,4 @@
-"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, ``run``, ``operators``."""
+"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, and the other commands."""
 
 from __future__ import annotations
 
@@ -128,6 +128,40 @@ def run(
     for name, tensor in results.items():
         kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
         click.echo(f"{name}: {kind} {list(tensor.shape)}")
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file as for run [default: random numbers].")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs.")
+@click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
+@click.option("--rtol", type=float, help="Tolerated share of each number [default: by type, float32 1e-3].")
+@click.option("--atol", type=float,
+              help="Tolerated difference [default: a share of the output's spread, float32 1e-5; 0 for integers].")
+@_conversion_options
+def verify(
+    model: Path, inputs: Path | None, seed: int, per_node: bool, rtol: float | None, atol: float | None,
+    dims: tuple[str, ...], function_name: str | None, weights: str, plugins: tuple[Path, ...], no_simplify: bool,
+    traceback: bool,
+) -> None:  # fmt: skip
+    """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
+
+    Where onnxruntime is not installed or refuses the model, ONNX's reference implementation is asked. Open dims get
+    small sizes, --dim gives others. Exit code 1 when numbers part.
+    """
+    from onnx_systemds.verifying.verify import verify_model
+
+    sizes = _sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        report = verify_model(
+            model, _read_tensors(inputs) if inputs else None, dims=sizes, per_node=per_node, rtol=rtol, atol=atol,
+            seed=seed, function_name=function_name, weights=weights, simplified=not no_simplify,
+        )  # fmt: skip
+    for line in report.lines():
+        click.echo(line)
+    if not report.passed:
+        sys.exit(1)
 
 
 @main.command()

@@ -1,0 +1,1 @@
+"""Both sides of a conversion run on the same inputs, and their numbers compared."""
