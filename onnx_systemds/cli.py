@@ -165,6 +165,27 @@ def verify(
 
 
 @main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
+@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+              help="Python file that registers generators for operators of your own; repeatable.")
+@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
+def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], traceback: bool) -> None:
+    """Show what MODEL.onnx holds, and what stands against its conversion.
+
+    Exit code 0 for every model that can be read.
+    """
+    from onnx_systemds.inspecting import inspect_model
+
+    sizes = _sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        found = inspect_model(model, sizes)
+    for line in found.lines():
+        click.echo(line)
+
+
+@main.command()
 def operators() -> None:
     """Print which operators are supported, and from which opset version on."""
     for line in table_lines():
