@@ -66,7 +66,7 @@ def verify_model(
         expected.judge,
         expected.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
-        {name: _described(content) for name, content in contents.items()},
+        {name: described(content) for name, content in contents.items()},
         {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
         engine.deciding,
         tuple(compare_all(found, expected.outputs, rtol, atol)),
@@ -166,10 +166,11 @@ def _fed(contents: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _described(content: Any) -> str:
+def described(content: Any) -> str:
+    """Type and dims of an input."""
     if isinstance(content, np.ndarray):
         kind = "string" if content.dtype.kind in "OU" else str(content.dtype)
         return f"{kind} {list(content.shape)}"
     if isinstance(content, list):
-        return f"[{', '.join(map(_described, content))}]"
+        return f"[{', '.join(map(described, content))}]"
     return "absent" if content is None else f"{type(content).__name__} of {len(content)}"
