@@ -16,7 +16,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
-from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.ir import Array, Node
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
@@ -102,6 +102,13 @@ class Scope:
         self.uses_weights = False
         self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
+        self._producers: dict[str, Node] | None = None
+
+    def producer(self, name: str) -> Node | None:
+        """The node of this function that computes a value."""
+        if self._producers is None:
+            self._producers = {output: node for node in self.graph.nodes for output in node.outputs}
+        return self._producers.get(name)
 
     def value(self, name: str) -> Value:
         """What inference knows of a value."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -27,6 +28,12 @@ from onnx_systemds.movement import (
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.selecting import Steps
+
+_SAME_ELEMENTS = frozenset(["Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Cast", "Dropout"])
+_BROADCASTING = frozenset([*INFIX_OPERATORS, *VARIADIC_BUILTINS, *COMPARISONS, "Pow", "Mod", "And", "Or", "Xor", "Sum",
+                           "Mean", "Where", "PRelu"])  # fmt: skip
+# In SystemDS 3.4 the simplification A + b %*% ones -> A + b is applied to cbind(A, b %*% ones) and rbind, too.
+_NO_VECTOR = "# a copy: of a repeated vector the engine would join the vector alone"
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 
@@ -72,7 +79,27 @@ def concat(node: NodeView) -> Fragment:
         size = node.dims(position)[axis]
         parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
     whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
-    return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+    before: list[str] = []
+    if len(parts) == 2 and _may_repeat_a_vector(node, node.node.inputs[filled[1]]):
+        copy = node.temporary("second")
+        before = [f"{copy} = max({parts[1]}, {parts[1]})  {_NO_VECTOR}"]
+        parts[1] = copy
+    return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole, before=before)
+
+
+def _may_repeat_a_vector(node: NodeView, name: str) -> bool:
+    """Whether a value may be written as the product of a vector with ones."""
+    producer = node.scope.producer(name)
+    while producer is not None and producer.op_type in _SAME_ELEMENTS:
+        name = producer.inputs[0]
+        producer = node.scope.producer(name)
+    if producer is None:
+        return False
+    dims = node.scope.value(name).dims
+    smaller = [given for given in producer.inputs if given and node.scope.value(given).dims != dims]
+    return producer.op_type in ("Expand", "Tile") or (
+        producer.op_type in _BROADCASTING and len(smaller) == len(producer.inputs)
+    )
 
 
 def _concat_axis(node: NodeFacts) -> int:

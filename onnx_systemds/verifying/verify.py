@@ -18,6 +18,7 @@ from onnx_systemds.importing.ir import MapType, Model, Node, OptionalType, Seque
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Port
 from onnx_systemds.importing.values import Value
+from onnx_systemds.importing.walk import names_read
 from onnx_systemds.list_transfer import flat_results, nested_inputs
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
@@ -103,18 +104,20 @@ class _Engine:
         return {output.name: content for output, content in zip(model.graph.outputs, outputs)}
 
     def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
-        """The tensors that nodes of the graph compute, in topological order, each with its node."""
+        """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
         types = {given.name: given.type for given in self.model.graph.inputs}
         known = {name: known_content(types[name], contents[name]) for name in self.deciding}
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
                   if not isinstance(type_, MapType)}  # fmt: skip
         graph = with_constants(with_types(self.model.graph, actual), known)
         typed = infer(graph, Context({}, self.model.functions, simplify=False))
+        used = {output.name for output in self.model.graph.outputs}
+        used.update(name for node in self.model.graph.nodes for name in names_read(node))
         return {
             name: node
             for node in self.model.graph.nodes
             for name in node.outputs
-            if name and node.identity != ("", "Constant") and _is_tensor(typed.values.get(name))
+            if name in used and node.identity != ("", "Constant") and _is_tensor(typed.values.get(name))
         }
 
 

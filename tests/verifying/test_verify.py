@@ -148,6 +148,12 @@ def test_lists() -> None:
         assert report.passed and [output.name for output in report.outputs] == ["second", "twice/0", "twice/1"]
 
 
+def test_values_that_nobody_uses_are_not_compared() -> None:
+    nodes = [helper.make_node("Dropout", ["X"], ["kept", "mask"]), helper.make_node("Neg", ["kept"], ["Y"])]
+    report = verify_model(make_model(nodes, [("X", FLOAT, [2])], [("Y", FLOAT, [2])]), per_node=True)
+    assert [node.comparison.name for node in report.nodes] == ["kept", "Y"]
+
+
 def test_external_data(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["X", "W"], ["Z"]), helper.make_node("Sigmoid", ["Z"], ["Y"])]
     model = make_model(nodes, [("X", FLOAT, [2, 40])], [("Y", FLOAT, [2, 40])], W=random(40, 40))
