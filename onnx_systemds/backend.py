@@ -29,8 +29,10 @@ class SystemDSBackendRep(BackendRep):
     items of a list, one is made for each type that is met.
     """
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, **options: Any) -> None:
+        """Convert and compile where nothing is open. options: of `import_model`."""
         self.model = model
+        self.options = options
         self.types = {given.name: given.type for given in model.graph.inputs}
         self.names = list(self.types)
         self.open = [name for name, type_ in self.types.items() if _is_open(type_)]
@@ -38,7 +40,7 @@ class SystemDSBackendRep(BackendRep):
         self.functions: dict[str, ScoringFunction] = {}
         try:
             if not self.open:
-                self.functions[""] = self._prepared(import_model(model))
+                self.functions[""] = self._prepared(import_model(model, **options))
         except TranspileError as error:
             self._defer(error)
 
@@ -66,12 +68,13 @@ class SystemDSBackendRep(BackendRep):
     def _function_for(self, given: dict[str, Any]) -> ScoringFunction:
         while True:
             types = {name: actual_type(self.types[name], given[name]) for name in self.open}
-            contents = {name: _content(self.types[name], given[name]) for name in self.deciding}
+            contents = {name: known_content(self.types[name], given[name]) for name in self.deciding}
             key = _key(types, contents)
             if key in self.functions:
                 return self.functions[key]
             try:
-                self.functions[key] = self._prepared(import_model(self.model, constants=contents, types=types))
+                script = import_model(self.model, constants=contents, types=types, **self.options)
+                self.functions[key] = self._prepared(script)
             except TranspileError as error:
                 self._defer(error)
 
@@ -124,7 +127,7 @@ def _dtype(declared: Type | None, content: Any) -> str:
     return declared.dtype if isinstance(declared, TensorType) else dtype_of(np.asarray(content))
 
 
-def _content(declared: Type | None, given: Any) -> Any:
+def known_content(declared: Type | None, given: Any) -> Any:
     """A known content: an array, or the items of a list."""
     if isinstance(declared, OptionalType):
         if given is None:

@@ -1,4 +1,4 @@
-"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, ``run``, ``operators``, ``builtins``."""
+"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, and the other commands."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import click
 import numpy as np
 
 import onnx_systemds
+from onnx_systemds.command_options import fixed_sizes, read_tensors, tell, verification_options, with_options
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.explaining import explained
 from onnx_systemds.exporting.builtin_table import builtin_lines
-from onnx_systemds.exporting.command import export
+from onnx_systemds.exporting.command import export, verify_script
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
 from onnx_systemds.importing.model import load_model
@@ -32,9 +33,11 @@ class DefaultToConvert(click.Group):
     """A group in which a file in place of a command means ``convert``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``convert``, or ``export`` for a script, in front of what is no command."""
+        """Put ``convert``, or ``export`` for a script, in front of what is no command; verify scripts as scripts."""
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
+        elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
+            args[0] = "verify-script"
         return super().parse_args(ctx, args)
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -64,7 +67,7 @@ def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None
 
 
 def _conversion_options(command: Command) -> Command:
-    options = [
+    return with_options(command, [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
         click.option("--function-name", metavar="NAME", callback=_legal_function_name,
                      help="Name of the main function [default: gen_<graph name>]."),
@@ -74,10 +77,7 @@ def _conversion_options(command: Command) -> Command:
                      help="Python file that registers generators for operators of your own; repeatable."),
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
-    ]  # fmt: skip
-    for option in reversed(options):
-        command = option(command)
-    return command
+    ])  # fmt: skip
 
 
 @main.command()
@@ -90,7 +90,7 @@ def convert(
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
     target = model.with_suffix(".dml") if output is None else output
-    sizes = _sizes(dims)
+    sizes = fixed_sizes(dims)
     with explained(traceback):
         _load_plugins(plugins)
         if model.suffix.lower() == ".dml":
@@ -118,10 +118,10 @@ def run(
     from onnx_systemds.list_transfer import flat_results, nested_inputs
     from onnx_systemds.scoring import ScoringFunction
 
-    sizes = _sizes(dims)
+    sizes = fixed_sizes(dims)
     with explained(traceback):
         _load_plugins(plugins)
-        tensors = _read_tensors(inputs)
+        tensors = read_tensors(inputs) if inputs else {}
         script = _import(model, sizes, function_name, weights, not no_simplify)
         with ScoringFunction(script) as function:
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
@@ -129,6 +129,54 @@ def run(
     for name, tensor in results.items():
         kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
         click.echo(f"{name}: {kind} {list(tensor.shape)}")
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
+@verification_options
+@_conversion_options
+def verify(
+    model: Path, per_node: bool, contents: Path | None, seed: int, rtol: float | None, atol: float | None,
+    dims: tuple[str, ...], function_name: str | None, weights: str, plugins: tuple[Path, ...], no_simplify: bool,
+    traceback: bool,
+) -> None:  # fmt: skip
+    """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
+
+    Where onnxruntime is not installed or refuses the model, ONNX's reference implementation is asked. Open dims get
+    small sizes, --dim gives others. Exit code 1 when numbers part. Of a script: see verify-script.
+    """
+    from onnx_systemds.verifying.verify import verify_model
+
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        report = verify_model(
+            model, read_tensors(contents) if contents else None, dims=sizes, per_node=per_node, rtol=rtol, atol=atol,
+            seed=seed, function_name=function_name, weights=weights, simplified=not no_simplify,
+        )  # fmt: skip
+    tell(report)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
+@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+              help="Python file that registers generators for operators of your own; repeatable.")
+@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
+def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], traceback: bool) -> None:
+    """Show what MODEL.onnx holds, and what stands against its conversion.
+
+    Exit code 0 for every model that can be read.
+    """
+    from onnx_systemds.inspecting import inspect_model
+
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        found = inspect_model(model, sizes)
+    for line in found.lines():
+        click.echo(line)
 
 
 @main.command()
@@ -163,28 +211,6 @@ def _load_plugins(paths: tuple[Path, ...]) -> None:
             raise TranspileError(f"the plugin fails: {type(error).__name__}: {error}", path) from error
 
 
-def _sizes(dims: tuple[str, ...]) -> dict[str, int]:
-    sizes: dict[str, int] = {}
-    for text in dims:
-        name, equals, size = text.rpartition("=")
-        if not equals or not name or not size.isdigit() or int(size) < 1:
-            raise click.BadParameter(f"{text!r} is not NAME=SIZE with a positive integer", param_hint="--dim")
-        sizes[name] = int(size)
-    return sizes
-
-
-def _read_tensors(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            if not isinstance(content, np.lib.npyio.NpzFile):
-                raise TranspileError("it is no .npz file", path)
-            return {name: content[name] for name in content.files}
-    except (ValueError, EOFError) as error:
-        raise TranspileError(f"it cannot be read as .npz: {error}", path) from error
-
-
 def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
     # not np.savez: it takes names as keywords, and an output may be called "file"
     with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
@@ -204,3 +230,4 @@ def _progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]
 
 
 main.add_command(export)
+main.add_command(verify_script)

@@ -122,10 +122,9 @@ def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[in
         return Moved(source(view), view)
     lead, block = dims[:-1], dims[-1]
     count = product(lead)
-    rows = node.temporary("rows")
-    index = f"{rows} = {_permuted_positions(node, lead, order[:-1])}"
+    rows, index = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
     text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
-    return Moved(text.removeprefix("(").removesuffix(")"), View(count, block), (index,))
+    return Moved(text.removeprefix("(").removesuffix(")"), View(count, block), index)
 
 
 def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:

@@ -36,7 +36,7 @@ def relu(tmp_path: Path) -> Path:
 def test_help_tells_a_stranger() -> None:
     text = invoke("--help").output
     assert "MODEL.onnx [-o SCRIPT.dml]" in text
-    for word in ("run", "operators", "Exit codes"):
+    for word in ("run", "verify", "inspect", "operators", "Exit codes"):
         assert word in text
 
 

@@ -1,6 +1,7 @@
 """Documents are fresh: what README shows is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md and the script in README.md.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md and what
+docs/adding_an_operator.md shows.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "operators.md"
 BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
+ADDING = ROOT / "docs" / "adding_an_operator.md"
 
 
-def example(name: str) -> str:
-    """The code block behind ``<!-- example: name -->`` in README."""
-    found = re.search(rf"<!-- example: {name} -->\n```\w*\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert found, f"README has no example {name}"
+def example(name: str, document: Path = README) -> str:
+    """The code block behind ``<!-- example: name -->`` in a document."""
+    found = re.search(rf"<!-- example: {name} -->\n```\w*\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
+    assert found, f"{document.name} has no example {name}"
     return found[1]
 
 
@@ -61,6 +63,17 @@ def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
     assert "[[0.5 0.5]]" in run_python(example("python"), tmp_path)
 
 
+def verification(folder: Path) -> str:
+    """What ``verify`` prints of the README's model, without the version of onnxruntime."""
+    printed = run_python("from onnx_systemds.cli import main; main(['verify', 'mlp.onnx', '--per-node'])", folder)
+    return re.sub(r"(onnxruntime) [\d.]+", r"\1", printed)
+
+
+def test_readme_verifies_the_model(tmp_path: Path) -> None:
+    run_python(example("model"), tmp_path)
+    assert verification(tmp_path) == example("verify")
+
+
 def test_readme_scores_a_table(tmp_path: Path) -> None:
     run_python(example("pipeline"), tmp_path)
     arguments = ["people.onnx", "-o", "people.dml", "--function-name", "people"]
@@ -80,6 +93,21 @@ def test_readme_exports_a_network(tmp_path: Path) -> None:
     assert f"`{', '.join(nodes)}`" in README.read_text(encoding="utf-8")
 
 
+def own_operator(folder: Path) -> tuple[str, str]:
+    """The script of the model with an operator of its own domain, and what the Python call prints."""
+    run_python(example("own model", ADDING), folder)
+    (folder / "my_operators.py").write_text(example("own plugin", ADDING), encoding="utf-8")
+    run_python("from onnx_systemds.cli import main; main(['nearest.onnx', '--plugin', 'my_operators.py'])", folder)
+    printed = run_python(f"import sys; sys.path.insert(0, '')\n{example('own call', ADDING)}", folder)
+    return (folder / "nearest.dml").read_text(encoding="utf-8"), printed
+
+
+def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
+    script, printed = own_operator(tmp_path)
+    assert script == example("own script", ADDING)
+    assert printed == example("own result", ADDING)
+
+
 def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:
     passing = [name for name in read_manifest() if name.startswith("node/")]
     assert f"{len(passing):,} pass" in README.read_text(encoding="utf-8")
@@ -90,9 +118,18 @@ def main() -> None:
     OPERATORS.write_text(document(), encoding="utf-8")
     BUILTINS.write_text(builtin_table.document(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
-        script = generated_script(Path(name))
-    text = README.read_text(encoding="utf-8").replace(example("script"), script)
-    README.write_text(text, encoding="utf-8")
+        replace_example(README, "script", generated_script(Path(name)))
+        replace_example(README, "verify", verification(Path(name)))
+        script, printed = own_operator(Path(name))
+    replace_example(ADDING, "own script", script)
+    replace_example(ADDING, "own result", printed)
+
+
+def replace_example(document: Path, name: str, text: str) -> None:
+    """Put other text into the code block of an example."""
+    head = re.compile(rf"(<!-- example: {name} -->\n```\w*\n).*?(```)", re.DOTALL)
+    changed = head.sub(lambda found: found[1] + text + found[2], document.read_text(encoding="utf-8"))
+    document.write_text(changed, encoding="utf-8")
 
 
 if __name__ == "__main__":

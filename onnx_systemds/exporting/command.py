@@ -1,4 +1,4 @@
-"""The command ``onnx-systemds model.dml -o model.onnx``."""
+"""The commands of scripts: ``onnx-systemds model.dml -o model.onnx`` and its verification."""
 
 from __future__ import annotations
 
@@ -7,6 +7,14 @@ from typing import Any
 
 import click
 
+from onnx_systemds.command_options import (
+    Command,
+    fixed_sizes,
+    read_tensors,
+    tell,
+    verification_options,
+    with_options,
+)
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.explaining import explained
 from onnx_systemds.exporting.export import FUNCTIONS, export_script
@@ -18,27 +26,35 @@ from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.files import replacing
 
 
+def _export_options(command: Command) -> Command:
+    return with_options(command, [
+        click.option("--function", metavar="NAME", help="Export this function [default: the whole script]."),
+        click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
+                     help="Type and dims of an input; a name is a size that stays open. Repeatable."),
+        click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
+                     help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its "
+                          ".mtd), or to a number. Repeatable."),
+        click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+                     help="Give the argument $NAME. Repeatable."),
+        click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable."),
+        click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True,
+                     help="Type of the numbers."),
+        click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
+        click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
+                     help="What becomes of functions that are called: part of the graph, or functions of the model."),
+        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
+    ])  # fmt: skip
+
+
 @click.command()
 @click.argument("script", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The model [default: beside the script].")
-@click.option("--function", metavar="NAME", help="Export this function [default: the whole script].")
-@click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
-              help="Type and dims of an input; a name is a size that stays open. Repeatable.")
-@click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
-              help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its .mtd), "
-                   "or to a number. Repeatable.")
-@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE", help="Give the argument $NAME. Repeatable.")
-@click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable.")
-@click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the numbers.")
-@click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}].")
-@click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
-              help="What becomes of functions that are called: part of the graph, or functions of the model.")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
-@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
+@_export_options
 def export(
-    script: Path, output: Path | None, function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...],
-    arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None, functions: str, listing: bool,
-    traceback: bool,
+    script: Path, output: Path | None, listing: bool, function: str | None, inputs: tuple[str, ...],
+    weights: tuple[str, ...], arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None,
+    functions: str, traceback: bool,
 ) -> None:  # fmt: skip
     """Convert SCRIPT.dml to an ONNX model.
 
@@ -53,8 +69,8 @@ def export(
         model = export_script(
             parse_file(script),
             function,
-            inputs={name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()},
-            bindings={name: _bound(text) for name, text in _pairs(weights, "--weight").items()},
+            inputs=_specs(inputs),
+            bindings=_bindings(weights),
             arguments=_pairs(arguments, "--arg"),
             dtype=dtype,
             opset=opset,
@@ -66,6 +82,43 @@ def export(
             stream.write(model.SerializeToString())
     for note in notes:
         click.echo(f"note: {note}", err=True)
+
+
+@click.command("verify-script")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a name in the dims of inputs.")
+@verification_options
+@_export_options
+def verify_script(
+    script: Path, dims: tuple[str, ...], contents: Path | None, seed: int, rtol: float | None, atol: float | None,
+    function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...], arguments: tuple[str, ...],
+    results: tuple[str, ...], dtype: str, opset: int | None, functions: str, traceback: bool,
+) -> None:  # fmt: skip
+    """Export a function of SCRIPT.dml, and compare: the script on the engine, the model on onnxruntime.
+
+    The same as verify SCRIPT.dml. Exit code 1 when numbers part.
+    """
+    from onnx_systemds.verifying import scripts
+
+    if function is None:
+        raise click.UsageError("only a function can be verified: --function NAME")
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        report = scripts.verify_script(
+            script, function, read_tensors(contents) if contents else None, dims=sizes, rtol=rtol, atol=atol, seed=seed,
+            specs=_specs(inputs), bindings=_bindings(weights),
+            arguments=_pairs(arguments, "--arg"), dtype=dtype, opset=opset, outputs=results or None,
+            functions=functions,
+        )  # fmt: skip
+    tell(report)
+
+
+def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:
+    return {name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()}
+
+
+def _bindings(weights: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _bound(text) for name, text in _pairs(weights, "--weight").items()}
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

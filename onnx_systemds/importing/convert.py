@@ -11,13 +11,13 @@ import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.inference import infer
 from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
     Progress,
-    comment_lines,
     library_functions,
     render_main,
     script_function_names,

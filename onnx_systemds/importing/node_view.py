@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, product, symbols
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
@@ -162,6 +162,16 @@ class NodeView(NodeFacts):
         """A new identifier for an intermediate result, named after the first output."""
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         return self.scope.names.fresh(f"{base}_{hint}")
+
+    def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> tuple[str, tuple[str, ...]]:
+        """The identifier of an expression over ``sizes`` alone, and the statements that define it here.
+
+        Nodes with the same expression share it; where only the run knows the sizes, each node has its own.
+        """
+        if any(name.startswith("?") for name in symbols(sizes)):
+            name = self.temporary(hint)
+            return name, (f"{name} = {text}",)
+        return self.scope.shared(text, hint), ()
 
     def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
         """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""

@@ -9,6 +9,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds import templates
 from onnx_systemds.dims import Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
+from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
 from onnx_systemds.importing.local_functions import BODY
@@ -41,7 +42,6 @@ BLOCK_CUT = 'if (never) { print("never") }  # cuts the block: compile time is qu
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = 'if (never) { print("never") }  # not to be inlined: constant results would spread over all branches'
-_LONGEST_DOC = 5  # lines of a node's doc string that become comments
 
 Progress = Callable[[int], None]
 
@@ -174,8 +174,10 @@ class _Body:
             return None
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
-        comments = tuple(f"# {line}" for line in comment_lines(node.doc_string)[:_LONGEST_DOC])
-        return Fragment(comments + fragment.statements + tuple(sized), fragment.imports, fragment.functions)
+        statements = fragment.statements + tuple(sized)
+        if statements:
+            statements = tuple(f"# {line}" for line in node_comments(node.doc_string)) + statements
+        return Fragment(statements, fragment.imports, fragment.functions)
 
     def _render_subgraph(self, graph: TypedGraph, hint: str) -> SubFunction:
         return render_body(graph, hint, self.scope)
@@ -319,12 +321,6 @@ def _dictionary(scope: Scope) -> str:
     scope.uses_weights = True
     key = scope.parts.weight_key(TEXTS, strings, View(*strings.shape))
     return f'{TEXTS} = as.frame({WEIGHTS}["{key}"])'
-
-
-def comment_lines(text: str) -> list[str]:
-    """A text from a model as lines that stay comments, whatever it holds."""
-    lines = ["".join(c if c.isprintable() else " " for c in line).rstrip() for line in text.splitlines()]
-    return [line for line in lines if line]
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
-from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.ir import Array, Node
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
@@ -95,6 +95,7 @@ class Scope:
         self.rendered = -1  # number of the fragment that is being rendered, counted from the end; -1: the outputs
         self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
         self._late: dict[tuple[str, Form], tuple[str, str, int]] = {}  # identifier, its source, fragment of first use
+        self._shared: dict[str, tuple[str, int]] = {}  # by expression: identifier, fragment of first use
         self.captured: dict[str, None] = {}
         self.used_inputs: set[str] = set()
         self.sizes: dict[str, None] = {}
@@ -214,9 +215,17 @@ class Scope:
         self._late[name, form] = (identifier or self.names.fresh(_view_hint(name, form)), source, self.rendered)
         return self._late[name, form][0]
 
+    def shared(self, text: str, hint: str) -> str:
+        """The identifier of an expression over sizes alone, which is defined once, in front of its first use."""
+        identifier, _ = self._shared.get(text) or (self.names.fresh(hint), 0)
+        self._shared[text] = (identifier, self.rendered)
+        return identifier
+
     def late_statements(self) -> dict[int, list[str]]:
-        """Definitions of the late forms, by the number of the fragment that uses them first."""
+        """Definitions of shared expressions and late forms, by the number of the fragment that uses them first."""
         statements: dict[int, list[str]] = {}
+        for text, (identifier, user) in self._shared.items():
+            statements.setdefault(user, []).append(f"{identifier} = {text}")
         for (_, form), (identifier, source, user) in self._late.items():
             assert form is not SCALAR
             statements.setdefault(user, []).append(f"{identifier} = {reshaped(source, form, self.dim_text)}")

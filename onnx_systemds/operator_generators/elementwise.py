@@ -17,6 +17,7 @@ from onnx_systemds.dims import Dims, all_known
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.scope import is_uniform
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR
 from onnx_systemds.numbers import literal
@@ -158,8 +159,21 @@ def _legacy_operands(node: NodeView) -> Operands:
     return operands(Aligned(node, {1: aligned}), [0, 1], dims)
 
 
+def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:
+    """The other input as it is, where one of ``positions`` holds ones alone and adds no axes; else None."""
+    for position in positions:
+        content = node.constant(position)
+        is_one = content is not None and content.size > 0 and is_uniform(content) and content.flat[0] == 1
+        if is_one and node.dims(1 - position) == node.output_dims():
+            return node.same_elements(1 - position)
+    return None
+
+
 def binary(node: NodeView, operator: str, *, logical: bool = False) -> Fragment:
     """An infix operator of the engine."""
+    kept = _times_one(node, (1, 0)) if operator == "*" else None
+    if kept is not None:
+        return kept
     given = two_operands(node)
     if operator == "*" and may_exceed(node):
         return finish(node, wrapped_products(node, given), given)
@@ -191,6 +205,9 @@ for _name, _operator in COMPARISONS.items():
 @generator("Div", since=7)
 def div(node: NodeView) -> Fragment:
     """Division; of integers truncated towards zero."""
+    kept = _times_one(node, (1,))
+    if kept is not None:
+        return kept
     given = two_operands(node)
     quotient = infix(node, "/", given.items[0], given.items[1], given.form)
     if node.dtype(0) in INTEGER_DTYPES:

@@ -119,6 +119,9 @@ def boolean_operators() -> Golden:
     return Golden(_model("boolean_operators", nodes, infos, outs), ({"A": a, "B": b},))
 
 
+# models of others, of which only the scripts are kept
+REAL = ("burn-onnx__mnist", "sample-apps__transformer")
+
 GOLDENS: dict[str, Callable[[], Golden]] = {
     build.__name__: build
     for build in (matrix_add, add_mul_sub, initialized_matrices, activations, convolution, max_pooling, if_graph,

@@ -12,7 +12,8 @@ import numpy as np
 import onnxruntime
 
 from onnx_systemds import import_model
-from tests.golden.models import GOLDENS
+from tests.golden.models import GOLDENS, REAL
+from tests.model_zoo import MODELS
 
 FOLDER = Path(__file__).parent
 
@@ -28,6 +29,12 @@ def reference_text(name: str) -> str:
     return "".join(",".join(map(repr, row)) + "\n" for row in rows)
 
 
+def real_script(name: str) -> str:
+    """The script of one of the shared models."""
+    assert MODELS is not None
+    return import_model(MODELS / "real" / f"{name}.onnx").text_for(f"{name}.weights")
+
+
 def main(what: list[str]) -> None:
     """Write what is asked for; both without arguments."""
     for name, build in GOLDENS.items():
@@ -35,6 +42,9 @@ def main(what: list[str]) -> None:
             (FOLDER / "output_reference" / f"{name}_reference.out").write_text(reference_text(name))
         if not what or "scripts" in what:
             (FOLDER / "scripts" / f"{name}.dml").write_text(import_model(build().model).text_for(f"{name}.weights"))
+    if MODELS is not None and (not what or "scripts" in what):
+        for name in REAL:
+            (FOLDER / "scripts" / f"{name}.dml").write_text(real_script(name))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@ import pytest
 
 from onnx_systemds import import_model
 from tests.command_line import run_dml
-from tests.golden.models import GOLDENS
-from tests.golden.refresh import FOLDER, reference_text
+from tests.golden.models import GOLDENS, REAL
+from tests.golden.refresh import FOLDER, real_script, reference_text
+from tests.model_zoo import needs_models
 
 
 @pytest.mark.parametrize("name", GOLDENS)
@@ -30,6 +31,12 @@ def test_script_is_the_reviewed_one(name: str) -> None:
     """Refreshed by ``python -m tests.golden.refresh scripts``."""
     expected = (FOLDER / "scripts" / f"{name}.dml").read_text()
     assert import_model(GOLDENS[name]().model).text_for(f"{name}.weights") == expected
+
+
+@needs_models
+@pytest.mark.parametrize("name", REAL)
+def test_script_of_a_shared_model_is_the_reviewed_one(name: str) -> None:
+    assert real_script(name) == (FOLDER / "scripts" / f"{name}.dml").read_text()
 
 
 @pytest.mark.parametrize("name", GOLDENS)

@@ -54,6 +54,38 @@ def test_reshapes_leave_no_statement() -> None:
     assert text.endswith("{\n  tall = -X\n  Y = max(tall, 0)\n}\n")
 
 
+STACK = """\
+/venv/lib/python3.9/site-packages/torch/nn/modules/linear.py(114): forward
+/venv/lib/python3.9/site-packages/torch/nn/modules/module.py(1501): _call_impl
+/home/someone/work/classifier.py(27): forward
+/home/someone/work/train.py(9): <module>"""
+
+
+@pytest.mark.parametrize(
+    ("text", "comments"),
+    [
+        ("what it is for\nprint('never code')", "  # what it is for\n  # print('never code')\n"),
+        (STACK, "  # classifier.py:27, forward\n"),
+        ("\n".join(STACK.splitlines()[:2]), ""),
+        (f"{STACK}\nread it", "".join(f"  # {line}\n" for line in [*STACK.splitlines(), "read it"])),
+    ],
+)
+def test_comments_of_a_node(text: str, comments: str) -> None:
+    nodes = [helper.make_node("Relu", ["X"], ["Y"], doc_string=text)]
+    script = import_model(model(nodes, {"X": ["n", 3]}, {"Y": ["n", 3]})).text
+    assert script.endswith("{\n" + comments + "  Y = max(X, 0)\n}\n")
+
+
+def test_nodes_share_the_order_of_rows() -> None:
+    nodes = [helper.make_node("Transpose", [given], [result], perm=[1, 0, 2]) for given, result in ("XA", "AB", "BY")]
+    built = model(nodes, {"X": ["n", 3, 4]}, {"Y": [3, "n", 4]})
+    text = import_model(built).text
+    assert text.count("row_order = ") == 1 and text.count("row_order_2 = ") == 1 and text.count(", row_order") == 3
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    with ScoringFunction(import_model(built)) as function:
+        np.testing.assert_array_equal(function({"X": x})["Y"], x.transpose(1, 0, 2))
+
+
 def test_sizes_come_from_the_inputs_or_are_arguments() -> None:
     shape = [helper.make_node("Shape", ["X"], ["s"]), helper.make_node("Reshape", ["X", "target"], ["r"]),
              helper.make_node("Expand", ["b", "s"], ["e"]), helper.make_node("Mul", ["X", "e"], ["Y"])]  # fmt: skip

@@ -13,8 +13,8 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.verifying import judging
 from tests.model_zoo import model_cases
-from tests.models import judging
 from tests.models.test_models import ALLOWED, STEP
 from tests.operators.harness import Array, compare
 

@@ -14,7 +14,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.models import judging
+from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
 
 Maker = Callable[[np.random.Generator], Array]

@@ -11,7 +11,7 @@ from onnx import ModelProto, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.models import judging
+from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from tests.models import judging
+from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64

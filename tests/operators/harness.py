@@ -15,6 +15,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_systemds import import_model
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.verifying.comparing import compare_tensors, spread
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -144,14 +145,9 @@ def run_reference(model: onnx.ModelProto, feeds: Any) -> list[Any]:
 def compare(actual: Array, expected: Array, tolerance: float, what: str) -> None:
     """Same dtype and dims; integers and booleans equal; floats equal relative to the spread of the expected values."""
     assert actual.dtype == expected.dtype, f"{what}: dtype {actual.dtype}, expected {expected.dtype}"
-    assert actual.shape == expected.shape, f"{what}: dims {actual.shape}, expected {expected.shape}"
-    if expected.dtype.kind in "biu" or expected.dtype == object:
-        np.testing.assert_array_equal(actual, expected, err_msg=what)
-        return
-    wide, judge = actual.astype(np.float64), expected.astype(np.float64)
-    finite = judge[np.isfinite(judge)]
-    spread = max(float(np.ptp(finite)) if finite.size else 0.0, float(np.abs(finite).max()) if finite.size else 0.0, 1e-6)
-    np.testing.assert_allclose(wide, judge, rtol=tolerance, atol=tolerance * spread, err_msg=what)
+    atol = None if expected.dtype.kind in "biuO" else tolerance * spread(expected)
+    found = compare_tensors(what, actual, expected, tolerance, atol)
+    assert found.passed, str(found)
 
 
 def dtype_named(name: str) -> np.dtype[Any]:

@@ -89,6 +89,12 @@ CASES = [
              expected=lambda a, b, broadcast, axis: a + b.reshape((*b.shape, *[1] * (4 - axis - b.ndim))))
         for dims, axis in [((3,), 1), ((3, 4), 1), ((2,), 0), ((4, 5), 2)]
     ],
+    *[Case(op, 14, {"a": X, "b": np.ones(dims, np.float32)}, constants=["b"], note=f"by ones {dims}")
+      for op in ("Mul", "Div") for dims in ((), (5,), (2, 3, 4, 5), (2, 1, 1, 1, 1))],
+    Case("Mul", 14, {"a": np.ones((3, 1), np.float32), "b": random(3, 4)}, constants=["a"], note="ones first"),
+    Case("Div", 14, {"a": np.ones(4, np.float32), "b": random(3, 4)}, constants=["a"], note="ones above"),
+    Case("Mul", 6, {"a": X, "b": np.ones(3, np.float32)}, {"broadcast": 1, "axis": 1}, constants=["b"], note="by ones",
+         expected=lambda a, b, broadcast, axis: a),
     Case("Greater", 9, {"a": X, "b": random(5, seed=2)}),
     Case("Less", 9, {"a": random(5, seed=2), "b": X}),
     Case("Max", 13, {"a": X, "b": random(5, seed=2), "c": random(3, 1, 1, seed=3)}),

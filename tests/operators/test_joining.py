@@ -6,8 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+from tests.operators.harness import Array, Case, at_sizes, check_case, random, run_reference
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -202,3 +205,28 @@ def test_repetition_that_only_the_run_knows() -> None:
         {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
     ]
     check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}, sizes=ones[1:]))
+
+
+@pytest.mark.parametrize("batch", [2, "n"])
+@pytest.mark.parametrize("passing", ["", "Identity", "Cast"])
+@pytest.mark.parametrize(
+    ("axis", "dims", "width", "op_type", "other"),
+    [(1, [1], 3, "Expand", [1, 3]), (1, [1], 3, "Tile", [1, 3]), (0, [4], 4, "Expand", [20, 1]), (1, [1], 3, "Add", [1, 3])],
+)
+def test_a_repeated_vector_is_joined_as_a_whole(
+    axis: int, dims: list[int], width: int, op_type: str, other: list[int], batch: Any, passing: str
+) -> None:
+    """The engine would join the vector alone."""
+    rows = batch if axis == 1 else 1
+    second = np.zeros(other, np.float32) if op_type == "Add" else ints(*other)
+    nodes = [helper.make_node(op_type, ["C", "other"], ["repeated"])]
+    nodes += [helper.make_node(passing, ["repeated"], ["passed"], **({"to": 1} if passing == "Cast" else {}))] if passing else []
+    nodes.append(helper.make_node("Concat", ["X", "passed" if passing else "repeated"], ["Y"], axis=axis))
+    infos = [helper.make_tensor_value_info(name, 1, size) for name, size in (("X", [batch, 4]), ("C", [rows, *dims]))]
+    graph = helper.make_graph(nodes, "joined", infos, [helper.make_tensor_value_info("Y", 1, [None, None])],
+                              [numpy_helper.from_array(second, "other")])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    feeds = {"X": random(2, 4), "C": random(2 if axis == 1 else 1, *dims)}
+    (expected,) = run_reference(model, feeds)
+    with ScoringFunction(import_model(model)) as function:
+        np.testing.assert_array_equal(function(feeds)["Y"], expected)

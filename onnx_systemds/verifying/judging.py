@@ -1,0 +1,193 @@
+"""The other side: what onnxruntime makes of a model, or ONNX's reference implementation where it refuses.
+
+onnxruntime is made more exact than it comes, by the same model with what it computes coarsely written out:
+* its float32 Sigmoid is wrong by up to 1.2e-7 absolutely: of a result of 2e-6 that is 5 %, and 0 for inputs below -18.
+  Written out as 1 / (1 + exp(-x)) it has the precision of its input.
+* Products of uint8 activations with int8 weights saturate at 16 bits on processors without VNNI instructions. With the
+  same weights as uint8 (both they and their zero points raised by 128) they are exact.
+* Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
+  round elsewhere; a model with such pairs is run as it is written.
+In double precision ONNX's reference implementation takes what onnxruntime has no kernels for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+from onnx.reference import ReferenceEvaluator
+
+from onnx_systemds.errors import TranspileError, escaped
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_FOLDER = "session.model_external_initializers_file_folder_path"
+
+# operator -> positions of its int8 weights and of their zero points
+_WEIGHTS = {"MatMulInteger": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What the other side says. judge: who it is. reasons: why others were not asked, or refused."""
+
+    judge: str
+    outputs: Mapping[str, Any]
+    reasons: tuple[str, ...] = ()
+
+
+def judgement(model: ModelProto | Path, feeds: Mapping[str, Any], further: Sequence[str] = ()) -> Judgement:
+    """Ask onnxruntime, where it is installed and accepts the model, else ONNX's reference implementation.
+
+    further: names of values that are wanted beside the outputs. Raises TranspileError when both refuse.
+    """
+    proto = loaded(model)
+    have = {output.name for output in proto.graph.output}
+    proto.graph.output.extend(ValueInfoProto(name=name) for name in further if name not in have)
+    folder = model.parent if isinstance(model, Path) else None
+    reasons: list[str] = []
+    for written_out in (True, False):  # written out, models of another float type or of an old opset may be wrong
+        try:
+            import onnxruntime
+
+            outputs = judge(proto, feeds, folder) if written_out else run(proto, feeds, folder=folder)
+            return Judgement(f"onnxruntime {onnxruntime.__version__}", outputs)
+        except Exception as error:  # its own classes have no common base
+            reasons = [f"onnxruntime: {_first_line(error)}"]
+    try:
+        outputs = _by_reference(proto, feeds, folder)
+    except Exception as error:  # operators in plain Python, which fail in every way
+        reasons.append(f"the reference: {_first_line(error)}")
+        raise TranspileError(
+            "neither onnxruntime nor ONNX's reference implementation runs the model on these inputs:\n  "
+            + "\n  ".join(reasons),
+            hint="the inputs may be out of range: give others by --inputs, or sizes by --dim",
+        ) from None
+    return Judgement(f"ONNX's reference implementation {onnx.__version__}", outputs, tuple(reasons))
+
+
+def _first_line(error: Exception) -> str:
+    return escaped(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}", 400)
+
+
+def loaded(model: ModelProto | Path) -> ModelProto:
+    """A copy of the model that may be changed; external data stays where it is."""
+    if isinstance(model, Path):
+        return onnx.load(model, load_external_data=False)
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def run(
+    model: ModelProto | Path, feeds: Mapping[str, Any], *, optimized: bool = True, folder: Path | None = None
+) -> dict[str, Any]:
+    """onnxruntime's outputs by name; on one thread, which decides where it quantises ranges.
+
+    folder: where the external data of a protobuf lies.
+    """
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    if folder is not None:
+        options.add_session_config_entry(_FOLDER, str(folder))
+    if not optimized:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, dict(feeds))))
+
+
+def judge(model: ModelProto | Path, feeds: Mapping[str, Any], folder: Path | None = None) -> dict[str, Any]:
+    """The outputs of onnxruntime without its coarse kernels."""
+    exact = loaded(model)
+    _write_out_sigmoids(exact.graph)
+    _unsigned_weights(exact.graph)
+    quantized = any(node.op_type == "QuantizeLinear" for node in exact.graph.node)
+    folder = model.parent if isinstance(model, Path) else folder
+    return run(exact, feeds, optimized=not quantized, folder=folder)
+
+
+def _by_reference(model: ModelProto, feeds: Mapping[str, Any], folder: Path | None) -> dict[str, Any]:
+    if folder is not None:
+        load_external_data_for_model(model, str(folder))
+    with np.errstate(all="ignore"):
+        outputs = ReferenceEvaluator(model).run(None, dict(feeds))
+    return {info.name: output for info, output in zip(model.graph.output, outputs)}
+
+
+def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """The outputs of ONNX's reference implementation with every float32 of the model as double."""
+    wide = loaded(model)
+    _widen(wide.graph)
+    given = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in feeds.items()}
+    outputs = ReferenceEvaluator(wide).run(None, given)
+    return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
+
+
+def _write_out_sigmoids(graph: GraphProto) -> None:
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _write_out_sigmoids(attribute.g)
+        nodes += _sigmoid(node.input[0], node.output[0]) if node.op_type == "Sigmoid" else [node]
+    copies = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(copies)
+
+
+def _sigmoid(x: str, y: str) -> list[onnx.NodeProto]:
+    one = numpy_helper.from_array(np.array(1, np.float32))
+    return [
+        helper.make_node("Neg", [x], [f"{y}/negative"]),
+        helper.make_node("Exp", [f"{y}/negative"], [f"{y}/exp"]),
+        helper.make_node("Constant", [], [f"{y}/one"], value=one),
+        helper.make_node("Add", [f"{y}/exp", f"{y}/one"], [f"{y}/sum"]),
+        helper.make_node("Reciprocal", [f"{y}/sum"], [y]),
+    ]
+
+
+def _unsigned_weights(graph: GraphProto) -> None:
+    names = {
+        node.input[position]
+        for node in graph.node
+        for pair in _WEIGHTS.get(node.op_type, ())
+        for position in pair
+        if position < len(node.input)
+    }
+    for tensor in graph.initializer:
+        if tensor.name in names and tensor.data_type == TensorProto.INT8 and not uses_external_data(tensor):
+            raised = (numpy_helper.to_array(tensor).astype(np.int16) + 128).astype(np.uint8)
+            tensor.CopyFrom(numpy_helper.from_array(raised, tensor.name))
+
+
+def _widen(graph: GraphProto) -> None:
+    for tensor in graph.initializer:
+        _widen_tensor(tensor)
+    for info in [*graph.input, *graph.output, *graph.value_info]:
+        if info.type.tensor_type.elem_type == TensorProto.FLOAT:
+            info.type.tensor_type.elem_type = TensorProto.DOUBLE
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _widen(attribute.g)
+            elif attribute.HasField("t"):
+                _widen_tensor(attribute.t)
+            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.DOUBLE
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    if tensor.data_type == TensorProto.FLOAT:
+        name = tensor.name
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), name))

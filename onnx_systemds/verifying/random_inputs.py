@@ -1,0 +1,103 @@
+"""Seeded random inputs for a model, of which both sides can make something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds import dims as dim
+from onnx_systemds.dims import Dim
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.context import Context
+from onnx_systemds.importing.ir import Graph, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
+from onnx_systemds.importing.protos import numpy_dtype
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+_BATCH, _LENGTH, _SIDE = 2, 4, 32  # sizes of open dims: the first one, others, those of images
+_MOST_DIGITS = 10  # integers of which nothing is known are less
+_PASSING = frozenset(["Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Concat", "Slice"])
+_ITEMS = 2  # of a sequence
+
+
+class RandomInputs:
+    """Contents for the inputs of a graph. sizes: those of the symbols, given or chosen."""
+
+    def __init__(self, graph: Graph, sizes: Mapping[str, int], seed: int) -> None:
+        """Draw everything. Raises TranspileError for an input of which the type says too little."""
+        self.sizes = dict(sizes)
+        self._graph = graph
+        self._context = Context(sizes)
+        self._random = np.random.default_rng(seed)
+        self.contents = {given.name: self._content(given, given.type) for given in graph.inputs}
+
+    def _content(self, given: ValueInfo, type_: Type | None) -> Any:
+        if isinstance(type_, SequenceType):
+            return [self._content(given, type_.element) for _ in range(_ITEMS)]
+        if isinstance(type_, OptionalType):
+            return self._content(given, type_.element)
+        dims = self._context.dims(type_.dims, given.name) if isinstance(type_, TensorType) else None
+        if dims is None or not isinstance(type_, TensorType):
+            raise TranspileError(f"no random content for input {quoted(given.name)}: its type leaves too much open",
+                                 hint="give contents by --inputs")  # fmt: skip
+        shape = [self._size(size, axis, len(dims)) for axis, size in enumerate(dims)]
+        return self._tensor(given.name, type_.dtype, shape)
+
+    def _size(self, size: Dim, axis: int, rank: int) -> int:
+        if isinstance(size, int):
+            return size
+        chosen = _BATCH if axis == 0 else _SIDE if rank >= 4 and axis >= 2 else _LENGTH
+        (name,) = dim.symbols(size)
+        return self.sizes.setdefault(name, chosen)
+
+    def _tensor(self, name: str, dtype: str, shape: list[int]) -> Array:
+        kind = numpy_dtype(dtype)
+        if dtype == "string":
+            return np.array(self._random.choice(sorted(_words(self._graph, name)), shape), dtype=object)
+        if dtype == "bool":
+            return np.asarray(self._random.random(shape) > 0.5)
+        if kind.kind not in "iu":
+            return np.asarray(self._random.standard_normal(shape)).astype(kind)
+        if "mask" in name.lower():
+            mask = self._random.integers(0, 2, shape)
+            mask[..., :1] = 1  # nothing that is hidden altogether
+            return mask.astype(kind)
+        if kind.itemsize == 1:
+            limits = np.iinfo(kind)
+            return self._random.integers(limits.min, limits.max, shape, kind, endpoint=True)
+        return self._random.integers(0, _index_limit(self._graph, name) or _MOST_DIGITS, shape).astype(kind)
+
+
+def _consumers(graph: Graph, name: str) -> Iterator[tuple[Node, int]]:
+    """The nodes that see the elements of a value, perhaps in other dims, and as which input."""
+    names = {name}
+    for node in graph.nodes:
+        for position, given in enumerate(node.inputs):
+            if given not in names:
+                continue
+            yield node, position
+            if node.op_type in _PASSING:
+                names.update(node.outputs)
+
+
+def _index_limit(graph: Graph, name: str) -> int | None:
+    """The size of the smallest known axis that an input is an index into, None where there is none."""
+    sizes = []
+    for node, position in _consumers(graph, name):
+        table = graph.initializers.get(node.inputs[0])
+        if node.op_type in ("Gather", "GatherElements") and position == 1 and table is not None:
+            axis = node.attributes.get("axis", 0)
+            sizes.append(table.shape[axis if isinstance(axis, int) else 0])
+    return min(sizes, default=None)
+
+
+def _words(graph: Graph, name: str) -> set[str]:
+    """Texts that the model knows what to do with, and one that it does not."""
+    found = {"other"}
+    for node, _ in _consumers(graph, name):
+        for content in node.attributes.values():
+            if isinstance(content, tuple):
+                found.update(word for word in content if isinstance(word, str))
+    return found

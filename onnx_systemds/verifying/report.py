@@ -1,0 +1,108 @@
+"""What a verification found, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.errors import escaped, quoted, quoted_list
+from onnx_systemds.verifying.comparing import Comparison
+
+_MOST_NODES_SHOWN = 10
+_LONGEST_NAME = 40
+
+
+@dataclass(frozen=True, slots=True)
+class NodeComparison:
+    """An intermediate value, and the node that computes it."""
+
+    node: str
+    op_type: str
+    comparison: Comparison
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The engine against the judge.
+
+    judge: who it is. reasons: why others were not asked, or refused. given: where the inputs are from.
+    inputs: their dtypes and dims. sizes: of symbols, chosen for want of others. deciding: the inputs whose content was
+    known at conversion, because it decides what the script looks like. nodes: in topological order.
+    """
+
+    judge: str
+    reasons: tuple[str, ...]
+    given: str
+    inputs: Mapping[str, str]
+    sizes: Mapping[str, int]
+    deciding: tuple[str, ...]
+    outputs: tuple[Comparison, ...]
+    nodes: tuple[NodeComparison, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether all outputs agree."""
+        return all(output.passed for output in self.outputs)
+
+    @property
+    def first_apart(self) -> NodeComparison | None:
+        """The first node whose numbers part from those of the judge."""
+        return next((node for node in self.nodes if not node.comparison.passed), None)
+
+    def worst_nodes(self, most: int = _MOST_NODES_SHOWN) -> list[NodeComparison]:
+        """The nodes with the largest differences, by what is tolerated for each."""
+        ranked = sorted(self.nodes, key=lambda node: (node.comparison.passed, -node.comparison.severity))
+        return ranked[:most]
+
+    def lines(self) -> Iterator[str]:
+        """The report as text."""
+        yield f"judge: {self.judge}"
+        for reason in self.reasons:
+            yield f"  {reason}"
+        yield f"inputs: {self.given}"
+        for name, text in self.inputs.items():
+            yield f"  {escaped(name)}: {text}"
+        if self.sizes:
+            chosen = ", ".join(f"{escaped(name)}={size}" for name, size in self.sizes.items())
+            yield f"  sizes chosen here, --dim gives others: {chosen}"
+        if self.deciding:
+            yield f"  known at conversion, because their content decides the script: {quoted_list(self.deciding)}"
+        yield from _table("output", [(output.name, output) for output in self.outputs])
+        if self.nodes:
+            yield from self._node_lines()
+        agreeing = sum(output.passed for output in self.outputs)
+        yield f"{'passed' if self.passed else 'FAILED'}: {agreeing} of {len(self.outputs)} outputs agree"
+
+    def _node_lines(self) -> Iterator[str]:
+        apart = sum(not node.comparison.passed for node in self.nodes)
+        yield f"nodes: {len(self.nodes)} values compared, {apart} part"
+        first = self.first_apart
+        if first is not None:
+            where = "" if first.comparison.where is None else f" at {list(first.comparison.where)}"
+            yield f"numbers part first in node {quoted(first.node)} ({first.op_type}){where}"
+        rows = [(f"{node.op_type} {node.node}", node.comparison) for node in self.worst_nodes()]
+        yield from _table("worst nodes", rows)
+
+
+def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
+    """A line for each comparison, in columns."""
+    cells = [(title, "type", "largest difference", "relative", "of tolerance", "where", "verdict")]
+    for name, found in rows:
+        verdict = "pass" if found.passed else f"FAIL ({found.failed} elements)" if not found.problem else "FAIL"
+        kind = f"{found.dtype} {list(found.dims)}"
+        if found.problem:
+            cells.append((_short(name), kind, found.problem, "", "", "", verdict))
+        elif found.where is None:
+            cells.append((_short(name), kind, "none", "", "", "", verdict))
+        else:
+            where = f"{list(found.where)}: {found.actual!s} for {found.expected!s}"
+            cells.append((_short(name), kind, f"{found.absolute:.2g}", f"{found.relative:.2g}",
+                          f"{found.severity:.2g}", where, verdict))  # fmt: skip
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+
+
+def _short(name: str) -> str:
+    """The end of a name, which tells most."""
+    return escaped(name if len(name) <= _LONGEST_NAME else f"...{name[-_LONGEST_NAME:]}")

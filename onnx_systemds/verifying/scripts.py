@@ -1,0 +1,149 @@
+"""Verify an export: a function of a script on the engine, the model that it became on onnxruntime, the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.engine import shared_session
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.export import export_script
+from onnx_systemds.exporting.parser import parse_file
+from onnx_systemds.exporting.printer import string_text
+from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
+from onnx_systemds.importing.model import load_model
+from onnx_systemds.numbers import literal
+from onnx_systemds.scoring import boundary_matrix
+from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
+from onnx_systemds.verifying.judging import judgement
+from onnx_systemds.verifying.random_inputs import RandomInputs
+from onnx_systemds.verifying.report import Report
+from onnx_systemds.verifying.verify import described
+
+_VERIFIED = "verified.dml"
+
+
+def verify_script(
+    path: str | Path,
+    function: str,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    specs: Mapping[str, Any] | None = None,
+    bindings: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> Report:
+    """Export a function of a script, run both, and compare the model's outputs with what the engine computes.
+
+    inputs: contents by name; random ones when there are none. dims: sizes of the names in dims. specs, bindings:
+    ``inputs`` and ``bindings`` of `export_script`, as are the other options. Raises TranspileError, EngineError.
+    """
+    script = parse_file(path)
+    model = export_script(script, function, inputs=specs, bindings=bindings, **options)
+    drawn = None if inputs is not None else RandomInputs(load_model(model).graph, dims or {}, seed)
+    given = inputs or {} if drawn is None else drawn.contents
+    contents = {name: np.asarray(content) for name, content in given.items()}
+    model_side = judgement(model, contents)
+    engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
+    return Report(
+        f"SystemDS, for the model on {model_side.judge}",
+        model_side.reasons,
+        "as given" if drawn is None else f"random, seed {seed}",
+        {name: described(content) for name, content in contents.items()},
+        {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
+        (),
+        tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
+              for name, found in model_side.outputs.items()),
+    )  # fmt: skip
+
+
+def _compared(
+    name: str, found: Array, computed: Mapping[str, Array], rtol: float | None, atol: float | None
+) -> Comparison:
+    """Compare an output with the engine's matrix, which has its elements in the same order."""
+    matrix = computed[name if name in computed else name.removesuffix("_out")]
+    if matrix.size == found.size:
+        with np.errstate(invalid="ignore", over="ignore"):
+            matrix = matrix.reshape(found.shape).astype(found.dtype)
+    return compare_tensors(name, found, matrix, rtol, atol)
+
+
+def _run(
+    script: tree.Script, function: tree.Function, contents: Mapping[str, Array], bindings: Mapping[str, Any],
+    arguments: Mapping[str, Any],
+) -> dict[str, Array]:  # fmt: skip
+    """What the engine computes, by the names of the function's results. Raises UnsupportedCase for lists and texts."""
+    lines = [f'source("{_VERIFIED}") as verified']
+    matrices: dict[str, Array] = {}
+    given: list[str] = []
+    for parameter in function.parameters:
+        name = parameter.name
+        if name not in contents and name not in bindings:
+            continue  # its default serves
+        content = contents[name] if name in contents else bindings[name]
+        if isinstance(content, str | bool | int | float):
+            given.append(f"{name}={_literal(content)}")
+            continue
+        if isinstance(content, Mapping | list | tuple):
+            raise UnsupportedCase(f"the parameter {name} is a list: only numbers can be verified")
+        matrices[f"in_{name}"] = boundary_matrix(np.asarray(content))
+        lines.append(f'in_{name} = read("./in_{name}")')
+        given.append(f"{name}={_as_parameter(parameter, f'in_{name}')}")
+    results = {result.name: f"out_{result.name}" for result in function.results}
+    for result in function.results:
+        if result.type.kind not in ("matrix", "scalar") or result.type.value == "string":
+            raise UnsupportedCase(f"the result {result.name} is a {result.type}: only numbers can be verified")
+    target = ", ".join(results.values())
+    lines.append(f"{f'[{target}]' if len(results) > 1 else target} = verified::{function.name}({', '.join(given)})")
+    for result in function.results:
+        name = results[result.name]
+        if result.type.kind == "scalar":
+            lines.append(f"{name} = as.matrix(as.double({name}))")
+        lines.append(f'write({name}, "./{name}")')
+    prepared = shared_session().prepare(
+        "\n".join(lines) + "\n", list(matrices), list(results.values()), sources=_sources(script),
+        args={name: str(value) for name, value in arguments.items()},
+    )  # fmt: skip
+    try:
+        computed = prepared(matrices)
+    finally:
+        prepared.close()
+    return {name: computed[identifier] for name, identifier in results.items()}
+
+
+def _literal(content: str | bool | int | float) -> str:
+    if isinstance(content, bool):
+        return "TRUE" if content else "FALSE"
+    return string_text(content) if isinstance(content, str) else literal(content)
+
+
+def _as_parameter(parameter: tree.Parameter, matrix: str) -> str:
+    """A matrix as what the function declares."""
+    if parameter.type.kind != "scalar":
+        return matrix
+    number = f"as.scalar({matrix})"
+    return {"int": f"as.integer({number})", "boolean": f"({number} != 0)"}.get(parameter.type.value, number)
+
+
+def _sources(script: tree.Script) -> dict[str, str]:
+    """The texts of the script and of those that it imports, by the paths as they are written; not those of SystemDS."""
+    files = SourceFiles()
+    texts = {_VERIFIED: script.text}
+    stack = [script]
+    while stack:
+        importing = stack.pop()
+        for node in tree.walk(importing):
+            if not isinstance(node, tree.Source) or node.path in texts:
+                continue
+            found = files.namespace(importing, node.namespace)
+            if found is not None and not found.file.startswith(JAR_PREFIX):
+                texts[node.path] = found.text
+                stack.append(found)
+    return texts

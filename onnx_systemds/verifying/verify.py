@@ -1,0 +1,179 @@
+"""Verify a conversion: the script on the engine, the model on onnxruntime, the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
+from onnx_systemds.importing.context import Context
+from onnx_systemds.importing.convert import with_constants, with_types
+from onnx_systemds.importing.inference import infer
+from onnx_systemds.importing.ir import MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
+from onnx_systemds.importing.model import load_model
+from onnx_systemds.importing.script import Port
+from onnx_systemds.importing.values import Value
+from onnx_systemds.importing.walk import names_read
+from onnx_systemds.list_transfer import flat_results, nested_inputs
+from onnx_systemds.verifying.comparing import Comparison, compare_tensors
+from onnx_systemds.verifying.judging import judgement
+from onnx_systemds.verifying.random_inputs import RandomInputs
+from onnx_systemds.verifying.report import NodeComparison, Report
+
+_VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
+
+
+def verify_model(
+    source: str | Path | onnx.ModelProto,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    dims: Mapping[str, int] | None = None,
+    per_node: bool = False,
+    rtol: float | None = None,
+    atol: float | None = None,
+    seed: int = 0,
+    **options: Any,
+) -> Report:
+    """Run a model on both sides and compare the outputs.
+
+    inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`); random ones
+    when there are none. dims: sizes of symbols, for the conversion and the random inputs. per_node: whether the
+    intermediate values of the graph are compared, too. rtol, atol: see `compare_tensors`. options: of `import_model`.
+    Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
+    """
+    path = Path(source) if isinstance(source, str | Path) else source
+    model = load_model(source)
+    drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
+    contents = _nested(model, inputs or {}) if drawn is None else drawn.contents
+    engine = _Engine(model, {**options, "dims": dims})
+    expected = judgement(path, _fed(contents))  # first: it knows best what is wrong with inputs
+    found = engine.run(contents)
+    nodes: list[NodeComparison] = []
+    if per_node:
+        producers = engine.comparable_values(contents)
+        values = engine.run(contents, list(producers))
+        judged = judgement(path, _fed(contents), list(producers)).outputs
+        nodes = [
+            NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
+                           producers[found.name].op_type, found)
+            for found in compare_all(values, {name: judged[name] for name in producers}, rtol, atol)
+        ]  # fmt: skip
+    return Report(
+        expected.judge,
+        expected.reasons,
+        "as given" if drawn is None else f"random, seed {seed}",
+        {name: described(content) for name, content in contents.items()},
+        {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
+        engine.deciding,
+        tuple(compare_all(found, expected.outputs, rtol, atol)),
+        tuple(nodes),
+    )
+
+
+class _Engine:
+    """The side of the engine. deciding: the inputs whose content was needed at conversion."""
+
+    def __init__(self, model: Model, options: Mapping[str, Any]) -> None:
+        self.model = model
+        self.options = options
+        self.deciding: tuple[str, ...] = ()
+
+    def run(self, contents: Mapping[str, Any], wanted: list[str] | None = None) -> dict[str, Any]:
+        """The outputs of the model, or the ``wanted`` values, by name."""
+        if wanted is None:
+            return self._run(self.model, contents)
+        found: dict[str, Any] = {}
+        for start in range(0, len(wanted), _VALUES_AT_ONCE):
+            outputs = tuple(ValueInfo(name, None) for name in wanted[start : start + _VALUES_AT_ONCE])
+            model = replace(self.model, graph=replace(self.model.graph, outputs=outputs))
+            found |= self._run(model, contents)
+        return found
+
+    def _run(self, model: Model, contents: Mapping[str, Any]) -> dict[str, Any]:
+        prepared = SystemDSBackendRep(model, **self.options)
+        try:
+            outputs = prepared.run(contents)
+        finally:
+            prepared.close()
+        self.deciding = prepared.deciding
+        return {output.name: content for output, content in zip(model.graph.outputs, outputs)}
+
+    def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
+        """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
+        types = {given.name: given.type for given in self.model.graph.inputs}
+        known = {name: known_content(types[name], contents[name]) for name in self.deciding}
+        actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
+                  if not isinstance(type_, MapType)}  # fmt: skip
+        graph = with_constants(with_types(self.model.graph, actual), known)
+        typed = infer(graph, Context({}, self.model.functions, simplify=False))
+        used = {output.name for output in self.model.graph.outputs}
+        used.update(name for node in self.model.graph.nodes for name in names_read(node))
+        return {
+            name: node
+            for node in self.model.graph.nodes
+            for name in node.outputs
+            if name in used and node.identity != ("", "Constant") and _is_tensor(typed.values.get(name))
+        }
+
+
+def compare_all(
+    found: Mapping[str, Any], expected: Mapping[str, Any], rtol: float | None = None, atol: float | None = None
+) -> list[Comparison]:
+    """Compare values by name; the items of lists and the values of maps are compared one by one."""
+    actual = flat_results(found)
+    judged = flat_results({name: _as_array(content) for name, content in expected.items()})
+    comparisons = [
+        compare_tensors(name, actual[name], array, rtol, atol)
+        if name in actual
+        else Comparison(name, str(array.dtype), array.shape, problem="it is missing")
+        for name, array in judged.items()
+    ]
+    surplus = [Comparison(name, str(actual[name].dtype), actual[name].shape, problem="the judge has none")
+               for name in actual if name not in judged]  # fmt: skip
+    return comparisons + surplus
+
+
+def _as_array(content: Any) -> Any:
+    """A scalar that the judge gives as a plain number."""
+    return np.asarray(content) if np.isscalar(content) else content
+
+
+def _is_tensor(value: Value | None) -> bool:
+    return value is not None and value.type is None and bool(value.dtype) and value.dims is not None and not value.keys
+
+
+def _nested(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs with lists and maps in the place of their arrays."""
+    ports = [Port(given.name, "float", (), _port_kind(given.type)) for given in model.graph.inputs
+             if given.name not in inputs]  # fmt: skip
+    return nested_inputs([port for port in ports if port.kind != "tensor"], inputs)
+
+
+def _port_kind(type_: Type | None) -> str:
+    if isinstance(type_, OptionalType):
+        return "optional" if isinstance(type_.element, TensorType) else "optional sequence"
+    return "sequence" if isinstance(type_, SequenceType) else "map" if isinstance(type_, MapType) else "tensor"
+
+
+def _fed(contents: Mapping[str, Any]) -> dict[str, Any]:
+    """Inputs as the judges want them: an optional that is absent is not fed, texts are objects."""
+    return {
+        name: content.astype(object) if isinstance(content, np.ndarray) and content.dtype.kind == "U" else content
+        for name, content in contents.items()
+        if content is not None
+    }
+
+
+def described(content: Any) -> str:
+    """Type and dims of an input."""
+    if isinstance(content, np.ndarray):
+        kind = "string" if content.dtype.kind in "OU" else str(content.dtype)
+        return f"{kind} {list(content.shape)}"
+    if isinstance(content, list):
+        return f"[{', '.join(map(described, content))}]"
+    return "absent" if content is None else f"{type(content).__name__} of {len(content)}"

@@ -1,0 +1,73 @@
+"""The judgement of two tensors."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from onnx_systemds.verifying.comparing import compare_tensors
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "passed"),
+    [
+        ([NAN, INF, -INF], [NAN, INF, -INF], True),
+        ([NAN, 1.0], [0.0, 1.0], False),
+        ([INF, 1.0], [-INF, 1.0], False),
+        ([INF, 1.0], [3.0e38, 1.0], False),
+        ([1.0, 1e-6], [1.0, 0.0], True),  # small beside the spread
+        ([1e-6, 1e-6], [0.0, 0.0], False),
+        ([1.0005, 0.0], [1.0, 0.0], True),
+        ([1.01, 0.0], [1.0, 0.0], False),
+        ([], [], True),
+    ],
+)
+def test_floats(actual: list[float], expected: list[float], passed: bool) -> None:
+    found = compare_tensors("Y", np.array(actual, np.float32), np.array(expected, np.float32))
+    assert found.passed == passed, str(found)
+
+
+def test_the_worst_element_is_named() -> None:
+    expected = np.ones((2, 3))
+    actual = expected.copy()
+    actual[1, 2], actual[0, 1] = 1.5, 1.25
+    found = compare_tensors("Y", actual, expected)
+    assert (found.where, found.actual, found.expected, found.failed) == ((1, 2), 1.5, 1.0, 2)
+    assert (found.absolute, found.relative) == (0.5, 0.5)
+    assert "Y[1, 2] is 1.5, expected 1.0: 2 elements of [2, 3]" in str(found)
+
+
+def test_integers_are_equal_unless_a_tolerance_is_given() -> None:
+    step = np.array([3, 4], np.uint8), np.array([3, 5], np.uint8)
+    assert not compare_tensors("Y", *step).passed
+    assert compare_tensors("Y", *step, atol=1).passed
+    beyond = np.array([2**62 + 1]), np.array([2**62])
+    assert not compare_tensors("Y", *beyond).passed
+    assert not compare_tensors("Y", np.array([True]), np.array([False])).passed
+
+
+def test_small_types() -> None:
+    wide = np.array([1.0, 2.0, -3.0])
+    half = wide.astype(ml_dtypes.bfloat16)
+    assert compare_tensors("Y", (wide * 1.01).astype(ml_dtypes.bfloat16), half).passed
+    assert not compare_tensors("Y", (wide * 1.2).astype(ml_dtypes.bfloat16), half).passed
+    nibbles = np.array([1, 2], ml_dtypes.int4), np.array([1, 3], ml_dtypes.int4)
+    assert not compare_tensors("Y", *nibbles).passed
+    assert compare_tensors("Y", nibbles[0], nibbles[0]).passed
+
+
+def test_texts() -> None:
+    assert compare_tensors("Y", np.array(["a", "b"], object), np.array(["a", "b"])).passed
+    found = compare_tensors("Y", np.array(["a", "c"], object), np.array(["a", "b"], object))
+    assert not found.passed and found.where == (1,)
+
+
+def test_types_and_dims_that_differ() -> None:
+    found = compare_tensors("Y", np.zeros((2, 1)), np.zeros(2))
+    assert not found.passed and str(found) == "Y: it is float64 [2, 1], expected float64 [2]"
+    assert not compare_tensors("Y", np.zeros(2), np.zeros(2, np.float32)).passed
+    assert compare_tensors("Y", np.zeros((0, 3)), np.zeros((0, 3))).passed
+    assert compare_tensors("Y", np.array(2.0), np.array(2.0)).passed

@@ -1,0 +1,96 @@
+"""``inspect``: what a model holds, and what stands against its conversion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import FunctionProto, TensorProto, helper, numpy_helper
+
+from onnx_systemds.cli import main
+from onnx_systemds.inspecting import inspect_model
+from tests.model_zoo import MODELS, needs_models
+
+
+def inspect(*arguments: object) -> Result:
+    return CliRunner().invoke(main, ["inspect", *map(str, arguments)])
+
+
+def save(path: Path, nodes: list[onnx.NodeProto], domains: list[str], functions: list[FunctionProto] | None = None) -> Path:
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "XY"]
+    weights = [numpy_helper.from_array(np.eye(3, dtype=np.float32), "W")]
+    graph = helper.make_graph(nodes, "tiny", infos[:1], infos[1:], weights)
+    imports = [helper.make_opsetid("", 17), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8, producer_name="tests", functions=functions or [])
+    onnx.save(model, path)
+    return path
+
+
+def test_all_is_told(tmp_path: Path) -> None:
+    body = [helper.make_node("Relu", ["a"], ["b"])]
+    function = helper.make_function("own", "Bent", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
+    scale = numpy_helper.from_array(np.zeros(5, np.int8), "unused")
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("MatMul", ["a", "W"], ["b"]),
+             helper.make_node("Bent", ["b"], ["c"], domain="own"), helper.make_node("Constant", [], ["d"], value=scale),
+             helper.make_node("Identity", ["c"], ["Y"])]  # fmt: skip
+    result = inspect(save(tmp_path / "tiny.onnx", nodes, ["own"], [function]))
+    assert result.exit_code == 0
+    assert result.output == """\
+graph: tiny
+producer: tests
+IR version: 8
+opsets: ai.onnx 17, own 1
+inputs:
+  X: float [batch, 3]
+outputs:
+  Y: float [batch, 3]
+symbols, --dim fixes them: batch
+operators: 6 nodes
+  Constant  opset 17  1x  supported
+  Identity  opset 17  1x  supported
+  MatMul    opset 17  2x  supported
+  Relu      opset 17  1x  supported
+  own.Bent  opset 1   1x  function of the model
+functions of the model: own.Bent
+weights: 2 tensors, 14 elements: 41 bytes in the model, 112 bytes in the engine (FP64)
+can be converted
+"""
+
+
+def test_what_is_unsupported_and_why(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NoSuch", ["X"], ["a"], name="first"), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Other", ["b"], ["Y"], name="second", domain="my.domain")]  # fmt: skip
+    result = inspect(save(tmp_path / "bad.onnx", nodes, ["my.domain"]))
+    assert result.exit_code == 0
+    assert "NoSuch           opset 17  1x  NOT SUPPORTED: ONNX has no such operator in this opset version" in result.output
+    assert "my.domain.Other  opset 1   1x  NOT SUPPORTED: the operator's domain is unknown" in result.output
+    reasons = result.output.partition("cannot be converted:\n")[2]
+    assert reasons.count("\n- ") == 1 and '"first"' in reasons and '"second"' in reasons
+
+
+def test_sizes_and_plugins(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Relu", ["X"], ["Y"])]
+    path = save(tmp_path / "relu.onnx", nodes, [])
+    assert "can be converted" in inspect(path, "--dim", "batch=4").output
+    assert "cannot be converted:\n" in inspect(path, "--dim", "bach=4").output
+    assert inspect(path, "--dim", "batch").exit_code == 2
+    (tmp_path / "broken.py").write_text("1 / 0")
+    assert inspect(path, "--plugin", tmp_path / "broken.py").exit_code == 1
+
+
+def test_no_model(tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("no model")
+    assert inspect(tmp_path / "text.onnx").exit_code == 1
+    assert inspect(tmp_path / "none.onnx").exit_code == 1
+
+
+@needs_models
+@pytest.mark.parametrize("name", ["removed_ops__candy", "unknown_domain__noisy_relu"])
+def test_models_that_are_rejected(name: str) -> None:
+    assert MODELS is not None
+    found = inspect_model(MODELS / "reject" / f"{name}.onnx")
+    assert found.reasons
+    assert sum(use.count for use in found.operators if not use.how) == len(found.reasons)

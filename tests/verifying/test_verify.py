@@ -1,0 +1,161 @@
+"""Models on both sides: what agrees, what parts and where, which inputs are made up, who judges."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds.cli import main
+from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.operator_generators.registry import operator_generators
+from onnx_systemds.verifying.verify import verify_model
+from tests.operators.harness import random
+
+FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+Info = tuple[str, int, Any]
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def make_model(
+    nodes: list[onnx.NodeProto], inputs: list[Info], outputs: list[Info], opset: int = 17, **constants: np.ndarray
+) -> onnx.ModelProto:
+    given, results = ([helper.make_tensor_value_info(*info) for info in infos] for infos in (inputs, outputs))
+    initializers = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "net", given, results, initializers)
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+@pytest.fixture
+def network(tmp_path: Path) -> Path:
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["product"], name="first"),
+             helper.make_node("Tanh", ["product"], ["bent"], name="second"),
+             helper.make_node("Exp", ["bent"], ["Y"], name="third")]  # fmt: skip
+    model = make_model(nodes, [("X", FLOAT, ["batch", 3])], [("Y", FLOAT, ["batch", 4])], W=random(3, 4))
+    onnx.save(model, tmp_path / "net.onnx")
+    return tmp_path / "net.onnx"
+
+
+@pytest.fixture
+def wrong_tanh() -> Iterator[None]:
+    def wrong(node: NodeView) -> Fragment:
+        return node.matrix_result(f"tanh({node.matrix(0, 1)}) + 0.01", 1)
+
+    right = operator_generators["", "Tanh"]
+    operator_generators["", "Tanh"] = {1: wrong}
+    yield
+    operator_generators["", "Tanh"] = right
+
+
+def test_agrees_on_random_numbers(network: Path) -> None:
+    result = invoke("verify", network)
+    assert result.exit_code == 0, result.output
+    assert "judge: onnxruntime" in result.output
+    assert "inputs: random, seed 0\n  X: float32 [2, 3]\n" in result.output
+    assert "sizes chosen here, --dim gives others: batch=2" in result.output
+    assert "passed: 1 of 1 outputs agree" in result.output
+
+
+def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
+    assert "X: float32 [5, 3]\noutput" in invoke("verify", network, "--dim", "batch=5", "--seed", 7).output
+    np.savez(tmp_path / "in.npz", X=random(7, 3))
+    result = invoke("verify", network, "--inputs", tmp_path / "in.npz", "--per-node")
+    assert result.exit_code == 0, result.output
+    assert "inputs: as given\n  X: float32 [7, 3]\n" in result.output
+    assert "nodes: 3 values compared, 0 part" in result.output
+
+
+@pytest.mark.usefixtures("wrong_tanh")
+def test_says_where_numbers_part(network: Path) -> None:
+    result = invoke("verify", network, "--per-node")
+    assert result.exit_code == 1
+    assert "FAILED: 0 of 1 outputs agree" in result.output and "FAIL (8 elements)" in result.output
+    assert 'numbers part first in node "second" (Tanh)' in result.output
+    assert invoke("verify", network, "--atol", 0.1).exit_code == 0
+
+
+@pytest.mark.usefixtures("wrong_tanh")
+def test_report_of_the_python_call(network: Path) -> None:
+    report = verify_model(network, {"X": random(2, 3)}, per_node=True)
+    assert not report.passed
+    assert report.first_apart is not None and report.first_apart.node == "second"
+    assert [node.node for node in report.nodes] == ["first", "second", "third"]
+    assert report.worst_nodes(1)[0].comparison.absolute == pytest.approx(0.01, rel=0.01)
+    (output,) = report.outputs
+    assert output.absolute == pytest.approx(0.01 * float(output.expected), rel=0.1)  # type: ignore[arg-type]
+
+
+def test_reference_where_onnxruntime_is_missing(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    result = invoke("verify", network)
+    assert result.exit_code == 0, result.output
+    assert "judge: ONNX's reference implementation" in result.output
+    assert "  onnxruntime: ModuleNotFoundError" in result.output
+
+
+def test_inputs_that_no_judge_takes(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Gather", ["W", "index"], ["Y"])]
+    model = make_model(nodes, [("index", INT64, ["n"])], [("Y", FLOAT, ["n", 2])], W=random(4, 2))
+    onnx.save(model, tmp_path / "gather.onnx")
+    assert invoke("verify", tmp_path / "gather.onnx").exit_code == 0  # random indices are in range
+    np.savez(tmp_path / "in.npz", index=np.array([9]))
+    result = invoke("verify", tmp_path / "gather.onnx", "--inputs", tmp_path / "in.npz")
+    assert result.exit_code == 1
+    assert "onnxruntime:" in result.output and "hint:" in result.output and "Traceback" not in result.output
+
+
+def test_inputs_that_decide_the_script() -> None:
+    nodes = [helper.make_node("ReduceSum", ["X", "axes"], ["Y"], keepdims=0)]
+    model = make_model(nodes, [("X", FLOAT, ["n", 3, 4]), ("axes", INT64, [1])], [("Y", FLOAT, None)])
+    report = verify_model(model, {"X": random(2, 3, 4), "axes": np.array([1])}, per_node=True)
+    assert report.passed and report.deciding == ("axes",) and len(report.nodes) == 1
+    assert any('their content decides the script: "axes"' in line for line in report.lines())
+
+
+def test_texts_and_maps() -> None:
+    nodes = [helper.make_node("LabelEncoder", ["city"], ["code"], domain="ai.onnx.ml",
+                              keys_strings=["Graz", "Wien"], values_floats=[1.0, 2.0]),
+             helper.make_node("ZipMap", ["code"], ["maps"], domain="ai.onnx.ml", classlabels_strings=["a"])]  # fmt: skip
+    model = make_model(nodes, [("city", STRING, ["n", 1])], [("code", FLOAT, ["n", 1])])
+    maps = helper.make_map_type_proto(STRING, helper.make_tensor_type_proto(FLOAT, None))
+    model.graph.output.append(helper.make_value_info("maps", helper.make_sequence_type_proto(maps)))
+    report = verify_model(model)
+    assert report.passed, list(report.lines())
+    assert [output.name for output in report.outputs] == ["code", "maps/a"]
+
+
+def test_lists() -> None:
+    nodes = [helper.make_node("SequenceAt", ["items", "position"], ["second"]),
+             helper.make_node("SequenceConstruct", ["second", "second"], ["twice"])]  # fmt: skip
+    model = make_model(nodes, [], [("second", FLOAT, [2, 3])], position=np.array(1))
+    items = helper.make_sequence_type_proto(helper.make_tensor_type_proto(FLOAT, [2, 3]))
+    model.graph.input.append(helper.make_value_info("items", items))
+    model.graph.output.append(helper.make_value_info("twice", items))
+    for inputs in (None, {"items/0": random(2, 3), "items/1": random(2, 3, seed=1)}):
+        report = verify_model(model, inputs)
+        assert report.passed and [output.name for output in report.outputs] == ["second", "twice/0", "twice/1"]
+
+
+def test_values_that_nobody_uses_are_not_compared() -> None:
+    nodes = [helper.make_node("Dropout", ["X"], ["kept", "mask"]), helper.make_node("Neg", ["kept"], ["Y"])]
+    report = verify_model(make_model(nodes, [("X", FLOAT, [2])], [("Y", FLOAT, [2])]), per_node=True)
+    assert [node.comparison.name for node in report.nodes] == ["kept", "Y"]
+
+
+def test_external_data(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["Z"]), helper.make_node("Sigmoid", ["Z"], ["Y"])]
+    model = make_model(nodes, [("X", FLOAT, [2, 40])], [("Y", FLOAT, [2, 40])], W=random(40, 40))
+    onnx.save(model, tmp_path / "wide.onnx", save_as_external_data=True, location="wide.bin", size_threshold=0)
+    assert verify_model(tmp_path / "wide.onnx", per_node=True).passed
