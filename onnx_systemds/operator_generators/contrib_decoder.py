@@ -40,8 +40,8 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
 
 def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | float]) -> None:
     """The new key and value replace row P of the buffers, and what lies behind it is not looked at."""
-    if node.has(3) or node.output(3):
-        raise UnsupportedCase("a mask, or the products as an output, beside a buffer of keys and values")
+    if node.output(3):
+        raise UnsupportedCase("the products of queries and keys as an output, beside a buffer of keys and values")
     heads, size = int(attributes["num_heads"]), node.dims(5)[3]
     if not isinstance(size, int):
         raise UnsupportedCase("the size of a head must be known")
@@ -60,4 +60,6 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     bias = node.emit("Where", seen, number(node, 0.0), number(node, LOWEST))
     if node.has(4):
         bias = node.emit("Add", bias, node.input(4))
-    node.emit("MultiHeadAttention", parts[0], key, value, "", "", bias, domain=CONTRIB, to=node.output(), **attributes)
+    # a mask has no columns for what lies behind the new token
+    mask = node.emit("Gather", node.input(3), node.emit("Min", places, filled), axis=1) if node.has(3) else ""
+    node.emit("MultiHeadAttention", parts[0], key, value, "", mask, bias, domain=CONTRIB, to=node.output(), **attributes)

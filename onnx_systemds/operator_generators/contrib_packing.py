@@ -36,14 +36,13 @@ def _true_places(node: Expansion, mask: str) -> str:
 @expander("RestorePadding", domain=CONTRIB)
 def restore_padding(node: Expansion) -> None:
     """The tokens at their places, zeros elsewhere."""
-    width = node.known_dims(0, "the width of a token")[1] if isinstance(node.dims(0)[1], int) else -1
     offsets = node.input(1)
     places = _token_places(node, node.input(0), offsets)
     size = node.emit("Concat", node.emit("Shape", node.reshape(offsets, -1)),
                      node.emit("Shape", node.input(0), start=1), axis=0)  # fmt: skip
     zeros = node.emit("Expand", node.known(0.0, node.dtype(0)), size)
     filled = node.emit("ScatterND", zeros, node.unsqueeze(places, 1), node.input(0))
-    shape = node.emit("Concat", node.emit("Shape", offsets), node.known([width]), axis=0)
+    shape = node.emit("Concat", node.emit("Shape", offsets), node.emit("Shape", node.input(0), start=1), axis=0)
     node.emit("Reshape", filled, shape, to=node.output())
 
 

@@ -96,8 +96,7 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
     size = hidden
     x = node.input(0)
     if not by_head:
-        count = int(node.attribute("num_heads") or 0)
-        size = hidden // count if count else 2 * width
+        size = hidden // int(node.attribute("num_heads"))
         x = node.reshape(x, 0, 0, hidden // size, size)
     streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
     cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
