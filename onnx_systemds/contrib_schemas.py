@@ -218,6 +218,15 @@ _operator("QEmbedLayerNormalization", "input_ids segment_ids? word_embedding_qua
           "segment_embedding_scale? gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
           "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out",
           epsilon=1e-12)  # fmt: skip
+_operator("QMoE",
+          "input router_probs fc1_experts_weights fc1_scales? fc1_experts_bias? fc2_experts_weights fc2_scales? "
+          "fc2_experts_bias? fc3_experts_weights? fc3_scales? fc3_experts_bias? fc1_zero_points? fc2_zero_points? "
+          "fc3_zero_points? router_weights? fc1_global_scale? fc2_global_scale? fc1_act_scale? fc2_act_scale? "
+          "fc1_act_block_scale? fc2_act_block_scale?", "output", **_EXPERTS, accuracy_level=0, block_size=None,
+          expert_weight_bits=4, fc1_expert_weight_bits=None, fc2_expert_weight_bits=None, fc3_expert_weight_bits=None,
+          quant_type="int", weights_prepacked=-1)  # fmt: skip
+_operator("MulInteger", "A A_zero_point? B B_zero_point?", "C")
+_operator("ReduceSumInteger", "data", "reduced", axes=None, keepdims=1)
 _operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=None, bits=4, block_size=None,
           accuracy_level=0, weight_prepacked=0)  # fmt: skip
 _operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quant_type=None, training_mode=0, transB=1)

@@ -62,4 +62,6 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
         bias = node.emit("Add", bias, node.input(4))
     # a mask has no columns for what lies behind the new token
     mask = node.emit("Gather", node.input(3), node.emit("Min", places, filled), axis=1) if node.has(3) else ""
-    node.emit("MultiHeadAttention", parts[0], key, value, "", mask, bias, domain=CONTRIB, to=node.output(), **attributes)
+    node.emit(
+        "MultiHeadAttention", parts[0], key, value, "", mask, bias, domain=CONTRIB, to=node.output(), **attributes
+    )

@@ -1,4 +1,4 @@
-"""MoE of onnxruntime: each token is served by the few experts that its router prefers.
+"""MoE and QMoE of onnxruntime: each token is served by the few experts that its router prefers.
 
 All experts lie side by side in two products; what a token does not use is multiplied by 0 in between.
 T: tokens, E: experts, I: inner size of an expert.
@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.expansion import Expansion
+from onnx_systemds.importing.ir import Array
+from onnx_systemds.operator_generators.contrib_block_quantized import unpacked
 from onnx_systemds.operator_generators.registry import expander
 
 INTERLEAVED, CONCATENATED = 1, 2  # how the gates and the values of SwiGLU share the first product
@@ -40,12 +44,48 @@ def mixture_of_experts(node: Expansion) -> None:
     write_experts(node, Experts(weights, biases, count, inner, width))
 
 
-def write_experts(node: Expansion, experts: Experts) -> None:
-    """The sum of the chosen experts' results, each times what the router gives it."""
+@expander("QMoE", domain=CONTRIB)
+def quantized_mixture_of_experts(node: Expansion) -> None:
+    """Experts whose weights are quantised, as a whole row or in blocks of it; they are dequantised at conversion.
+
+    What chooses the experts need not be what weighs them.
+    """
+    if node.attribute("quant_type") != "int":
+        raise UnsupportedCase(f"experts quantised as {node.attribute('quant_type')}; known are integers")
+    found = [_dequantised(node, which) if node.has(_WEIGHTS[which]) else None for which in range(3)]
+    second = found[1]
+    assert second is not None
+    count, width, inner = second.shape
+    first, between, third = ("" if weight is None else node.known(weight, "float") for weight in found)
+    biases = (node.input(4), node.input(7), node.input(10))
+    write_experts(node, Experts((first, between, third), biases, count, inner, width), node.input(14))
+
+
+_WEIGHTS = (2, 5, 8)
+
+
+def _dequantised(node: Expansion, which: int) -> Array:
+    """One of the three weights as numbers, [E, out, in]; without zero points these are in the middle of the range."""
+    name = f"fc{which + 1}_expert_weight_bits"
+    bits = int(node.attribute(name) or node.attribute("expert_weight_bits"))
+    numbers = unpacked(node.require_constant(_WEIGHTS[which], "the quantised weight"), bits).astype(np.float32)
+    scales = node.require_constant(_WEIGHTS[which] + 1, "the scales").astype(np.float32)
+    whole = scales.reshape(*numbers.shape[:2], -1)
+    zeros = np.full_like(whole, 2 ** (bits - 1))
+    if node.has(11 + which):
+        given = unpacked(node.require_constant(11 + which, "the zero points"), bits)
+        zeros = given[..., : scales.shape[-1]].reshape(whole.shape).astype(np.float32)
+    block = -(-numbers.shape[2] // whole.shape[2])
+    group = np.arange(numbers.shape[2]) // block
+    return np.asarray((numbers - zeros[:, :, group]) * whole[:, :, group])
+
+
+def write_experts(node: Expansion, experts: Experts, mixing: str = "") -> None:
+    """The sum of the chosen experts' results, each times what the router, or else ``mixing``, gives it."""
     if node.attribute("use_sparse_mixer"):
         raise UnsupportedCase("routing by a sparse mixer, which onnxruntime computes on no CPU either")
     tokens = node.reshape(node.input(0), -1, experts.width)
-    shares = _shares(node, experts.count)
+    shares = _shares(node, experts.count, mixing)
     hidden = _hidden(node, experts, tokens)
     scaled = node.reshape(node.emit("Mul", hidden, node.unsqueeze(shares, 2)), -1, experts.count * experts.inner)
     second = node.emit("Transpose", experts.weights[1], perm=(0, 2, 1))
@@ -55,7 +95,7 @@ def write_experts(node: Expansion, experts: Experts) -> None:
     node.emit("Reshape", y, node.emit("Shape", node.input(0)), to=node.output())
 
 
-def _shares(node: Expansion, count: int) -> str:
+def _shares(node: Expansion, count: int, mixing: str) -> str:
     """For each token the part of each expert, 0 for those that are not chosen: [T, E].
 
     Of equally good experts the last ones are chosen.
@@ -64,7 +104,10 @@ def _shares(node: Expansion, count: int) -> str:
     backwards = node.slice(probabilities, 1, -1, -count - 1, -1)
     values, places = node.fresh("best"), node.fresh("places")
     node.emit_several("TopK", [values, places], backwards, node.known([int(node.attribute("k"))]), axis=-1)
-    if node.attribute("normalize_routing_weights"):
+    if mixing:
+        values = node.emit("GatherElements", node.slice(mixing, 1, -1, -count - 1, -1), places, axis=1)
+    # of quantised experts the router's parts always add up to 1
+    if node.attribute("normalize_routing_weights") or (node.node.op_type == "QMoE" and not mixing):
         values = node.emit("Div", values, node.emit("ReduceSum", values, node.known([-1]), keepdims=1))
     chosen = node.emit("OneHot", places, node.known(count), node.known([0.0, 1.0], node.dtype(0)), axis=-1)
     parts = node.emit("ReduceSum", node.emit("Mul", chosen, node.unsqueeze(values, 2)), node.known([1]), keepdims=0)

@@ -47,7 +47,7 @@ BIAS = random(3 * WIDTH, seed=6)
 CROSS = {"key": random(2, HEADS, 5, SIZE, seed=7), "value": random(2, HEADS, 5, SIZE, seed=8), "past_key": None,
          "past_value": None}  # fmt: skip
 CACHES = ["batch", HEADS, "past", SIZE]
-SYMBOLS = {**dict.fromkeys(NAMES[:3], ["batch", 1, WIDTH]), "past_key": CACHES, "past_value": CACHES}
+SYMBOLS = {**{name: ["batch", 1, WIDTH] for name in NAMES[:3]}, "past_key": CACHES, "past_value": CACHES}
 CASES = [
     decoder(expected=growing),
     decoder(extra={"mask": MASK, "bias": BIAS}, attributes={"scale": 0.3, "mask_filter_value": -50.0}, expected=growing),

@@ -47,6 +47,33 @@ def by_token(
 
 
 SWIGLU = {"activation_type": "swiglu", "swiglu_fusion": 1, "k": 2}
+QUANTIZED = ("x", "router", "w1", "s1", "b1", "w2", "s2", "b2", "w3", "s3", "b3", "z1", "z2", "z3", "mixing")
+SWIGLU_OF_QUANTIZED = {"activation_type": "swiglu", "swiglu_fusion": 1, "activation_alpha": 1.7}
+
+
+def quantized(
+    bits: int = 4, block: int = 0, zeros: bool = False, fused: int = 1, extra: dict[str, Array] | None = None,
+    **attributes: Any,
+) -> Case:  # fmt: skip
+    """A row of QMoE: tokens of 32 numbers, and as many between the two products."""
+    generator = np.random.default_rng(0)
+    given: dict[str, Array | None] = dict.fromkeys(QUANTIZED)
+    given |= {"x": random(7, 32), "router": ROUTER}
+    for which, rows in (("1", 32 * fused), ("2", 32)):
+        blocks = [32 // block] if block else []
+        given[f"w{which}"] = generator.integers(0, 256, (COUNT, rows, 32 * bits // 8)).astype(np.uint8)
+        given[f"s{which}"] = generator.uniform(0.01, 0.02, (COUNT, rows, *blocks)).astype(np.float32)
+        if zeros:
+            packed = (COUNT, rows, -(-blocks[0] * bits // 8)) if block else (COUNT, rows * bits // 8)
+            given[f"z{which}"] = generator.integers(0, 256, packed).astype(np.uint8)
+    given |= extra or {}
+    while given[list(given)[-1]] is None:
+        given.popitem()
+    constants = [name for name in given if name[0] in "wszb" and given[name] is not None]
+    attributes |= {"expert_weight_bits": bits} | ({"block_size": block} if block else {})
+    return contrib("QMoE", given, attributes=attributes, constants=constants, tolerance=1e-4)
+
+
 CASES = [
     experts(),
     experts({"b1": BIASES["b1"], "b2": BIASES["b2"]}, attributes={"k": 2, "normalize_routing_weights": 1}),
@@ -62,6 +89,16 @@ CASES = [
     at_sizes(experts({"b1": BIASES["b1"], "b2": BIASES["b2"]}, attributes={"k": 2}, constants=["w1", "b1", "w2", "b2"]),
              {"x": ["tokens", WIDTH], "router": ["tokens", COUNT]},
              {"x": random(3, WIDTH, seed=10), "router": random(3, COUNT, seed=11)}),
+    quantized(),
+    quantized(bits=8, extra={"b1": random(COUNT, 32, seed=5), "b2": random(COUNT, 32, seed=6)}, k=2,
+              normalize_routing_weights=1),
+    quantized(block=16, k=2),
+    quantized(block=16, zeros=True, k=2),
+    quantized(fused=2, block=16, k=2, **SWIGLU_OF_QUANTIZED),
+    quantized(fused=2, zeros=True, **SWIGLU_OF_QUANTIZED),
+    quantized(extra={"mixing": np.abs(random(7, COUNT, seed=7))}, k=2),
+    at_sizes(quantized(k=2), {"x": ["tokens", 32], "router": ["tokens", COUNT]},
+             {"x": random(3, 32, seed=10), "router": random(3, COUNT, seed=11)}),
 ]  # fmt: skip
 
 

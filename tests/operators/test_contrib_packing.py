@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def attended(query: Array, key: Array, value: Array, stops: Array, bias: Array |
              ) -> Array:  # fmt: skip
     """Sample for sample and head for head."""
     y = np.zeros_like(value)
-    for sample, (start, stop) in enumerate(zip(stops, stops[1:])):
+    for sample, (start, stop) in enumerate(pairwise(stops)):
         for head in range(HEADS):
             columns = slice(head * query.shape[1] // HEADS, (head + 1) * query.shape[1] // HEADS)
             scores = query[start:stop, columns] @ key[start:stop, columns].T * (scale or 1 / np.sqrt(SIZE))
