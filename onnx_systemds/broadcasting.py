@@ -173,11 +173,11 @@ def expand_text(
             form = View(left, count * done)
         elif left == 1:
             row = node.reshape(text, View(1, done)) if form != View(1, done) else text
-            text = f"(matrix(1, rows={node.dim(count)}, cols=1) %*% {row})"
+            text = repeated_row(row, node.dim(count))
             form = View(count, done)
         elif done == 1:
             column = node.reshape(text, View(left, 1)) if form != View(left, 1) else text
-            text = f"({column} %*% matrix(1, rows=1, cols={node.dim(count)}))"
+            text = repeated_column(column, node.dim(count))
             form = View(left, count)
         else:
             matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
@@ -186,6 +186,26 @@ def expand_text(
             form = View(left * count, done)
         done = done * count
     return text if form == view else node.reshape(text, view)
+
+
+# The engine drops a product with a plain matrix(1, ...) where it is the right operand of another operator, and takes
+# the vector for it: right beside a matrix, but wrong beside a scalar (2 * Y, -Y) and in cbind and rbind. And it makes
+# outer(column, row, ...) of the left one, whose result has one column where the row is known to be zeros.
+
+
+def repeated_row(row: str, count: str) -> str:
+    """A row vector below itself, ``count`` times."""
+    return f"(abs(matrix(1, rows={count}, cols=1)) %*% {row})"
+
+
+def repeated_column(column: str, count: str) -> str:
+    """A column vector beside itself, ``count`` times."""
+    return f"({column} %*% abs(matrix(1, rows=1, cols={count})))"
+
+
+def minus_vector(matrix: str, vector: str) -> str:
+    """A matrix minus a row or column; of -(X - v) the engine would make v - X, which it then refuses."""
+    return f"{matrix} + (-{vector})"
 
 
 def gather_rows_text(

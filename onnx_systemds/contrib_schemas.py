@@ -78,6 +78,14 @@ _operator("FusedGemm", "A B C?", "Y", transA=0, transB=0, alpha=1.0, beta=1.0, a
 _operator("GemmFastGelu", "X W bias?", "Y")
 _operator("FusedConv", "X W B? Z?", "Y", **_IMAGE, activation=None, activation_params=None)
 
+_operator("NhwcConv", "X W B?", "Y", **_IMAGE)
+_EXPERTS: dict[str, Default] = {
+    "activation_alpha": 1.0, "activation_beta": 0.0, "activation_type": "relu", "k": 1, "normalize_routing_weights": 0,
+    "swiglu_fusion": 0, "swiglu_limit": None, "use_sparse_mixer": 0,
+}  # fmt: skip
+_operator("MoE", "input router_probs fc1_experts_weights fc1_experts_bias? fc2_experts_weights fc2_experts_bias? "
+          "fc3_experts_weights? fc3_experts_bias?", "output", **_EXPERTS)  # fmt: skip
+
 # --- activations -------------------------------------------------------------------------------------------------
 
 _operator("Gelu", "X", "Y")
@@ -87,6 +95,10 @@ _operator("QuickGelu", "X", "Y", alpha=1.702)
 _operator("BiasSplitGelu", "X bias", "Y")
 _operator("BiasSoftmax", "data bias", "output", axis=1, is_inner_broadcast=None)
 _operator("BiasAdd", "X bias skip", "Y")
+
+_operator("BiasDropout", "data bias residual? ratio? training_mode?", "output mask?", seed=None)
+_operator("GatedAdd", "X Y gate", "output")
+_operator("ScaledSiLU", "X scale?", "Y", alpha=1.0)
 
 # --- normalizations ----------------------------------------------------------------------------------------------
 
@@ -100,6 +112,12 @@ _operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
 _operator("EmbedLayerNormalization",
           "input_ids segment_ids? word_embedding position_embedding segment_embedding? gamma beta mask? position_ids?",
           "output mask_index? embedding_sum?", epsilon=1e-12, mask_index_type=0)  # fmt: skip
+
+_GROUPS: dict[str, Default] = {"activation": None, "channels_last": 1, "epsilon": 1e-5, "groups": None}
+_operator("GroupNorm", "X gamma beta", "Y", **_GROUPS)
+_operator("SkipGroupNorm", "X gamma beta skip bias?", "Y S?", **_GROUPS)
+_operator("GatedRMSNorm", "X scale gate", "Y", activation="silu", epsilon=1e-5)
+_operator("BranchwiseRMSNorm", "X scale?", "Y", num_branches=0, epsilon=1e-5)
 
 # --- attention ---------------------------------------------------------------------------------------------------
 
@@ -120,6 +138,25 @@ _operator("GroupQueryAttention",
 _operator("RotaryEmbedding", "input position_ids cos_cache sin_cache", "output", interleaved=0, num_heads=0,
           rotary_embedding_dim=0, is_packed_batching=0, scale=1.0)  # fmt: skip
 
+_operator("MRotaryEmbedding", "input position_ids cos_cache sin_cache", "output", mrope_section=None, num_heads=0,
+          rotary_embedding_dim=0, interleaved=0, mrope_layout=0, is_packed_batching=0, scale=1.0)  # fmt: skip
+_operator("GemmaRotaryEmbedding", "emb q q_rot k k_rot", "output1 output2")
+_operator("DecoderMaskedMultiHeadAttention",
+          "query key? value? mask_index? attention_bias? past_key? past_value? past_sequence_length? beam_width? "
+          "cache_indirection? bias?", "output present_key? present_value? qk?",
+          num_heads=None, mask_filter_value=-10000.0, scale=None, output_qk=0, past_present_share_buffer=0)  # fmt: skip
+_operator("RelativePositionBias", "bias_table query_length key_length", "output", is_bidirectional=0,
+          max_distance=None)  # fmt: skip
+_operator("GatedRelativePositionBias", "query_layer query_bias rel_pos weight bias eco_a token_offset?", "output",
+          num_heads=None)  # fmt: skip
+_operator("RemovePadding", "input sequence_token_count", "output token_offset cumulated_seq_len max_seq_len")
+_operator("RestorePadding", "input token_offset", "output")
+_operator("PackedAttention", "input weights bias token_offset cumulative_sequence_length attention_bias?", "output",
+          num_heads=None, qkv_hidden_sizes=None, scale=None)  # fmt: skip
+_operator("PackedMultiHeadAttention",
+          "query key? value? bias? token_offset cumulative_sequence_length attention_bias?", "output",
+          num_heads=None, mask_filter_value=-10000.0, scale=None)  # fmt: skip
+
 # --- data movement and the rest ----------------------------------------------------------------------------------
 
 _operator("GatherND", "data indices", "output")
@@ -136,6 +173,12 @@ _operator("GridSample", "X Grid", "Y", mode="bilinear", padding_mode="zeros", al
 _operator("CDist", "A B", "C", metric="sqeuclidean")
 _operator("Rfft", "X", "Y", signal_ndim=1, normalized=0, onesided=1)
 _operator("Irfft", "X", "Y", signal_ndim=None, normalized=0, onesided=1)
+_operator("ComplexMul", "A B", "C")
+_operator("ComplexMulConj", "A B", "C")
+_operator("UnfoldTensor", "input", "output", dim=-1, size=None, step=1)
+_operator("IsAllFinite", "input*", "output", isinf_only=0, isnan_only=0)
+_operator("TorchEmbedding", "weight indices padding_idx? scale_grad_by_freq?", "Y")
+_operator("SampleOp", "X", "Y")
 _operator("MaxpoolWithMask", "X M", "Y", auto_pad="NOTSET", kernel_shape=None, pads=None, storage_order=0, strides=None)
 
 _operator("Tokenizer", "X", "Y", mark=None, mincharnum=None, pad_value=None, separators=None, tokenexp=None)
@@ -175,6 +218,15 @@ _operator("QEmbedLayerNormalization", "input_ids segment_ids? word_embedding_qua
           "segment_embedding_scale? gamma_scale beta_scale word_embedding_zero_point position_embedding_zero_point "
           "segment_embedding_zero_point? gamma_zero_point beta_zero_point", "layernorm_out mask_index_out",
           epsilon=1e-12)  # fmt: skip
+_operator("QMoE",
+          "input router_probs fc1_experts_weights fc1_scales? fc1_experts_bias? fc2_experts_weights fc2_scales? "
+          "fc2_experts_bias? fc3_experts_weights? fc3_scales? fc3_experts_bias? fc1_zero_points? fc2_zero_points? "
+          "fc3_zero_points? router_weights? fc1_global_scale? fc2_global_scale? fc1_act_scale? fc2_act_scale? "
+          "fc1_act_block_scale? fc2_act_block_scale?", "output", **_EXPERTS, accuracy_level=0, block_size=None,
+          expert_weight_bits=4, fc1_expert_weight_bits=None, fc2_expert_weight_bits=None, fc3_expert_weight_bits=None,
+          quant_type="int", weights_prepacked=-1)  # fmt: skip
+_operator("MulInteger", "A A_zero_point? B B_zero_point?", "C")
+_operator("ReduceSumInteger", "data", "reduced", axes=None, keepdims=1)
 _operator("MatMulNBits", "A B scales zero_points? g_idx? bias?", "Y", K=None, N=None, bits=4, block_size=None,
           accuracy_level=0, weight_prepacked=0)  # fmt: skip
 _operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quant_type=None, training_mode=0, transB=1)

@@ -16,7 +16,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
-from onnx_systemds.importing.ir import Array, Node
+from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands
+from onnx_systemds.broadcasting import (
+    COLUMN,
+    FULL,
+    ROW,
+    SINGLE,
+    Operand,
+    Operands,
+    minus_vector,
+    repeated_column,
+    repeated_row,
+)
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -26,6 +36,8 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
     kind = left.kind if right.kind == SINGLE else right.kind if left.kind == SINGLE else left.kind
     if operator in ("min", "max"):
         return Operand(f"{operator}({left.text}, {right.text})", kind)
+    if operator == "-" and left.kind == FULL and right.kind in (ROW, COLUMN):
+        return Operand(f"({minus_vector(left.text, right.text)})", kind)
     return Operand(f"({left.text} {operator} {right.text})", kind)
 
 
@@ -34,8 +46,8 @@ def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
     if operand.kind in (FULL, SINGLE) or view is None:
         return operand
     if operand.kind == "row":
-        return Operand(f"(matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {operand.text})", FULL)
-    return Operand(f"({operand.text} %*% matrix(1, rows=1, cols={node.dim(view.cols)}))", FULL)
+        return Operand(repeated_row(operand.text, node.dim(view.rows)), FULL)
+    return Operand(repeated_column(operand.text, node.dim(view.cols)), FULL)
 
 
 def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:

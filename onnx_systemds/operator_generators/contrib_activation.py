@@ -1,4 +1,4 @@
-"""Activations of onnxruntime's optimisers: GELU in its forms, alone and behind a bias."""
+"""Activations of onnxruntime's optimisers: GELU in its forms, alone and behind a bias; SiLU, gates, dropout."""
 
 from __future__ import annotations
 
@@ -52,3 +52,28 @@ def bias_split_gelu(node: Expansion) -> None:
 def bias_add(node: Expansion) -> None:
     """The sum of a value, a bias per channel and a skipped value."""
     node.emit("Add", node.emit("Add", node.input(0), node.input(1)), node.input(2), to=node.output())
+
+
+@expander("BiasDropout", domain=CONTRIB)
+def bias_dropout(node: Expansion) -> None:
+    """Dropout of a sum, plus what is skipped."""
+    total = node.emit("Add", node.input(0), node.input(1))
+    rest = (node.input(3), node.input(4))
+    dropped = "" if node.has(2) else node.output()
+    kept = node.emit_several("Dropout", [dropped or node.fresh("dropped"), node.output(1)], total, *rest)[0]
+    if node.has(2):
+        node.emit("Add", kept, node.input(2), to=node.output())
+
+
+@expander("GatedAdd", domain=CONTRIB)
+def gated_add(node: Expansion) -> None:
+    """X plus Y times a gate for each row."""
+    node.emit("Add", node.input(0), node.emit("Mul", node.input(1), node.input(2)), to=node.output())
+
+
+@expander("ScaledSiLU", domain=CONTRIB)
+def scaled_silu(node: Expansion) -> None:
+    """The scaled input times its sigmoid."""
+    scale = node.input(1) or node.known(float(node.attribute("alpha")), node.dtype(0))
+    scaled = node.emit("Mul", node.input(0), scale)
+    node.emit("Mul", scaled, node.emit("Sigmoid", scaled), to=node.output())

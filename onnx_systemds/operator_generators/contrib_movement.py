@@ -112,3 +112,51 @@ def pairwise_distances(node: Expansion) -> None:
     distance = node.emit("Relu", total, to=node.output() if is_square else "")
     if not is_square:
         node.emit("Sqrt", distance, to=node.output())
+
+
+@expander("NhwcConv", domain=CONTRIB)
+def nhwc_conv(node: Expansion) -> None:
+    """Conv of images whose channels lie behind the places; so they do in the weight."""
+    rank = node.rank(0)
+    first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
+    keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    given = [node.emit("Transpose", node.input(position), perm=first) for position in (0, 1)]
+    node.emit("Transpose", node.emit("Conv", *given, node.input(2), **attributes), to=node.output(), perm=last)
+
+
+@expander("UnfoldTensor", domain=CONTRIB)
+def unfold(node: Expansion) -> None:
+    """All windows along an axis, each as a new last axis."""
+    rank, axis = node.rank(0), node.axis("dim")
+    size, step = int(node.attribute("size")), int(node.attribute("step"))
+    length = node.length(node.input(0), axis)
+    starts = node.emit("Range", node.known(0), node.emit("Sub", length, node.known(size - 1)), node.known(step))
+    places = node.emit("Add", node.unsqueeze(starts, 1), node.known([list(range(size))]))
+    windows = node.emit("Gather", node.input(0), places, axis=axis)  # the windows' elements behind their numbers
+    perm = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
+    node.emit("Transpose", windows, to=node.output(), perm=perm)
+
+
+@expander("IsAllFinite", domain=CONTRIB)
+def is_all_finite(node: Expansion) -> None:
+    """Whether no element of any input is infinite or no number."""
+    found = []
+    for position in range(node.input_count):
+        flat = node.reshape(node.input(position), -1)
+        tests = [node.emit("IsNaN", flat)] if not node.attribute("isinf_only") else []
+        tests += [node.emit("IsInf", flat)] if not node.attribute("isnan_only") else []
+        found += [node.emit("ReduceMax", node.cast(test, "int32"), node.known([0]), keepdims=0) for test in tests]
+    node.emit("Equal", node.emit("Max", *found), node.known(0, "int32"), to=node.output())
+
+
+@expander("TorchEmbedding", domain=CONTRIB)
+def torch_embedding(node: Expansion) -> None:
+    """Rows of a table; what else is given concerns gradients only."""
+    node.emit("Gather", node.input(0), node.input(1), axis=0, to=node.output())
+
+
+@expander("SampleOp", domain=CONTRIB)
+def sample(node: Expansion) -> None:
+    """The input, unchanged: onnxruntime's example of an operator."""
+    node.give(node.input(0))

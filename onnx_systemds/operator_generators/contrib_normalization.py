@@ -1,9 +1,9 @@
-"""Layer normalizations of onnxruntime's optimisers: simplified, behind a sum, and over embeddings."""
+"""Normalizations of onnxruntime: of layers (simplified, behind a sum, over embeddings), of groups, gated."""
 
 from __future__ import annotations
 
 from onnx_systemds.contrib_schemas import CONTRIB
-from onnx_systemds.dims import product
+from onnx_systemds.dims import Dim, product
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -95,3 +95,80 @@ def embed_layer_normalization(node: Expansion) -> None:
     elif node.output(1):
         batch = node.emit("Slice", shape, node.known([0]), node.known([1]), node.known([0]))
         node.emit("Expand", node.known(0, "int32"), batch, to=node.output(1))
+
+
+# --- by groups -----------------------------------------------------------------------------------------------------
+
+
+def _by_groups(node: Expansion, x: str, rank: int) -> None:
+    """Normalization over groups of channels, which lie last where ``channels_last``; SiLU behind it where asked for."""
+    last = bool(node.attribute("channels_last"))
+    if last:
+        x = node.emit("Transpose", x, perm=(0, rank - 1, *range(1, rank - 1)))
+    y = node.emit("GroupNormalization", x, node.input(1), node.input(2), num_groups=int(node.attribute("groups")),
+                  epsilon=node.attribute("epsilon"))  # fmt: skip
+    if node.attribute("activation"):
+        y = node.emit("Mul", y, node.emit("Sigmoid", y))
+    if last:
+        node.emit("Transpose", y, to=node.output(), perm=(0, *range(2, rank), 1))
+    else:
+        node.give(y)
+
+
+@expander("GroupNorm", domain=CONTRIB)
+def group_norm(node: Expansion) -> None:
+    """GroupNormalization of images in either layout."""
+    _by_groups(node, node.input(0), node.rank(0))
+
+
+@expander("SkipGroupNorm", domain=CONTRIB)
+def skip_group_norm(node: Expansion) -> None:
+    """GroupNormalization of a sum, which is an output, too; what is skipped may have one number per channel."""
+    rank, skip = node.rank(0), node.input(3)
+    behind = range(1, rank - 1) if node.attribute("channels_last") else range(2, rank)
+    if node.rank(3) == 2:
+        skip = node.unsqueeze(skip, *behind)
+    bias = node.input(4)
+    if bias and not node.attribute("channels_last"):
+        bias = node.unsqueeze(bias, *range(1, rank - 1))
+    total = node.emit("Add", node.input(0), skip, to="" if bias else node.output(1))
+    if bias:
+        total = node.emit("Add", total, bias, to=node.output(1))
+    _by_groups(node, total, rank)
+
+
+@expander("GatedRMSNorm", domain=CONTRIB)
+def gated_rms_norm(node: Expansion) -> None:
+    """Each run of as many elements as the scale has over the root of its mean square, times the activated gate."""
+    size = node.known_dims(1, "the scale")[0]
+    shape = node.emit("Shape", node.input(0))
+    rows = node.reshape(node.input(0), -1, size)
+    normal = node.emit("SimplifiedLayerNormalization", rows, node.input(1), axis=-1, epsilon=node.attribute("epsilon"))
+    gate = node.emit("Sigmoid", node.input(2))
+    if node.attribute("activation") != "sigmoid":
+        gate = node.emit("Mul", node.input(2), gate)
+    node.emit("Mul", node.emit("Reshape", normal, shape), gate, to=node.output())
+
+
+@expander("BranchwiseRMSNorm", domain=CONTRIB)
+def branchwise_rms_norm(node: Expansion) -> None:
+    """Each branch over the root of its mean square; branches are the last but one axis, or parts of the last one."""
+    count = int(node.attribute("num_branches"))
+    x = node.input(0)
+    if count:
+        x = node.reshape(x, *[0] * (node.rank(0) - 1), count, -1)
+    mean = node.emit("ReduceMean", node.emit("Mul", x, x), node.known([-1]), keepdims=1)
+    root = node.emit("Sqrt", node.emit("Add", mean, node.known(float(node.attribute("epsilon")), node.dtype(0))))
+    y = node.emit("Div", x, root)
+    if node.has(1):
+        scale = node.input(1)
+        branches, size = count or node.dims(0)[-2], node.dims(1)[-1]
+        if node.rank(1) == 1 and isinstance(branches, int) and _size_of_branch(node, count) != size:
+            scale = node.reshape(scale, branches, -1)
+        y = node.emit("Mul", y, scale)
+    node.emit("Reshape", y, node.emit("Shape", node.input(0)), to=node.output())
+
+
+def _size_of_branch(node: Expansion, count: int) -> Dim:
+    last = node.dims(0)[-1]
+    return last // count if count else last

@@ -160,3 +160,26 @@ def _factor(node: NodeView, steps: Parameters, cols: Dim) -> str:
         return node.constant_matrix(row.reshape(1, -1), "steps")
     row_text = node.call("single_precision", f"{node.view(_B_SCALE, View(1, cols))} * {scale.text}")
     return node.call("single_precision", f"{row_text} / {goal.text}")
+
+
+# --- plain integers ----------------------------------------------------------------------------------------------
+
+
+@expander("MulInteger", domain=CONTRIB)
+def mul_integer(node: Expansion) -> None:
+    """The product of two quantised tensors without their zero points, as int32."""
+    factors = []
+    for position in (0, 2):
+        factor = node.cast(node.input(position), "int32")
+        if node.has(position + 1):
+            factor = node.emit("Sub", factor, node.cast(node.input(position + 1), "int32"))
+        factors.append(factor)
+    node.emit("Mul", *factors, to=node.output())
+
+
+@expander("ReduceSumInteger", domain=CONTRIB)
+def reduce_sum_integer(node: Expansion) -> None:
+    """A sum as an integer of 32 bits, with a sign where the elements have one."""
+    wide = node.cast(node.input(0), "uint32" if node.dtype(0).startswith("u") else "int32")
+    axes = node.known([int(axis) for axis in node.attribute("axes")])
+    node.emit("ReduceSum", wide, axes, to=node.output(), keepdims=int(node.attribute("keepdims")))

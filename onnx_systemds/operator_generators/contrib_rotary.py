@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.expansion import Expansion
+from onnx_systemds.importing.ir import Array
 from onnx_systemds.operator_generators.registry import expander
 
 
@@ -66,3 +71,53 @@ def rotary_embedding(node: Expansion) -> None:
     else:
         y = rotated(node, x, size, turned, cosines, sines, interleaved=interleaved)
         node.reshape(y, 0, 0, hidden, to=node.output())
+
+
+@expander("GemmaRotaryEmbedding", domain=CONTRIB)
+def gemma_rotary_embedding(node: Expansion) -> None:
+    """Queries and keys, which come with their turned halves, by angles: x * cos + turned * sin."""
+    angles = node.unsqueeze(node.input(0), 1)
+    cosines, sines = (node.emit("CastLike", node.emit(name, angles), node.input(1)) for name in ("Cos", "Sin"))
+    for output, (x, turned) in enumerate(((1, 2), (3, 4))):
+        if node.output(output):
+            across = node.emit("Mul", node.input(turned), sines)
+            node.emit("Add", node.emit("Mul", node.input(x), cosines), across, to=node.output(output))
+
+
+@expander("MRotaryEmbedding", domain=CONTRIB)
+def multimodal_rotary_embedding(node: Expansion) -> None:
+    """RotaryEmbedding whose angles come from three streams of positions, [3, batch, length]; each has its columns."""
+    sections = [int(size) for size in node.attribute("mrope_section")]
+    by_head = node.rank(0) == 4
+    hidden = node.dims(0)[3 if by_head else 2]
+    if not isinstance(hidden, int):
+        raise UnsupportedCase("the size of a head must be known")
+    width = sum(sections)
+    size = hidden
+    x = node.input(0)
+    if not by_head:
+        size = hidden // int(node.attribute("num_heads"))
+        x = node.reshape(x, 0, 0, hidden // size, size)
+    streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
+    cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
+    y = rotated(node, x, size, 2 * width, cosines, sines, interleaved=bool(node.attribute("interleaved")),
+                to=node.output() if by_head else "")  # fmt: skip
+    if not by_head:
+        node.reshape(y, 0, 0, hidden, to=node.output())
+
+
+def _streams(sections: Sequence[int], interleaved: bool) -> Array:
+    """For each stream of positions which columns it has: 3 x columns of 0 and 1."""
+    owner = np.repeat(np.arange(3), sections)
+    if interleaved:
+        owner = np.zeros(sum(sections), np.int64)
+        for stream in (1, 2):
+            owner[stream : 3 * sections[stream] : 3] = stream
+    return np.asarray(owner == np.arange(3)[:, None], np.int64)
+
+
+def _of_streams(node: Expansion, cache: int, streams: str, heads_axis: int) -> str:
+    """Cosines or sines of the streams, each in its own columns."""
+    found = node.emit("Gather", node.input(cache), node.input(1), axis=0)  # [3, batch, length, columns]
+    own = node.emit("Mul", found, node.cast(streams, node.dtype(cache)))
+    return node.unsqueeze(node.emit("ReduceSum", own, node.known([0]), keepdims=0), heads_axis)

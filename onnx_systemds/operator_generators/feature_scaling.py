@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from onnx_systemds.broadcasting import minus_vector
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -71,9 +72,11 @@ def scaler(node: NodeView) -> Fragment:
     if view is SCALAR or len(scale) > 1:
         view = sample_view(node.dims(0), len(scale))
     text = node.view(0, view)
+    scaled = any(value != 1 for value in scale)
     if any(value != 0 for value in offset):
-        text = f"({text} - {row_operand(node, offset, 'offset')})"
-    if any(value != 1 for value in scale):
+        row = row_operand(node, offset, "offset")
+        text = f"({text} - {row})" if scaled else minus_vector(text, row)
+    if scaled:
         return node.result(f"{text} * {row_operand(node, scale, 'scale')}", view)
     return node.result(text, view)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -42,7 +42,7 @@ def matmul(node: NodeView) -> Fragment:
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
         before: list[str] = []
-        text = _product(node, node.view(0, View(rows, inner)), node.view(1, View(inner, cols)), inner, before)
+        text = _product(node, node.view(0, View(rows, inner)), node.view(1, View(inner, cols)), (rows, inner), before)
         if dtype in INTEGER_DTYPES:
             text = wrapped_result(node, text, before)
         if rows == 1 and cols == 1:
@@ -71,10 +71,13 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
     return node.result(text, View(count * rows, cols), before=before)
 
 
-def _product(node: NodeView, left: str, right: str, inner: Dim, before: list[str]) -> str:
-    """The product of two matrices; that of 32-bit integers has still to be wrapped."""
+def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], before: list[str]) -> str:
+    """The product of two matrices, the left one of the given sizes; that of 32-bit integers has still to be wrapped."""
+    rows, inner = sizes
     if may_exceed(node, inner):
         return wrapped_matmul(node, left, right, lambda x, y: f"{x} %*% {y}", before)
+    if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
+        return f"{repeated_row(right, node.dim(rows))} * {left}"
     return f"{left} %*% {right}"
 
 
@@ -124,11 +127,11 @@ def gemm(node: NodeView) -> Fragment:
     else:
         b = node.matrix(1, 1)
     before: list[str] = []
-    text = _product(node, a, b, node.dims(0)[0 if node.attribute("transA") else 1], before)
+    rows, cols = node.output_dims()
+    text = _product(node, a, b, (rows, node.dims(0)[0 if node.attribute("transA") else 1]), before)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
-    rows, cols = node.output_dims()
     dtype = node.output_dtype()
     if node.has(2) and beta != 0:
         bias = _bias(node, rows, cols)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onnx_systemds.broadcasting import minus_vector
 from onnx_systemds.dims import product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -25,7 +26,7 @@ def _softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
 def _log_softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
     shifted = node.temporary("shifted")
     side = "col" if columns else "row"
-    return [f"{shifted} = {x} - {side}Maxs({x})"], f"{shifted} - log({side}Sums(exp({shifted})))"
+    return [f"{shifted} = {x} - {side}Maxs({x})"], minus_vector(shifted, f"log({side}Sums(exp({shifted})))")
 
 
 def _hardmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:

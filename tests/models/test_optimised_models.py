@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,36 +13,78 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from tests.model_zoo import MODELS, needs_models
+from tests.models.test_models import ALLOWED, PASSING
 from tests.operators.harness import compare
+
+BASIC = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+EXTENDED = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED  # what BASIC does, and fused operators
 
 WRITTEN = {
     "generated/bert_tiny.dynamo": {"BiasGelu", "FusedGemm", "FusedMatMul", "SkipLayerNormalization"},
     "generated/bert_tiny.ts": {"BiasGelu", "FusedGemm", "FusedMatMul"},
+    "generated/gpt2_tiny.dynamo": {"FastGelu", "FusedMatMul", "SkipLayerNormalization"},
+    "generated/mlp_tabular.ts": {"Gelu", "QuickGelu"},
     "generated/whisper_enc_tiny.ts": {"Gelu", "SkipLayerNormalization"},
     "generated/resnet_tiny.ts": {"FusedConv"},
+    "generated/resnet_tiny.qdq": {"QGemm", "QLinearGlobalAveragePool"},
+    "real/emx-onnx-cgen__micro_kws_m_static_qdq": {"QLinearAveragePool", "QLinearSoftmax"},
     "real/onnxruntime-inference-examples__mnist": {"FusedConv"},
 }
+"""Operators of com.microsoft that must be in what is tested."""
+
+INVALID = {"real/tract__qlstm_3-2-3_T3_S1": "a name stands for two values: onnxruntime refuses what it has written"}
 
 
-def optimised(path: Path, target: Path) -> onnx.ModelProto:
-    """The model as onnxruntime's optimisers leave it."""
+def optimised(path: Path, target: Path, level: onnxruntime.GraphOptimizationLevel) -> Path:
+    """The file of the model as onnxruntime's optimisers leave it."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = level
     options.optimized_model_filepath = str(target)
     onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return onnx.load(target)
+    weights = path.with_name(f"{path.name}.data")
+    if weights.exists():
+        shutil.copy(weights, target.parent)
+    return target
+
+
+def check(name: str, folder: Path, level: onnxruntime.GraphOptimizationLevel) -> None:
+    """The optimised model agrees with the stored vectors."""
+    assert MODELS is not None
+    model = optimised(MODELS / f"{name}.onnx", folder / "optimised.onnx", level)
+    if level == EXTENDED and name in WRITTEN:
+        nodes = onnx.load(model, load_external_data=False).graph.node
+        assert {node.op_type for node in nodes if node.domain == "com.microsoft"} >= WRITTEN[name]
+    vectors = np.load(MODELS / f"{name}.npz", allow_pickle=True)
+    with ScoringFunction(import_model(model)) as function:
+        outputs = function({key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")})
+    for key in vectors.files:
+        if not key.startswith("out_"):
+            continue
+        judge, actual = vectors[key], outputs[key[4:]]
+        if (name, key[4:]) in ALLOWED:
+            allowed, _ = ALLOWED[name, key[4:]]
+            assert float(np.abs(actual.astype(float) - judge).max()) <= allowed
+        else:
+            compare(actual, judge, 1e-5, f"{name} {key}")
+
+
+@needs_models
+@pytest.mark.parametrize("name", [name for name in PASSING if name not in INVALID])
+def test_optimised_model_agrees(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path, EXTENDED)
 
 
 @needs_models
 @pytest.mark.parametrize("name", WRITTEN)
-def test_optimised_model_agrees(name: str, tmp_path: Path) -> None:
+def test_simplified_model_agrees(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path, BASIC)
+
+
+@needs_models
+@pytest.mark.parametrize("name", INVALID)
+def test_what_onnxruntime_refuses_itself(name: str, tmp_path: Path) -> None:
     assert MODELS is not None
-    model = optimised(MODELS / f"{name}.onnx", tmp_path / "optimised.onnx")
-    assert {node.op_type for node in model.graph.node if node.domain == "com.microsoft"} >= WRITTEN[name]
-    vectors = np.load(MODELS / f"{name}.npz")
-    with ScoringFunction(import_model(model)) as function:
-        outputs = function({key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")})
-    for key in vectors.files:
-        if key.startswith("out_"):
-            compare(outputs[key[4:]], vectors[key], 1e-5, f"{name} {key}")
+    model = optimised(MODELS / f"{name}.onnx", tmp_path / "optimised.onnx", EXTENDED)
+    with pytest.raises(Exception, match="single static assignment"):
+        onnxruntime.InferenceSession(str(model), providers=["CPUExecutionProvider"])

@@ -50,6 +50,21 @@ CASES = [
         contrib("BiasAdd", {"x": X, "bias": BIAS, "skip": random(2, 3, 4, seed=2)},
                 expected=lambda x, bias, skip: x + bias + skip),
     )],
+    contrib("ScaledSiLU", {"x": X}, attributes={"alpha": 1.7}),
+    contrib("ScaledSiLU", {"x": X, "scale": np.array(-0.5, np.float32)}),
+    contrib("GatedAdd", {"x": X, "y": random(2, 3, 4, seed=2), "gate": random(2, 3, 1, seed=3)}),
+    contrib("BiasDropout", {"x": X, "bias": BIAS}, expected=lambda x, bias: [x + bias, x == x], outputs=2,
+            output_dtypes=["float", "bool"]),
+    contrib("BiasDropout", {"x": X, "bias": X, "skip": random(2, 3, 4, seed=2), "ratio": np.array(0.5, np.float32)},
+            expected=lambda x, bias, skip, ratio: x + bias + skip, constants=["ratio"]),
+    *[resized(case) for case in (
+        contrib("ScaledSiLU", {"x": X}),
+        contrib("BiasDropout", {"x": X, "bias": BIAS, "skip": random(2, 3, 4, seed=2)},
+                expected=lambda x, bias, skip: x + bias + skip),
+    )],
+    at_sizes(contrib("GatedAdd", {"x": X, "y": random(2, 3, 4, seed=2), "gate": random(2, 3, 1, seed=3)}),
+             {"x": ["batch", "seq", 4], "y": ["batch", "seq", 4], "gate": ["batch", "seq", 1]},
+             {"x": random(3, 5, 4), "y": random(3, 5, 4, seed=2), "gate": random(3, 5, 1, seed=3)}),
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, contrib, random, run_reference
 
 X = random(2, 3, 4)
 MAPS = random(2, 3, 5, 6)
@@ -22,6 +22,17 @@ def softmax_of_sum(data: Array, bias: Array, axis: int = 1, **_: Any) -> Array:
     axes = tuple(range(axis % data.ndim, data.ndim))
     powers = np.exp(total - total.max(axes, keepdims=True))
     return powers / powers.sum(axes, keepdims=True)
+
+
+NHWC = {"x": random(2, 6, 7, 3), "weight": random(4, 3, 2, 3, seed=1)}
+
+
+def channels_last_convolution(x: Array, weight: Array, bias: Array | None = None, **attributes: Any) -> Array:
+    """Conv of the transposed image by the transposed weight: the CPU package has no kernel."""
+    inputs = {"x": x.transpose(0, 3, 1, 2), "w": weight.transpose(0, 3, 1, 2), "b": bias}
+    case = Case("Conv", 11, inputs, attributes=attributes)
+    feeds = {name: array for name, array in inputs.items() if array is not None}
+    return np.asarray(run_reference(case_model(case), feeds)[0].transpose(0, 2, 3, 1))
 
 
 SIZED = [
@@ -72,6 +83,28 @@ CASES = [
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}),
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, attributes={"metric": "euclidean"}),
     *SIZED,
+    contrib("NhwcConv", NHWC, expected=channels_last_convolution, attributes={"pads": [1, 0, 1, 2], "strides": [2, 1]}),
+    contrib("NhwcConv", {**NHWC, "bias": random(4, seed=2)}, expected=channels_last_convolution),
+    at_sizes(contrib("NhwcConv", NHWC, expected=channels_last_convolution), {"x": ["batch", "height", 7, 3]},
+             {"x": random(1, 8, 7, 3)}),
+    *[contrib("UnfoldTensor", {"x": random(*dims)}, attributes=attributes) for dims, attributes in (
+        ((7,), {"size": 3}), ((2, 7, 3), {"dim": 1, "size": 3, "step": 2}), ((5, 4), {"dim": 0, "size": 5}))],
+    at_sizes(contrib("UnfoldTensor", {"x": random(2, 7)}, attributes={"size": 3, "step": 2}), {"x": ["batch", "length"]},
+             {"x": random(3, 10)}),
+    *[contrib("IsAllFinite", {"x": X, "y": np.array(special, np.float32)}, attributes=attributes,
+              output_dtypes=["bool"], expected=lambda x, y, answer=answer, **_: np.bool_(answer))
+      for special, attributes, answer in (
+          ([1, 2], {}, True), ([1, np.inf], {}, False), ([np.nan], {}, False), ([np.nan], {"isinf_only": 1}, True),
+          ([-np.inf], {"isnan_only": 1}, True), ([np.nan], {"isnan_only": 1}, False))],
+    at_sizes(contrib("IsAllFinite", {"x": X}, output_dtypes=["bool"], expected=lambda x: np.bool_(np.isfinite(x).all())),
+             {"x": ["batch", 3, 4]}, {"x": np.full((3, 3, 4), np.inf, np.float32)}),
+    contrib("TorchEmbedding", {"table": X[0], "indices": np.array([[2, 0], [1, 1]])}, expected=lambda table, indices:
+            table[indices]),
+    at_sizes(contrib("TorchEmbedding", {"table": X[0], "indices": np.array([[2, 0], [1, 1]])},
+                     expected=lambda table, indices: table[indices]),
+             {"indices": ["batch", 2]}, {"indices": np.array([[2, 0], [1, 1], [0, 2]])}),
+    contrib("SampleOp", {"x": X}),
+    at_sizes(contrib("SampleOp", {"x": X}), {"x": ["batch", 3, 4]}, {"x": random(4, 3, 4)}),
 ]  # fmt: skip
 
 

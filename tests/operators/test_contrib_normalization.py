@@ -60,6 +60,32 @@ def embedded(
 
 ROWS = ["batch", "seq", 4]
 LONGER = {"x": random(1, 5, 4), "skip": random(1, 5, 4, seed=1)}
+IMAGES = {"x": random(2, 4, 5, 6), "gamma": random(6, seed=6), "beta": random(6, seed=7)}
+SKIPS: dict[str, dict[str, Array]] = {"": {}, "whole": {"skip": random(2, 4, 5, 6, seed=8)},
+                                      "flat": {"skip": random(2, 6, seed=8)},
+                                      "one": {"skip": random(2, 1, 1, 6, seed=8)}}  # fmt: skip
+
+
+def by_groups(
+    x: Array, gamma: Array, beta: Array, skip: Array | None = None, bias: Array | None = None, *, groups: int,
+    activation: int, epsilon: float = 1e-5, channels_last: int = 1,
+) -> list[Array]:
+    """Of images: by numpy, as the CPU package has no kernels."""
+    wide = x.astype(np.float64) if channels_last else x.astype(np.float64).transpose(0, 2, 3, 1)
+    if skip is not None:
+        wide = wide + (skip[:, None, None] if skip.ndim == 2 else skip) + (0 if bias is None else bias)
+    parts = wide.reshape(len(x), -1, groups, wide.shape[3] // groups)
+    mean, deviation = parts.mean((1, 3), keepdims=True), np.sqrt(parts.var((1, 3), keepdims=True) + epsilon)
+    y = ((parts - mean) / deviation).reshape(wide.shape) * gamma + beta
+    y = y / (1 + np.exp(-y)) if activation else y
+    return [np.asarray(one if channels_last else one.transpose(0, 3, 1, 2), x.dtype) for one in (y, wide)]
+
+
+def grouped(op_type: str, inputs: dict[str, Array], outputs: int = 1, **attributes: Any) -> Case:
+    return contrib(op_type, {**IMAGES, **inputs}, attributes={"groups": 3, **attributes}, outputs=outputs,
+                   expected=by_groups)  # fmt: skip
+
+
 SIZED = [
     at_sizes(Case("SimplifiedLayerNormalization", 17, {"x": X, "scale": GAMMA}), {"x": ROWS}, {"x": LONGER["x"]}),
     at_sizes(skipped({"beta": BETA}, outputs=SUMMED), {"x": ROWS, "skip": ROWS}, LONGER),
@@ -93,6 +119,34 @@ CASES = [
     embedded(positions=POSITIONS, outputs=3),
     embedded(positions=POSITIONS[:1], mask=MASK, outputs=2),
     *SIZED,
+    *[grouped(name, {**SKIPS[skip], **extra}, **last, outputs=outputs)
+      for name, skip, extra, last, outputs in (
+          ("GroupNorm", "", {}, {"activation": 0}, 1),
+          ("GroupNorm", "", {}, {"activation": 1, "epsilon": 0.25}, 1),
+          ("SkipGroupNorm", "whole", {}, {"activation": 1}, 2),
+          ("SkipGroupNorm", "flat", {"bias": random(6, seed=9)}, {"activation": 0}, 2),
+          ("SkipGroupNorm", "one", {"bias": random(6, seed=9)}, {"activation": 1}, 1))],
+    grouped("GroupNorm", {"x": random(2, 6, 4, 5)}, activation=1, channels_last=0),
+    grouped("SkipGroupNorm", {"x": random(2, 6, 4, 5), "skip": random(2, 6, seed=8), "bias": random(6, seed=9)},
+            activation=1, channels_last=0, outputs=2),
+    *[at_sizes(grouped(name, SKIPS[skip], activation=1),
+               {"x": ["batch", "height", 5, 6], "skip": ["batch", "height", 5, 6]} if skip else
+               {"x": ["batch", "height", 5, 6]},
+               {"x": random(3, 2, 5, 6), **({"skip": random(3, 2, 5, 6, seed=8)} if skip else {})})
+      for name, skip in (("GroupNorm", ""), ("SkipGroupNorm", "whole"))],
+    contrib("GatedRMSNorm", {"x": random(2, 3, 8), "scale": random(8, seed=1), "gate": random(2, 3, 8, seed=2)}),
+    contrib("GatedRMSNorm", {"x": random(2, 3, 8), "scale": GAMMA, "gate": random(2, 3, 8, seed=2)},
+            attributes={"activation": "sigmoid", "epsilon": 0.1}),
+    at_sizes(contrib("GatedRMSNorm", {"x": random(2, 3, 8), "scale": GAMMA, "gate": random(2, 3, 8, seed=2)}),
+             {"x": ["batch", "seq", 8], "gate": ["batch", "seq", 8]},
+             {"x": random(3, 5, 8), "gate": random(3, 5, 8, seed=2)}),
+    contrib("BranchwiseRMSNorm", {"x": random(2, 3, 4)}),
+    *[contrib("BranchwiseRMSNorm", {"x": random(2, 3, 4), "scale": random(*dims, seed=1)})
+      for dims in ((12,), (3, 4), (4,))],
+    *[contrib("BranchwiseRMSNorm", {"x": random(2, 5, 12), "scale": random(*dims, seed=1)},
+              attributes={"num_branches": 3, "epsilon": 0.1}) for dims in ((12,), (3, 4), (4,))],
+    at_sizes(contrib("BranchwiseRMSNorm", {"x": random(2, 5, 12), "scale": GAMMA}, attributes={"num_branches": 3}),
+             {"x": ["batch", "seq", 12]}, {"x": random(3, 2, 12)}),
 ]  # fmt: skip
 
 

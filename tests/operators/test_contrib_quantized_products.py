@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 from tests.operators.quantized_cases import TYPES, drawn, resized, row, single, weights
 
 
@@ -86,7 +86,32 @@ SIZED = [
     resized(LINEAR[0], {"x": ["n", 3, 4]}, x=(5, 3, 4)),
     resized(LINEAR[2], {"x": [2, "n", 4]}, x=(2, 5, 4)),
 ]  # fmt: skip
-CASES = [*PRODUCTS, *LINEAR, *SIZED]
+U8 = random(5, 4, dtype="uint8")
+
+
+def integer_products(a: Array, az: Array | None, b: Array, bz: Array | None = None) -> Array:
+    left, right = (factor.astype(np.int32) - (0 if zero is None else zero.astype(np.int32))
+                   for factor, zero in ((a, az), (b, bz)))  # fmt: skip
+    return left * right
+
+
+CASES = [
+    *PRODUCTS,
+    *LINEAR,
+    *SIZED,
+    *[contrib("MulInteger", inputs, expected=integer_products, output_dtypes=["int32"]) for inputs in (
+        {"a": U8, "az": np.uint8(7), "b": random(4, dtype="uint8", seed=3), "bz": np.uint8(3)},
+        {"a": random(2, 3, 4, dtype="int8"), "az": None, "b": random(3, 1, dtype="int8", seed=3)})],
+    at_sizes(contrib("MulInteger", {"a": U8, "az": None, "b": random(4, dtype="uint8", seed=3)}, output_dtypes=["int32"],
+                     expected=integer_products), {"a": ["batch", 4]}, {"a": random(2, 4, dtype="uint8", seed=5)}),
+    *[contrib("ReduceSumInteger", {"x": random(2, 3, 4, dtype=dtype)}, attributes={"axes": axes, "keepdims": keep},
+              output_dtypes=[wide], expected=lambda x, axes, keepdims, wide=wide:
+              x.sum(tuple(axes), keepdims=bool(keepdims), dtype=wide))
+      for dtype, wide, axes, keep in (("int8", "int32", [1, -1], 0), ("uint8", "uint32", [0], 1))],
+    at_sizes(contrib("ReduceSumInteger", {"x": U8}, attributes={"axes": [1], "keepdims": 1}, output_dtypes=["uint32"],
+                     expected=lambda x, **_: x.sum(1, keepdims=True, dtype=np.uint32)),
+             {"x": ["batch", 4]}, {"x": random(2, 4, dtype="uint8", seed=5)}),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

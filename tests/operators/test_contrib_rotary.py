@@ -53,6 +53,23 @@ def generation() -> Case:
     return at_sizes(grouped(1, 5, [4, 3], past=4, do_rotary=1), symbols, *sizes)
 
 
+STREAMS = np.stack([POSITIONS, POSITIONS[::-1], POSITIONS[:, ::-1]])
+
+
+def multimodal(x: Array, width: int = 4, **attributes: Any) -> Case:
+    inputs = {"x": x, "positions": STREAMS, "cos": COS[:, :width].copy(), "sin": SIN[:, :width].copy()}
+    return contrib("MRotaryEmbedding", inputs, attributes=attributes)
+
+
+def gemma(batch: int) -> Case:
+    """Its angles may be of another type than the queries; the CPU package has no kernel."""
+    heads = {name: random(batch, 3, 4, 8, seed=seed) for seed, name in enumerate(("q", "q_turned", "k", "k_turned"))}
+    return contrib("GemmaRotaryEmbedding", {"angles": random(batch, 4, 8, seed=9), **heads}, outputs=2,
+                   expected=lambda angles, q, q_turned, k, k_turned:
+                   [x * np.cos(angles)[:, None] + turned * np.sin(angles)[:, None]
+                    for x, turned in ((q, q_turned), (k, k_turned))])  # fmt: skip
+
+
 SIZED = [
     at_sizes(rotary(random(2, 4, 24)), {"x": ["batch", "seq", 24], "positions": ["batch", "seq"]},
              {"x": random(1, 2, 24), "positions": POSITIONS[:1, :2]}),
@@ -90,6 +107,17 @@ CASES = [
     grouped(4, 4, [3, 3], note="sink", extra={"positions": None, "bias": None, "sink": random(4, seed=7)}),
     grouped(4, 4, [3, 2], note="not causal", causal=0),
     *SIZED,
+    gemma(2),
+    at_sizes(gemma(2), {name: ["batch", "seq", 8] if name == "angles" else ["batch", 3, "seq", 8] for name in
+                        ("angles", "q", "q_turned", "k", "k_turned")},
+             {**gemma(1).inputs, **{name: array[:, ..., :2, :] for name, array in gemma(1).inputs.items()}}),
+    *[multimodal(random(2, 4, 24), mrope_section=sections, mrope_layout=layout, num_heads=3)
+      for sections, layout in (([2, 1, 1], 0), ([2, 1, 1], 1), ([0, 0, 4], 0))],
+    multimodal(random(2, 3, 4, 8), mrope_section=[1, 2, 1], interleaved=1),
+    multimodal(random(2, 4, 24), width=2, mrope_section=[1, 1, 0], num_heads=3, rotary_embedding_dim=4),
+    at_sizes(multimodal(random(2, 4, 24), mrope_section=[2, 1, 1], num_heads=3),
+             {"x": ["batch", "seq", 24], "positions": [3, "batch", "seq"]},
+             {"x": random(1, 2, 24), "positions": STREAMS[:, :1, :2]}),
 ]  # fmt: skip
 
 
