@@ -73,7 +73,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *body.statements])
     if scope.uses_texts:
-        statements = [_dictionary(scope), *scope.numbered_texts(statements)]
+        statements = [_dictionary(scope), *scope.numbered_texts(statements)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
@@ -83,10 +83,11 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
-    """Render a sub-graph as a function: its inputs, then what it captures, then sizes, then the weights.
+    """Render a sub-graph as a function: its inputs, what it captures, sizes, the dictionary of strings, the weights.
 
     Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
-    parameter's matrix shows are read from it. Scalars are doubles on the way in and out.
+    parameter's matrix shows are read from it. Scalars are doubles on the way in and out, text tensors are codes. The
+    dictionary is the last result of a function that puts new strings into it.
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, is_main=False)
@@ -102,18 +103,24 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
+    if scope.uses_texts:
+        inputs.append(f"frame[string] {TEXTS}")
+        arguments.append(outer.texts())
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
     statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
-    text = _function_text("", graph.doc_string, inputs, body.outputs, statements)
+    statements, last_texts = scope.numbered_texts(statements)
+    extends_texts = last_texts != TEXTS
+    outputs = [*body.outputs, f"frame[string] {last_texts}"] if extends_texts else body.outputs
+    text = _function_text("", graph.doc_string, inputs, outputs, statements)
     name = parts.bodies.get(text)
     if name is None:
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
-    text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return SubFunction(name, arguments, (*body.functions, text))
+    text = _function_text(name, graph.doc_string, inputs, outputs, statements)
+    return SubFunction(name, arguments, (*body.functions, text), extends_texts=extends_texts)
 
 
 class _Body:

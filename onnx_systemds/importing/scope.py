@@ -25,7 +25,7 @@ from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
-TEXTS = "texts"  # the dictionary of the main function: the distinct strings behind the codes (see `texts`)
+TEXTS = "texts"  # the dictionary: the distinct strings behind the codes (see `texts`)
 # Stand for the dictionary before and after a statement until the order of all statements is known: the engine
 # (3.4.0) loses rows of a frame that is assigned to a name which it is an argument of.
 OLD_TEXTS = "\x01old\x01"
@@ -118,14 +118,12 @@ class Scope:
         return LIST if self.value(name).is_list else boundary_form(self.dims(name))
 
     def texts(self) -> str:
-        """What stands for the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
-        if not self.is_main:
-            raise UnsupportedCase("operators that read or make strings are not supported in sub-graphs")
+        """What stands for the dictionary of strings; from now on the function defines it or is given it."""
         self.uses_texts = True
         return OLD_TEXTS
 
-    def numbered_texts(self, statements: Sequence[str]) -> list[str]:
-        """The statements with a name of its own for each state of the dictionary."""
+    def numbered_texts(self, statements: Sequence[str]) -> tuple[list[str], str]:
+        """The statements with a name of its own for each state of the dictionary, and the name of the last one."""
         name, numbered = TEXTS, []
         for statement in statements:
             text = statement.replace(OLD_TEXTS, name)
@@ -133,7 +131,7 @@ class Scope:
                 name = self.names.fresh(TEXTS)
                 text = text.replace(NEW_TEXTS, name)
             numbered.append(text)
-        return numbered
+        return numbered, name
 
     # --- sizes -------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from onnx_systemds.importing.ir import OptionalType
 from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
 from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.scope import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.importing.values import TypedGraph, Value, is_parameter
 from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -74,10 +75,12 @@ def if_1(node: NodeView) -> Fragment:
     """A call of either branch."""
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
-    lines = [f"if ({node.scalar(0)} != 0) {{"]
-    for name in BRANCHES:
-        lines += _branch(node, name, targets) if node.has_body(name) else [f"  stop({impossible(node, name)})"]
-        lines.append("} else {" if name == BRANCHES[0] else "}")
+    branches = [_branch(node, name, targets) if node.has_body(name) else [f"stop({impossible(node, name)})"]
+                for name in BRANCHES]  # fmt: skip
+    if any(NEW_TEXTS in line for branch in branches for line in branch):
+        branches = [_with_texts(branch) for branch in branches]
+    then, otherwise = ([f"  {line}" for line in branch] for branch in branches)
+    lines = [f"if ({node.scalar(0)} != 0) {{", *then, "} else {", *otherwise, "}"]
     fragment = node.fragment(["\n".join(lines)])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
@@ -88,10 +91,15 @@ def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
     """The statements of one branch that give the targets."""
     values = output_values(node.typed_body(name))
     function = node.body(name, list(targets))
-    lines = [f"  {call(function.name, function.arguments, list(targets.values()))}"]
+    lines = [function.call([], list(targets.values()))]
     for position, target in targets.items():
         lines += _as_joined(node, position, target, values[position])
     return lines
+
+
+def _with_texts(branch: list[str]) -> list[str]:
+    """A branch that gives the dictionary of strings, too: as it is where the branch makes none."""
+    return branch if any(NEW_TEXTS in line for line in branch) else [*branch, f"{NEW_TEXTS} = {OLD_TEXTS}"]
 
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:
@@ -102,14 +110,8 @@ def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list
     if len(value.dims) == len(node.output_dims(position)):
         return []
     if SCALAR not in (form, wanted):
-        return [f"  {target} = {converted(target, form, wanted, node.dim)}"]
+        return [f"{target} = {converted(target, form, wanted, node.dim)}"]
     raise UnsupportedCase(f"the branches give output {position} as a scalar and as a tensor")
-
-
-def call(function: str, arguments: Sequence[str], targets: Sequence[str]) -> str:
-    """A statement that calls a function with any number of results."""
-    called = f"{function}({', '.join(arguments)})"
-    return f"{targets[0]} = {called}" if len(targets) == 1 else f"[{', '.join(targets)}] = {called}"
 
 
 # --- calls of a model's own functions ---------------------------------------------------------------------------------
@@ -125,7 +127,7 @@ def call_function(node: NodeView) -> Fragment:
     given = [
         start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])
     ]
-    fragment = node.fragment([call(function.name, [*given, *function.arguments], list(targets.values()))])
+    fragment = node.fragment([function.call(given, list(targets.values()))])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
     return fragment
@@ -329,7 +331,8 @@ class _LoopText:
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
         returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
-        inner = [call(function.name, [*given, *targets, *function.arguments], returned)] if returned else []
+        texts, called = function.repeated(function.call([*given, *targets], returned)) if returned else ([], "")
+        inner = [called] if returned else []
         if self.stops:
             inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
         before, each, after = self._collecting(lists, rows, limit)
@@ -341,7 +344,7 @@ class _LoopText:
                     *(f"  {line}" for line in each), "}"]
         else:
             text = [f"for ({self.counter} in seq(1, {limit}, 1)) {{", *(f"  {line}" for line in body), "}"]
-        fragment = node.fragment([*starts, *before, "\n".join(text), *after])
+        fragment = node.fragment([*starts, *before, "\n".join([*texts, *text]), *after])
         for position, target in [*enumerate(targets), *lists.items()]:
             if node.wants(position):
                 fragment += node.result(target, node.boundary(position), position)
