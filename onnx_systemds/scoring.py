@@ -85,9 +85,7 @@ class ScoringFunction:
 
 def driver_text(script: Script) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix."""
-    lines = [script.body_text()]
-    if any(port.is_list for port in script.inputs + script.outputs):
-        lines.append(list_transfer.FUNCTIONS)
+    lines = [script.body_text(), *list_transfer.functions(script)]
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
@@ -182,6 +180,8 @@ def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
 def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
     given = _given(port, inputs)
     tensor = np.asarray(_map_matrix(port, given) if port.kind == "map" else given)
+    if tensor.dtype.kind in "SU":  # so .npz files hold text
+        tensor = tensor.astype(object)
     if tensor.ndim != len(port.dims):
         shown = ", ".join(map(str, port.dims))
         raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")

@@ -22,12 +22,13 @@ from onnx_systemds.importing.parameters import (
     element_text,
     input_parameters,
     input_statements,
+    is_nested,
     sized,
 )
 from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
-from onnx_systemds.layout import SCALAR, Form, View, split_view
+from onnx_systemds.layout import LIST, SCALAR, Form, View, split_view
 from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.control_flow import call_function
 from onnx_systemds.operator_generators.registry import find_generator, text_operators
@@ -250,7 +251,7 @@ class _Body:
         for name in scope.graph.outputs:
             value = scope.value(name)
             form = scope.boundary(name)
-            if value.dtype == "string" and not self.is_inner:
+            if value.is_text and not self.is_inner:
                 identifier = scope.names.fresh(name)
                 returns.append(f"{identifier} = {self._as_text(name, form)}")
                 self.outputs.append(declaration(value, identifier))
@@ -268,8 +269,12 @@ class _Body:
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
-        """A text output as a frame, or as a string."""
+        """A text output as a frame, a string or a list of frames."""
         scope = self.scope
+        if form == LIST:
+            function = "nested_texts" if is_nested(scope.value(name)) else "list_texts"
+            scope.parts.imports[function] = None
+            return f"{function}({scope.demand(name, form)}, {scope.texts()})"
         scope.parts.imports["codes_text"] = None
         if form is SCALAR:
             view = View(1, 1)

@@ -43,7 +43,10 @@ def compare(actual: Any, expected: Any) -> None:
         assert actual is None
     else:
         assert actual.dtype == expected.dtype and actual.shape == expected.shape
-        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+        if expected.dtype == object:
+            np.testing.assert_array_equal(actual, expected)
+        else:
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 ITEMS = [random(2, 3, seed=1), random(4, 3, seed=2), random(1, 3, seed=3)]
