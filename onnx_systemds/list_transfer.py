@@ -7,6 +7,7 @@ travels as codes, with a frame of the strings that they stand for (see `importin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,11 @@ driver_unpack = function(matrix[double] packed, matrix[double] shapes) return (l
     if (k <= nrow(shapes)) {
       rows = as.scalar(shapes[k, 1])
       cols = as.scalar(shapes[k, 2])
-      items = append(items, matrix(packed[(end + 1):(end + rows * cols), 1], rows=rows, cols=cols))
+      item = matrix(0, rows=rows, cols=cols)
+      if (rows * cols > 0) {
+        item = matrix(packed[(end + 1):(end + rows * cols), 1], rows=rows, cols=cols)
+      }
+      items = append(items, item)
       end = end + rows * cols
     }
   }
@@ -44,7 +49,9 @@ driver_pack = function(list[unknown] items) return (matrix[double] packed, matri
     if (k <= length(items)) {
       item = as.matrix(items[k])
       shapes = rbind(shapes, cbind(as.matrix(nrow(item)), as.matrix(ncol(item))))
-      packed = rbind(packed, matrix(item, rows=length(item), cols=1))
+      if (length(item) > 0) {
+        packed = rbind(packed, matrix(item, rows=length(item), cols=1))
+      }
     }
   }
 }
@@ -127,7 +134,7 @@ def sent(port: Port, given: Any, name: str) -> dict[str, Matrix]:
 
 def _as_matrix(item: Matrix) -> Matrix:
     rows = item.shape[0] if item.ndim else 1
-    return item.astype(np.float64).reshape(rows, item.size // rows if rows else 0)
+    return item.astype(np.float64).reshape(rows, math.prod(item.shape[1:]))
 
 
 def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mapping[str, int]) -> Any:
@@ -152,10 +159,19 @@ def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mappi
 def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping[str, int]) -> Matrix:
     if dims is None:
         raise TranspileError(f"the rank of the items of output {quoted(port.name)} is unknown")
+    matrix = with_rows(matrix, dims, sizes)
     shape = solved_shape(dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
     return matrix.reshape(shape).astype(numpy_dtype(port.dtype))
+
+
+def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
+    """The matrix behind a frame of no cells: no frame has rows without columns."""
+    rows = dim.substitute(dim.product(dims[:1]), sizes)
+    if matrix.dtype != object or matrix.size or not isinstance(rows, int):
+        return matrix
+    return matrix.reshape(rows, 0 if rows else matrix.shape[1])
 
 
 def solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:

@@ -154,9 +154,7 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
-    rows = dim.substitute(dim.product(port.dims[:1]), sizes)
-    if matrix.dtype == object and not matrix.size and isinstance(rows, int):
-        matrix = matrix.reshape(rows, 0 if rows else matrix.shape[1])  # no frame has rows without columns
+    matrix = list_transfer.with_rows(matrix, port.dims, sizes)
     shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")

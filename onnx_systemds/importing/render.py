@@ -170,7 +170,8 @@ class _Body:
             if any(scope.is_demanded(name) for name in node.outputs if name):
                 if generate is None:
                     raise InternalError("the operator lost its generator")
-                _check_text(scope, node)
+                if generate is not call_function:
+                    _check_text(scope, node)
                 fragment = generate(view)
             elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None

@@ -118,6 +118,12 @@ def test_lists_at_run_time(name: str, opset: int) -> None:
     check(text, *runs, opset=opset)
 
 
+def test_no_items_and_items_without_elements() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    check(RUN_TIME["append"][0], {"s": [], "x": random(2, 3)}, {"s": [empty, *ITEMS], "x": random(2, 3)})
+    check(RUN_TIME["concat_0"][0], {"s": [empty, *ITEMS]})
+
+
 def test_map_at_run_time() -> None:
     text, runs = RUN_TIME["map"]
     check(text, *runs, opset=COVERED[len(LISTS)].opsets[0])

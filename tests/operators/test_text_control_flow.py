@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx.parser
+import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
 from tests.operators.test_text import check, model_of
 
 
@@ -123,6 +126,21 @@ def test_loop(name: str) -> None:
 def test_scan(name: str) -> None:
     check(SCANS[name], {"s0": texts("<"), "x": texts(["a", "b"], ["c", ""], ["a", "é"])},
           {"s0": texts(""), "x": texts(["a", "b"])})  # fmt: skip
+
+
+def test_calls_of_a_function() -> None:
+    """A model's own function that makes text is called, and its calls hand the dictionary on."""
+    head = '<ir_version: 10, opset_import: ["" : 20, "my" : 1]>'
+    model = onnx.parser.parse_model(head + """g (string[N] x) => (string[N] y, string[N] z) { z = my.f(x) y = my.f(z) }
+        <domain: "my", opset_import: ["" : 20]>
+        f (x) => (y) { k = Constant <value = string[1] {"-"}> () a = StringConcat(x, k) b = StringConcat(a, x)
+                       c = StringConcat(k, b) y = StringConcat(c, x) }""")
+    assert import_model(model).text.count("gen_f(") == 2
+    judge = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    with ScoringFunction(import_model(model)) as function:
+        for given in (WORDS, FEW):
+            for actual, expected in zip(function({"x": given}).values(), judge.run(None, {"x": given}), strict=True):
+                np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_large_dictionary_in_a_loop() -> None:

@@ -116,6 +116,13 @@ def test_run_command(tmp_path: Path) -> None:
             np.testing.assert_array_equal(results[f"y/{number}"].astype(object), expected)
 
 
+def test_no_items_and_items_without_elements() -> None:
+    none = texts([], [])
+    check(ROWS["append"][0], {"s": [], "x": X}, {"s": [none[:0].reshape(0, 2)], "x": X}, opset=20)
+    text = "g (seq(string[2,N]) s, string[2,2] x) => (seq(string[2,N]) y) { y = SequenceInsert(s, x) }"
+    check(text, {"s": [none, X], "x": X}, opset=20)
+
+
 def test_hostile_strings() -> None:
     words = ["null", "NA", "", "l\nm", "t\tt", "日本", "😀", " lead", "trail ", "1.0", "TRUE", "\x00z", "°", "·", "->"]
     check(ROWS["identity"][0], {"s": [texts(*words).reshape(-1, 1)[:, [0, 0]], texts(words[:2], words[2:4])]})
