@@ -28,6 +28,8 @@ from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.selecting import Steps
 
+_SAME_ELEMENTS = ("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+
 # --- Concat ------------------------------------------------------------------------------------------------------
 
 
@@ -72,7 +74,25 @@ def concat(node: NodeView) -> Fragment:
         size = node.dims(position)[axis]
         parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
     whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
+    if len(filled) == 2 and _may_repeat(node, node.node.inputs[filled[1]]):
+        parts.append(node.filled(0, View(0, suffix) if by_rows else View(prefix, 0)))
     return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+
+
+def _may_repeat(node: NodeView, name: str) -> bool:
+    """Whether a value may be a product with ones that repeats a column.
+
+    As the second of two operands of cbind and rbind the engine (3.4.0) takes it for the column, as in arithmetic, which
+    repeats columns by itself; of three operands it does not.
+    """
+    producers = {output: inner for inner in node.scope.graph.nodes for output in inner.outputs}
+    while name in producers and producers[name].op_type in _SAME_ELEMENTS:
+        name = producers[name].inputs[0]
+    if name not in producers:
+        return False
+    producer = producers[name]
+    is_outer = producer.op_type == "MatMul" and (node.values[producer.inputs[0]].dims or ())[-1:] == (1,)
+    return is_outer or producer.op_type in ("Expand", "Tile")
 
 
 def _concat_axis(node: NodeFacts) -> int:

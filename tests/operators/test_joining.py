@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.test_control_flow import Model, check
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -202,3 +203,16 @@ def test_repetition_that_only_the_run_knows() -> None:
         {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
     ]
     check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}, sizes=ones[1:]))
+
+
+@pytest.mark.parametrize("repeated", [
+    "e = Constant <value_ints = [1, 3]> () w = Expand(c, e) y = Concat <axis = 1> (x, w)",
+    "e = Constant <value_ints = [1, 30]> () w = Tile(c, e) y = Concat <axis = 1> (x, w)",
+    "e = Constant <value = float[1, 3] {1, 1, 1}> () w = MatMul(c, e) y = Concat <axis = 1> (x, w)",
+    """e = Constant <value_ints = [1, 30]> () w = Expand(c, e) f = Constant <value_ints = [-1, 3]> ()
+       v = Reshape(w, f) y = Concat <axis = 0> (x, v)""",
+])  # fmt: skip
+def test_a_repeated_column_behind_another_operand(repeated: str) -> None:
+    """The engine would take the two for operands of arithmetic, in which the column is repeated by itself."""
+    text = f"g (float[n,3] x, float[n,1] c) => (float[m,k] y) {{ {repeated} }}"
+    check(Model("repeated", text, [{"x": random(n, 3), "c": random(n, 1, seed=1)} for n in (4, 1)]), 13)
