@@ -9,11 +9,11 @@ from typing import cast
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
-from onnx_systemds.importing.inference import InferenceFacts, unknown_size
+from onnx_systemds.importing.inference import FAILED, InferenceFacts, unknown_size
 from onnx_systemds.importing.ir import OptionalType
 from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
 from onnx_systemds.importing.local_functions import BODY
@@ -34,11 +34,16 @@ def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     branches = [output_values(body) for body in bodies]
     if len(branches) == 1:
         branches *= 2
-    local = {name for body in bodies for names in body.sizes.values() for name in names}
+    local = set().union(*(local_sizes(body) for body in bodies))
     return tuple(
         _either(facts, position, then, other, local)
         for position, (then, other) in enumerate(zip(branches[0], branches[1]))
     )
+
+
+def local_sizes(graph: TypedGraph) -> set[str]:
+    """The symbols of sizes that the run of a sub-graph decides."""
+    return {name for names in graph.sizes.values() for name in names} | graph.run_sizes.names
 
 
 def output_values(graph: TypedGraph) -> list[Value]:
@@ -47,6 +52,8 @@ def output_values(graph: TypedGraph) -> list[Value]:
 
 
 def _either(facts: InferenceFacts, position: int, then: Value, other: Value, local: set[str]) -> Value:
+    if then is FAILED or other is FAILED:  # in a first look at a loop's body: see `type_body`
+        then = other = other if then is FAILED else then
     if then.is_list and other.is_list:
         return outer_list(then, joined([then.element, other.element]), local)
     if then.type is not None or other.type is not None:
@@ -141,18 +148,33 @@ def type_body(
 ) -> TypedGraph:
     """Type a loop's body with the inputs ``first``, ``carried`` and ``last``; ``conditions`` outputs come first.
 
-    A dim of a carried value that changes from one iteration to the next becomes a symbol of the body.
-    Raises ShapeUnknown when a rank changes.
+    A dim of a carried value that changes from one iteration to the next becomes a symbol of the body. A list that is
+    empty at the start may get its items in one branch of the body and be read in another one: what fails before
+    they are known counts for nothing. Raises ShapeUnknown when a rank changes.
     """
+    context, every = facts.context, facts.context.errors
+    try:
+        return _settled_body(facts, first, carried, last, conditions)
+    finally:
+        every.errors += context.errors.errors
+        context.errors = every
+
+
+def _settled_body(
+    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
+) -> TypedGraph:
+    """Type the body again until what is known of the carried values holds in every iteration."""
     current = [_start(value) for value in carried]
     for _ in range(1 + sum(len(value.dims or (1,) * 8) for value in carried)):
+        facts.context.errors = Reasons()
         typed = facts.body("body", [*first, *current, *last])
         results = output_values(typed)[conditions : conditions + len(carried)]
         changed = False
         for position, (before, after) in enumerate(zip(current, results)):
             name = typed.inputs[len(first) + position]
             if before.is_list and after.is_list:
-                element = joined([before.element, after.element])
+                local = local_sizes(typed) | free_sizes(facts)
+                element = joined([before.element, local_dims(after.element, local)])
                 changed = changed or not same_element(element, before.element)
                 current[position] = replace(before, element=element)
                 continue
@@ -198,15 +220,14 @@ def _is_free(size: Dim, facts: InferenceFacts) -> bool:
 def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
     """A carried value behind the loop: dims that change are known to the run only."""
     if given.is_list:
-        local = free_sizes(facts) | {size for names in typed.sizes.values() for size in names}
-        return outer_list(given, typed.values[name].element, local)
+        return outer_list(given, typed.values[name].element, free_sizes(facts) | local_sizes(typed))
     inner = typed.values[name].dims or ()
     return Value(given.dtype, joined_dims(facts, position, given.dims or (), inner))
 
 
 def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[int], typed: TypedGraph) -> Dims:
     """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
-    local = free_sizes(facts) | {name for names in typed.sizes.values() for name in names} | typed.run_sizes.names
+    local = free_sizes(facts) | local_sizes(typed)
     return tuple(
         unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
         for size, axis in zip(dims, axes)
