@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, product, symbol
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
@@ -17,7 +17,7 @@ from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
 RenderTemplate = Callable[..., str]
-RenderBody = Callable[[TypedGraph, str], "SubFunction"]
+RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
 
 
 class SubFunction:
@@ -226,16 +226,19 @@ class NodeView(NodeFacts):
         """Whether the shape rule kept the sub-graph in an attribute: it leaves out one that cannot be executed."""
         return (self.position, attribute) in self.scope.graph.bodies
 
-    def body(self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "") -> SubFunction:
+    def body(
+        self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", told: Sequence[Dim] = ()
+    ) -> SubFunction:
         """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
 
-        ``hint``: its name; without one it is named after the first output and the attribute.
+        ``hint``: its name; without one it is named after the first output and the attribute. ``told``: sizes of the
+        sub-graph that it gives behind the outputs.
         """
         typed = self.typed_body(attribute)
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
-        rendered = self._render_body(typed, hint or f"{base}_{attribute}")
+        rendered = self._render_body(typed, hint or f"{base}_{attribute}", told)
         self._functions += rendered.texts
         return rendered
 
@@ -250,6 +253,19 @@ class NodeView(NodeFacts):
         name = self.node.outputs[output] if output < len(self.node.outputs) else ""
         form = self.boundary(output) if name else None
         return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
+
+    def told_sizes(self) -> list[tuple[str, int, int]]:
+        """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
+        found: list[tuple[str, int, int]] = []
+        for name in self.scope.graph.sizes.get(self.position, ()):
+            if name not in self.scope.told:
+                continue
+            output, axis = next(
+                (output, axis) for output, value in enumerate(self.node.outputs) if value
+                for axis, size in enumerate(self.values[value].dims or ()) if size == symbol(name)
+            )  # fmt: skip
+            found.append((self.scope.size_name(name), output, axis))
+        return found
 
     # --- dims --------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds import dims as dim
 from onnx_systemds import templates
-from onnx_systemds.dims import Dims
+from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
@@ -83,23 +83,25 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text))
 
 
-def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
+def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] = ()) -> SubFunction:
     """Render a sub-graph as a function: its inputs, what it captures, sizes, the dictionary of strings, the weights.
 
     Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
     parameter's matrix shows are read from it. Scalars are doubles on the way in and out, text tensors are codes. The
-    dictionary is the last result of a function that puts new strings into it.
+    dictionary is the last result of a function that puts new strings into it. ``told``: sizes that it gives behind the
+    outputs.
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, is_main=False)
     parameters = input_parameters(scope)
-    body = _Body(scope, None, is_inner=True)
+    body = _Body(scope, None, is_inner=True, told=told)
     body.render()
     demand_element_sources(scope, parameters)
     parameters += [(value, captured_parameter(scope, value)) for value in scope.captured]
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(sized(scope, parameters))
     sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
+    _check_carried_sizes(graph, sizes, outer)
     inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
@@ -111,7 +113,8 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
         inputs.append(f"list[unknown] {WEIGHTS}")
         outer.uses_weights = True
         arguments.append(WEIGHTS)
-    kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
+    gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
+    kept = [NOT_INLINED] if gives_numbers else []
     statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
     statements, last_texts = scope.numbered_texts(statements)
     extends_texts = last_texts != TEXTS
@@ -127,8 +130,11 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
 class _Body:
     """The statements of one function, rendered from the last to the first."""
 
-    def __init__(self, scope: Scope, progress: Progress | None, *, is_inner: bool = False) -> None:
+    def __init__(
+        self, scope: Scope, progress: Progress | None, *, is_inner: bool = False, told: Sequence[Dim] = ()
+    ) -> None:
         self.scope = scope
+        self.told = told
         self.progress = progress
         self.is_inner = is_inner
         self.statements: list[str] = []
@@ -186,8 +192,8 @@ class _Body:
         comments = tuple(f"# {line}" for line in comment_lines(node.doc_string)[:_LONGEST_DOC])
         return Fragment(comments + fragment.statements + tuple(sized), fragment.imports, fragment.functions)
 
-    def _render_subgraph(self, graph: TypedGraph, hint: str) -> SubFunction:
-        return render_body(graph, hint, self.scope)
+    def _render_subgraph(self, graph: TypedGraph, hint: str, told: Sequence[Dim] = ()) -> SubFunction:
+        return render_body(graph, hint, self.scope, told)
 
     def _demand_sizes(self, position: int) -> list[str]:
         """Statements that define the sizes which this node's run decides, where they are used."""
@@ -196,7 +202,14 @@ class _Body:
         left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes]
         known = set(scope.sizes) - set(left)
         for symbol in left:
-            statements.append(self._size_statement(position, symbol, known))
+            text = self._size_statement(position, symbol, known)
+            if text is None:
+                scope.told.setdefault(symbol)
+                name = next(name for name in graph.nodes[position].outputs
+                            if name and symbol in dim.symbols(scope.dims(name)))  # fmt: skip
+                scope.demand(name, scope.boundary(name))
+            else:
+                statements.append(text)
             known.add(symbol)
         return statements
 
@@ -227,13 +240,14 @@ class _Body:
         self.computed[scope.rendered] = statements
         return Fragment((), tuple(imports))
 
-    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str:
-        scope = self.scope
-        for name in self.scope.graph.nodes[position].outputs:
+    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
+        """The definition of a size by an output's rows or columns; None where the node itself gives it."""
+        scope, node = self.scope, self.scope.graph.nodes[position]
+        for name in node.outputs:
             dims = scope.value(name).dims if name else None
             if not dims or symbol not in dim.symbols(dims):
                 continue
-            for split in [1, *range(2, len(dims) + 1), 0]:
+            for split in [1] if name in scope.at_boundary else [1, *range(2, len(dims) + 1), 0]:
                 view = split_view(dims, split)
                 for function, size in (("nrow", view.rows), ("ncol", view.cols)):
                     others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
@@ -242,6 +256,8 @@ class _Body:
                     text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.size_name)
                     if text is not None:
                         return f"{scope.size_name(symbol)} = {text}"
+        if node.identity == ("", "If"):
+            return None
         raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
 
     def _demand_outputs(self) -> list[str]:
@@ -267,6 +283,10 @@ class _Body:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(declaration(value, identifier, is_inner=self.is_inner))
+        for size in self.told:
+            identifier = scope.names.fresh("size")
+            returns.append(f"{identifier} = as.integer({scope.dim_text(size)})")
+            self.outputs.append(f"integer {identifier}")
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
@@ -338,6 +358,14 @@ def comment_lines(text: str) -> list[str]:
     """A text from a model as lines that stay comments, whatever it holds."""
     lines = ["".join(c if c.isprintable() else " " for c in line).rstrip() for line in text.splitlines()]
     return [line for line in lines if line]
+
+
+def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) -> None:
+    """Raise UnsupportedCase for a size of a sub-graph's input that changes from call to call and is not to be told."""
+    changing = {symbol for name in graph.inputs for symbol in dim.symbols(graph.values[name].dims or ())}
+    for symbol in filter(changing.__contains__, sizes):
+        if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
+            raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:

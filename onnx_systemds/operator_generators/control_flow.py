@@ -97,8 +97,11 @@ def if_1(node: NodeView) -> Fragment:
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
     """The statements of one branch that give the targets."""
     values = output_values(node.typed_body(name))
-    function = node.body(name, list(targets))
-    lines = [function.call([], list(targets.values()))]
+    told = node.told_sizes()
+    if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in told):
+        raise UnsupportedCase("the branches give sizes of different ranks that the result does not tell")
+    function = node.body(name, list(targets), told=[(values[output].dims or ())[axis] for _, output, axis in told])
+    lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in told)])]
     for position, target in targets.items():
         lines += _as_joined(node, position, target, values[position])
     return lines

@@ -159,6 +159,9 @@ FOUND_BY_THE_RUN = {
             t = SequenceInsert(s, w) }>
         last = Constant <value_int = -1> ()
         y = SequenceAt(s, last) }""", [{"n": np.array(3), "x": random(4, 3)}, {"n": np.array(1), "x": random(2, 3)}]),
+    "an item in another form": ("""g (seq(float[2,N,3]) s, int64 p) => (float[2,3,M] y) {
+        a = SequenceAt(s, p) b = Relu(a) y = Transpose <perm = [0, 2, 1]> (b) }""",
+                                [{"s": [random(2, 2, 3), random(2, 1, 3)], "p": np.array(p)} for p in (0, 1)]),
     "a branch with no item": ("""g (bool c, float[N,3] x) => (seq(float[A,3]) y) {
         y = If (c) <then_branch = t () => (seq(float[A,3]) a) { a = SequenceEmpty() },
                     else_branch = e () => (seq(float[A,3]) b) { b = SequenceConstruct(x) }> }""",
