@@ -13,7 +13,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, boundary_form, converted
-from onnx_systemds.operator_generators.control_flow import (
+from onnx_systemds.operator_generators.carried_values import (
     assigned,
     carried_value,
     outer_dims,
