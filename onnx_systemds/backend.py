@@ -141,7 +141,8 @@ def _key(types: dict[str, Type], contents: dict[str, Any]) -> str:
     parts = [repr(type_) for type_ in types.values()]
     for content in contents.values():
         for array in content if isinstance(content, list) else [content]:
-            parts.append(f"{array.dtype}{array.shape}{array.tobytes().hex()}")
+            shown = repr(array.tolist()) if array.dtype == object else array.tobytes().hex()
+            parts.append(f"{array.dtype}{array.shape}{shown}")
         parts.append(";")
     return "".join(parts)
 

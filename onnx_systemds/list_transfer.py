@@ -1,11 +1,13 @@
 """Sequences and optionals on their way into the engine and out of it.
 
-JMLC takes and gives matrices only, so a list travels as two: all items below each other in one column, and a table of
-their rows and columns. Both begin with a row of zeros, because an empty list would have no rows.
+JMLC takes and gives matrices and frames only, so a list travels as two: all items below each other in one column, and a
+table of their rows and columns. Both begin with a row of zeros, because an empty list would have no rows. Text
+travels as codes, with a frame of the strings that they stand for (see `importing.texts`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,9 +17,13 @@ from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.protos import numpy_dtype
-from onnx_systemds.importing.script import Port
+from onnx_systemds.importing.render import library_functions
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.texts import Vocabulary
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
+
+_FRAME = ', data_type="frame"'
 
 FUNCTIONS = """
 driver_unpack = function(matrix[double] packed, matrix[double] shapes) return (list[unknown] items) {
@@ -27,7 +33,11 @@ driver_unpack = function(matrix[double] packed, matrix[double] shapes) return (l
     if (k <= nrow(shapes)) {
       rows = as.scalar(shapes[k, 1])
       cols = as.scalar(shapes[k, 2])
-      items = append(items, matrix(packed[(end + 1):(end + rows * cols), 1], rows=rows, cols=cols))
+      item = matrix(0, rows=rows, cols=cols)
+      if (rows * cols > 0) {
+        item = matrix(packed[(end + 1):(end + rows * cols), 1], rows=rows, cols=cols)
+      }
+      items = append(items, item)
       end = end + rows * cols
     }
   }
@@ -39,7 +49,9 @@ driver_pack = function(list[unknown] items) return (matrix[double] packed, matri
     if (k <= length(items)) {
       item = as.matrix(items[k])
       shapes = rbind(shapes, cbind(as.matrix(nrow(item)), as.matrix(ncol(item))))
-      packed = rbind(packed, matrix(item, rows=length(item), cols=1))
+      if (length(item) > 0) {
+        packed = rbind(packed, matrix(item, rows=length(item), cols=1))
+      }
     }
   }
 }
@@ -53,16 +65,33 @@ driver_item = function(list[unknown] optional) return (list[unknown] items, doub
 """
 
 
+def functions(script: Script) -> list[str]:
+    """Texts of the functions that a program needs to take and give the lists of a script."""
+    lists = [port for port in script.inputs + script.outputs if port.is_list]
+    if not lists:
+        return []
+    wanted = ["list_texts", "list_codes"] if any(port.dtype == "string" for port in lists) else []
+    return [*(text for text in library_functions(wanted) if text not in script.library), FUNCTIONS]
+
+
 def variables(port: Port, name: str) -> list[str]:
-    """The matrices in which a list travels."""
+    """The matrices, and the frame, in which a list travels."""
     names = [name, f"{name}_shapes"]
-    return [*names, f"{name}_present"] if port.kind == "optional sequence" else names
+    names += [f"{name}_present"] if port.kind == "optional sequence" else []
+    return [*names, _texts(name)] if port.dtype == "string" else names
+
+
+def _texts(name: str) -> str:
+    return f"{name}_texts"
 
 
 def reading(port: Port, name: str) -> tuple[list[str], str]:
     """DML statements that read a list, and the text of the list."""
-    lines = [f'{variable} = read("./{variable}")' for variable in variables(port, name)]
+    lines = [f'{variable} = read("./{variable}"{_FRAME if variable == _texts(name) else ""})'
+             for variable in variables(port, name)]  # fmt: skip
     lines.append(f"{name}_items = driver_unpack({name}, {name}_shapes)")
+    if port.dtype == "string":
+        lines.append(f"{name}_items = list_texts({name}_items, {_texts(name)})")
     if port.kind != "optional sequence":
         return lines, f"{name}_items"
     lines += [f"{name}_optional = list()", f"if (as.scalar({name}_present) > 0) {{",
@@ -77,6 +106,9 @@ def writing(port: Port, result: str, name: str) -> list[str]:
         lines = [f"[{result}_items, {result}_count] = driver_item({result})",
                  f"{name}_present = as.matrix({result}_count)"]  # fmt: skip
         result = f"{result}_items"
+    if port.dtype == "string":
+        lines.append(f'[{name}_codes, {_texts(name)}] = list_codes({result}, as.frame(""))')
+        result = f"{name}_codes"
     lines.append(f"[{name}, {name}_shapes] = driver_pack({result})")
     return [*lines, *(f'write({variable}, "./{variable}")' for variable in variables(port, name))]
 
@@ -85,23 +117,31 @@ def sent(port: Port, given: Any, name: str) -> dict[str, Matrix]:
     """The matrices of a list: ``given`` is a list of arrays, an array for an optional tensor, or None."""
     present = given is not None
     items = [] if not present else [given] if port.kind == "optional" else list(given)
-    matrices = [_as_matrix(np.asarray(item)) for item in items]
+    vocabulary = Vocabulary()
+    arrays = [np.asarray(item) for item in items]
+    if port.dtype == "string":
+        arrays = [vocabulary.codes(array) for array in arrays]
+    matrices = [_as_matrix(array) for array in arrays]
     column = [np.zeros((1, 1)), *(matrix.reshape(-1, 1) for matrix in matrices)]
     shapes = [[0, 0], *(list(matrix.shape) for matrix in matrices)]
     contents = {name: np.concatenate(column), f"{name}_shapes": np.array(shapes, dtype=np.float64)}
     if port.kind == "optional sequence":
         contents[f"{name}_present"] = np.array([[float(present)]])
+    if port.dtype == "string":
+        contents[_texts(name)] = vocabulary.strings()
     return contents
 
 
 def _as_matrix(item: Matrix) -> Matrix:
     rows = item.shape[0] if item.ndim else 1
-    return item.astype(np.float64).reshape(rows, item.size // rows if rows else 0)
+    return item.astype(np.float64).reshape(rows, math.prod(item.shape[1:]))
 
 
 def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mapping[str, int]) -> Any:
     """The list behind the matrices: a Python list of arrays, an array or None for an optional tensor."""
     packed, shapes = computed[name].ravel(), computed[f"{name}_shapes"][1:].astype(np.int64)
+    if port.dtype == "string":
+        packed = computed[_texts(name)].ravel()[np.maximum(packed.astype(np.int64) - 1, 0)]
     items = []
     start = 1
     for number, (rows, cols) in enumerate(shapes.tolist()):
@@ -119,10 +159,19 @@ def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mappi
 def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping[str, int]) -> Matrix:
     if dims is None:
         raise TranspileError(f"the rank of the items of output {quoted(port.name)} is unknown")
+    matrix = with_rows(matrix, dims, sizes)
     shape = solved_shape(dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
     return matrix.reshape(shape).astype(numpy_dtype(port.dtype))
+
+
+def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
+    """The matrix behind a frame of no cells: no frame has rows without columns."""
+    rows = dim.substitute(dim.product(dims[:1]), sizes)
+    if matrix.dtype != object or matrix.size or not isinstance(rows, int):
+        return matrix
+    return matrix.reshape(rows, 0 if rows else matrix.shape[1])
 
 
 def solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:

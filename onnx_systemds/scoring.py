@@ -85,9 +85,7 @@ class ScoringFunction:
 
 def driver_text(script: Script) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix."""
-    lines = [script.body_text()]
-    if any(port.is_list for port in script.inputs + script.outputs):
-        lines.append(list_transfer.FUNCTIONS)
+    lines = [script.body_text(), *list_transfer.functions(script)]
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
@@ -156,9 +154,7 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
-    rows = dim.substitute(dim.product(port.dims[:1]), sizes)
-    if matrix.dtype == object and not matrix.size and isinstance(rows, int):
-        matrix = matrix.reshape(rows, 0 if rows else matrix.shape[1])  # no frame has rows without columns
+    matrix = list_transfer.with_rows(matrix, port.dims, sizes)
     shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
@@ -182,6 +178,8 @@ def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
 def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
     given = _given(port, inputs)
     tensor = np.asarray(_map_matrix(port, given) if port.kind == "map" else given)
+    if tensor.dtype.kind in "SU":  # so .npz files hold text
+        tensor = tensor.astype(object)
     if tensor.ndim != len(port.dims):
         shown = ", ".join(map(str, port.dims))
         raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")

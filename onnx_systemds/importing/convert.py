@@ -136,8 +136,6 @@ def _list_port(typed: TypedGraph, name: str) -> Port:
         kind = "optional sequence"
         items = typed.values[items[0]].items if items else items
         element = element.element
-    if element is not None and element.dtype == "string":
-        raise UnsupportedCase(f"the items of {quoted(name)} are text: not supported in inputs and outputs")
     dims = None if items is None else tuple(typed.values[item].dims or () for item in items)
     if element is None:  # no item is ever there
         return Port(name, "float", (), kind, dims)

@@ -1,7 +1,7 @@
 """A model's own functions: DML functions that are called, not copied.
 
 A body is typed for each call, as a sub-graph is. Calls that render to the same text share one DML function. Functions
-of a few nodes are put where they are called, which reads better; so are those that handle text or known lists.
+of a few nodes are put where they are called, which reads better; so are those that handle known lists.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from onnx_systemds.dims import symbol, symbols
 from onnx_systemds.importing.definitions import function_graph
 from onnx_systemds.importing.facts import NodeFacts
-from onnx_systemds.importing.ir import Function, Node, OptionalType
+from onnx_systemds.importing.ir import Function, OptionalType
 from onnx_systemds.importing.lists import list_value, local_dims
 from onnx_systemds.importing.values import INTEGER_DTYPES, TypedGraph, Value
 
@@ -25,7 +25,6 @@ SMALLEST = 4
 BODY = "function"
 """The name under which the body of a called function stands beside a node's sub-graphs."""
 
-_STRING = 8  # onnx.TensorProto.STRING
 _LARGEST_CONTENT = 64  # elements of a known integer input whose content the body gets: shapes, axes
 
 
@@ -33,13 +32,7 @@ def is_called(facts: NodeFacts, function: Function) -> bool:
     """Whether a node calls its function; else the function's nodes stand for it."""
     nodes = sum(node.op_type != "Constant" for node in function.nodes)
     given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
-    if nodes < SMALLEST or any(_makes_text(node) for node in function.nodes):
-        return False
-    return not any(value.items is not None or value.dtype == "string" for value in given)
-
-
-def _makes_text(node: Node) -> bool:
-    return node.op_type.startswith("String") or (node.op_type == "Cast" and node.attributes.get("to") == _STRING)
+    return nodes >= SMALLEST and all(value.items is None for value in given)
 
 
 def call_values(facts: InferenceFacts, function: Function) -> tuple[Value, ...]:

@@ -8,25 +8,41 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product, symbols
+from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
-from onnx_systemds.importing.scope import NEW_TEXTS, Scope
+from onnx_systemds.importing.scope import NEW_TEXTS, OLD_TEXTS, Scope
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
 RenderTemplate = Callable[..., str]
-RenderBody = Callable[[TypedGraph, str], "SubFunction"]
+RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
 
 
 class SubFunction:
-    """A rendered sub-graph: its DML function and what a call must pass."""
+    """A rendered sub-graph: its DML function and what a call must pass.
 
-    def __init__(self, name: str, arguments: Sequence[str], texts: Sequence[str]) -> None:
+    extends_texts: whether its last result is the dictionary with new strings (see `texts`).
+    """
+
+    def __init__(self, name: str, arguments: Sequence[str], texts: Sequence[str], *, extends_texts: bool) -> None:
         self.name = name
         self.arguments = tuple(arguments)
         self.texts = tuple(texts)
+        self.extends_texts = extends_texts
+
+    def call(self, given: Sequence[str], targets: Sequence[str]) -> str:
+        """A statement that calls the function with its inputs and gives its results."""
+        called = f"{self.name}({', '.join([*given, *self.arguments])})"
+        results = [*targets, NEW_TEXTS] if self.extends_texts else targets
+        return f"{results[0]} = {called}" if len(results) == 1 else f"[{', '.join(results)}] = {called}"
+
+    def repeated(self, call: str) -> tuple[list[str], str]:
+        """What stands before a loop so that a call in it finds the dictionary of the call before, and that call."""
+        if not self.extends_texts:
+            return [], call
+        return [f"{NEW_TEXTS} = {OLD_TEXTS}"], call.replace(OLD_TEXTS, NEW_TEXTS)
 
 
 class NodeView(NodeFacts):
@@ -220,16 +236,19 @@ class NodeView(NodeFacts):
         """Whether the shape rule kept the sub-graph in an attribute: it leaves out one that cannot be executed."""
         return (self.position, attribute) in self.scope.graph.bodies
 
-    def body(self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "") -> SubFunction:
+    def body(
+        self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", told: Sequence[Dim] = ()
+    ) -> SubFunction:
         """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
 
-        ``hint``: its name; without one it is named after the first output and the attribute.
+        ``hint``: its name; without one it is named after the first output and the attribute. ``told``: sizes of the
+        sub-graph that it gives behind the outputs.
         """
         typed = self.typed_body(attribute)
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
-        rendered = self._render_body(typed, hint or f"{base}_{attribute}")
+        rendered = self._render_body(typed, hint or f"{base}_{attribute}", told)
         self._functions += rendered.texts
         return rendered
 
@@ -244,6 +263,19 @@ class NodeView(NodeFacts):
         name = self.node.outputs[output] if output < len(self.node.outputs) else ""
         form = self.boundary(output) if name else None
         return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
+
+    def told_sizes(self) -> list[tuple[str, int, int]]:
+        """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
+        found: list[tuple[str, int, int]] = []
+        for name in self.scope.graph.sizes.get(self.position, ()):
+            if name not in self.scope.told:
+                continue
+            output, axis = next(
+                (output, axis) for output, value in enumerate(self.node.outputs) if value
+                for axis, size in enumerate(self.values[value].dims or ()) if size == symbol(name)
+            )  # fmt: skip
+            found.append((self.scope.size_name(name), output, axis))
+        return found
 
     # --- dims --------------------------------------------------------------------------------------------------
 

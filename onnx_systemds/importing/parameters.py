@@ -8,7 +8,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dims
 from onnx_systemds.importing.scope import NEW_TEXTS, Scope
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
-from onnx_systemds.layout import SCALAR, Form
+from onnx_systemds.layout import LIST, SCALAR, Form
 
 
 def input_parameters(scope: Scope) -> list[tuple[str, str]]:
@@ -19,7 +19,7 @@ def input_parameters(scope: Scope) -> list[tuple[str, str]]:
             continue
         identifier = scope.names.of(name)
         form = scope.boundary(name)
-        if scope.value(name).dtype == "string" and scope.is_main:
+        if scope.value(name).is_text and scope.is_main:
             scope.forms[name] = {form: scope.names.fresh(f"{name}_codes")}
         elif form is SCALAR:
             # a boolean cannot be calculated with, and a parameter may be any kind of number
@@ -35,7 +35,7 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
     statements: list[str] = []
     for name, identifier in parameters:
         form = scope.boundary(name)
-        if scope.value(name).dtype == "string" and scope.is_main:
+        if scope.value(name).is_text and scope.is_main:
             statements += _text_input(scope, name, identifier, form) if name in scope.used_inputs else []
             continue
         statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
@@ -43,15 +43,23 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
 
 
 def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
-    """The codes of a frame or string that comes in."""
+    """The codes of a frame, a string or a list of frames that comes in."""
     codes = scope.forms[name][form]
-    scope.parts.imports["text_codes"] = None
+    function = "text_codes"
+    if form == LIST:
+        function = "nested_codes" if is_nested(scope.value(name)) else "list_codes"
+    scope.parts.imports[function] = None
     if form is not SCALAR:
-        return [f"[{codes}, {NEW_TEXTS}] = text_codes({identifier}, {scope.texts()})",
+        return [f"[{codes}, {NEW_TEXTS}] = {function}({identifier}, {scope.texts()})",
                 *scope.define(name, codes, form)]  # fmt: skip
     matrix = scope.names.fresh(f"{name}_code")
     return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
             *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
+
+
+def is_nested(value: Value) -> bool:
+    """Whether a value is a list of lists."""
+    return value.element is not None and value.element.is_list
 
 
 def captured_parameter(scope: Scope, name: str) -> str:

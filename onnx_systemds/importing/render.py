@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx_systemds import dims as dim
 from onnx_systemds import templates
-from onnx_systemds.dims import Dims
+from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.fragment import Fragment
@@ -23,12 +23,13 @@ from onnx_systemds.importing.parameters import (
     element_text,
     input_parameters,
     input_statements,
+    is_nested,
     sized,
 )
 from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
-from onnx_systemds.layout import SCALAR, Form, View, split_view
+from onnx_systemds.layout import LIST, SCALAR, Form, View, split_view
 from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.control_flow import call_function
 from onnx_systemds.operator_generators.registry import find_generator, text_operators
@@ -73,7 +74,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *body.statements])
     if scope.uses_texts:
-        statements = [_dictionary(scope), *scope.numbered_texts(statements)]
+        statements = [_dictionary(scope), *scope.numbered_texts(statements)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
     if scope.uses_weights:
@@ -82,45 +83,58 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text))
 
 
-def render_body(graph: TypedGraph, hint: str, outer: Scope) -> SubFunction:
-    """Render a sub-graph as a function: its inputs, then what it captures, then sizes, then the weights.
+def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] = ()) -> SubFunction:
+    """Render a sub-graph as a function: its inputs, what it captures, sizes, the dictionary of strings, the weights.
 
     Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
-    parameter's matrix shows are read from it. Scalars are doubles on the way in and out.
+    parameter's matrix shows are read from it. Scalars are doubles on the way in and out, text tensors are codes. The
+    dictionary is the last result of a function that puts new strings into it. ``told``: sizes that it gives behind the
+    outputs.
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, is_main=False)
     parameters = input_parameters(scope)
-    body = _Body(scope, None, is_inner=True)
+    body = _Body(scope, None, is_inner=True, told=told)
     body.render()
     demand_element_sources(scope, parameters)
     parameters += [(value, captured_parameter(scope, value)) for value in scope.captured]
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(sized(scope, parameters))
     sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
+    _check_carried_sizes(graph, sizes, outer)
     inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
+    if scope.uses_texts:
+        inputs.append(f"frame[string] {TEXTS}")
+        arguments.append(outer.texts())
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
         outer.uses_weights = True
         arguments.append(WEIGHTS)
-    kept = [NOT_INLINED] if any(scope.value(output).dims == () for output in graph.outputs) else []
+    gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
+    kept = [NOT_INLINED] if gives_numbers else []
     statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
-    text = _function_text("", graph.doc_string, inputs, body.outputs, statements)
+    statements, last_texts = scope.numbered_texts(statements)
+    extends_texts = last_texts != TEXTS
+    outputs = [*body.outputs, f"frame[string] {last_texts}"] if extends_texts else body.outputs
+    text = _function_text("", graph.doc_string, inputs, outputs, statements)
     name = parts.bodies.get(text)
     if name is None:
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
-    text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return SubFunction(name, arguments, (*body.functions, text))
+    text = _function_text(name, graph.doc_string, inputs, outputs, statements)
+    return SubFunction(name, arguments, (*body.functions, text), extends_texts=extends_texts)
 
 
 class _Body:
     """The statements of one function, rendered from the last to the first."""
 
-    def __init__(self, scope: Scope, progress: Progress | None, *, is_inner: bool = False) -> None:
+    def __init__(
+        self, scope: Scope, progress: Progress | None, *, is_inner: bool = False, told: Sequence[Dim] = ()
+    ) -> None:
         self.scope = scope
+        self.told = told
         self.progress = progress
         self.is_inner = is_inner
         self.statements: list[str] = []
@@ -162,7 +176,8 @@ class _Body:
             if any(scope.is_demanded(name) for name in node.outputs if name):
                 if generate is None:
                     raise InternalError("the operator lost its generator")
-                _check_text(scope, node)
+                if generate is not call_function:
+                    _check_text(scope, node)
                 fragment = generate(view)
             elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None
@@ -179,8 +194,8 @@ class _Body:
             statements = tuple(f"# {line}" for line in node_comments(node.doc_string)) + statements
         return Fragment(statements, fragment.imports, fragment.functions)
 
-    def _render_subgraph(self, graph: TypedGraph, hint: str) -> SubFunction:
-        return render_body(graph, hint, self.scope)
+    def _render_subgraph(self, graph: TypedGraph, hint: str, told: Sequence[Dim] = ()) -> SubFunction:
+        return render_body(graph, hint, self.scope, told)
 
     def _demand_sizes(self, position: int) -> list[str]:
         """Statements that define the sizes which this node's run decides, where they are used."""
@@ -189,7 +204,14 @@ class _Body:
         left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes]
         known = set(scope.sizes) - set(left)
         for symbol in left:
-            statements.append(self._size_statement(position, symbol, known))
+            text = self._size_statement(position, symbol, known)
+            if text is None:
+                scope.told.setdefault(symbol)
+                name = next(name for name in graph.nodes[position].outputs
+                            if name and symbol in dim.symbols(scope.dims(name)))  # fmt: skip
+                scope.demand(name, scope.boundary(name))
+            else:
+                statements.append(text)
             known.add(symbol)
         return statements
 
@@ -220,13 +242,14 @@ class _Body:
         self.computed[scope.rendered] = statements
         return Fragment((), tuple(imports))
 
-    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str:
-        scope = self.scope
-        for name in self.scope.graph.nodes[position].outputs:
+    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
+        """The definition of a size by an output's rows or columns; None where the node itself gives it."""
+        scope, node = self.scope, self.scope.graph.nodes[position]
+        for name in node.outputs:
             dims = scope.value(name).dims if name else None
             if not dims or symbol not in dim.symbols(dims):
                 continue
-            for split in [1, *range(2, len(dims) + 1), 0]:
+            for split in [1] if name in scope.at_boundary else [1, *range(2, len(dims) + 1), 0]:
                 view = split_view(dims, split)
                 for function, size in (("nrow", view.rows), ("ncol", view.cols)):
                     others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
@@ -235,6 +258,8 @@ class _Body:
                     text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.size_name)
                     if text is not None:
                         return f"{scope.size_name(symbol)} = {text}"
+        if node.identity == ("", "If"):
+            return None
         raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
 
     def _demand_outputs(self) -> list[str]:
@@ -245,7 +270,7 @@ class _Body:
         for name in scope.graph.outputs:
             value = scope.value(name)
             form = scope.boundary(name)
-            if value.dtype == "string" and not self.is_inner:
+            if value.is_text and not self.is_inner:
                 identifier = scope.names.fresh(name)
                 returns.append(f"{identifier} = {self._as_text(name, form)}")
                 self.outputs.append(declaration(value, identifier))
@@ -260,11 +285,19 @@ class _Body:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(declaration(value, identifier, is_inner=self.is_inner))
+        for size in self.told:
+            identifier = scope.names.fresh("size")
+            returns.append(f"{identifier} = as.integer({scope.dim_text(size)})")
+            self.outputs.append(f"integer {identifier}")
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
-        """A text output as a frame, or as a string."""
+        """A text output as a frame, a string or a list of frames."""
         scope = self.scope
+        if form == LIST:
+            function = "nested_texts" if is_nested(scope.value(name)) else "list_texts"
+            scope.parts.imports[function] = None
+            return f"{function}({scope.demand(name, form)}, {scope.texts()})"
         scope.parts.imports["codes_text"] = None
         if form is SCALAR:
             view = View(1, 1)
@@ -321,6 +354,14 @@ def _dictionary(scope: Scope) -> str:
     scope.uses_weights = True
     key = scope.parts.weight_key(TEXTS, strings, View(*strings.shape))
     return f'{TEXTS} = as.frame({WEIGHTS}["{key}"])'
+
+
+def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) -> None:
+    """Raise UnsupportedCase for a size of a sub-graph's input that changes from call to call and is not to be told."""
+    changing = {symbol for name in graph.inputs for symbol in dim.symbols(graph.values[name].dims or ())}
+    for symbol in filter(changing.__contains__, sizes):
+        if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
+            raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
 
 
 def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:

@@ -17,6 +17,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
+from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
@@ -25,11 +26,13 @@ from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
-TEXTS = "texts"  # the dictionary of the main function: the distinct strings behind the codes (see `texts`)
+TEXTS = "texts"  # the dictionary: the distinct strings behind the codes (see `texts`)
 # Stand for the dictionary before and after a statement until the order of all statements is known: the engine
 # (3.4.0) loses rows of a frame that is assigned to a name which it is an argument of.
 OLD_TEXTS = "\x01old\x01"
 NEW_TEXTS = "\x01new\x01"
+# Operators that give results in the form of function boundaries: sizes are read from it before there is another form.
+BOUNDARY_RESULTS = {("", name) for name in ("If", "Loop", "OptionalGetElement", "SequenceAt")}
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
 
 
@@ -99,6 +102,9 @@ class Scope:
         self.captured: dict[str, None] = {}
         self.used_inputs: set[str] = set()
         self.sizes: dict[str, None] = {}
+        self.at_boundary = {name for position, node in enumerate(graph.nodes) for name in node.outputs
+                            if node.identity in BOUNDARY_RESULTS or (position, BODY) in graph.bodies}  # fmt: skip
+        self.told: dict[str, None] = {}  # sizes that no result's rows and columns tell: the node gives them, too
         self.uses_weights = False
         self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
@@ -119,14 +125,12 @@ class Scope:
         return LIST if self.value(name).is_list else boundary_form(self.dims(name))
 
     def texts(self) -> str:
-        """What stands for the dictionary of strings. Raises UnsupportedCase in sub-graphs, which have none."""
-        if not self.is_main:
-            raise UnsupportedCase("operators that read or make strings are not supported in sub-graphs")
+        """What stands for the dictionary of strings; from now on the function defines it or is given it."""
         self.uses_texts = True
         return OLD_TEXTS
 
-    def numbered_texts(self, statements: Sequence[str]) -> list[str]:
-        """The statements with a name of its own for each state of the dictionary."""
+    def numbered_texts(self, statements: Sequence[str]) -> tuple[list[str], str]:
+        """The statements with a name of its own for each state of the dictionary, and the name of the last one."""
         name, numbered = TEXTS, []
         for statement in statements:
             text = statement.replace(OLD_TEXTS, name)
@@ -134,7 +138,7 @@ class Scope:
                 name = self.names.fresh(TEXTS)
                 text = text.replace(NEW_TEXTS, name)
             numbered.append(text)
-        return numbered
+        return numbered, name
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -199,6 +203,8 @@ class Scope:
         if form is SCALAR:
             return False
         mentioned = [symbol for symbol in dim.symbols(form) if symbol.startswith("?")]
+        if name in self.at_boundary and mentioned and form != LIST:
+            return form != self.known_form(name)
         return bool(mentioned) and not set(mentioned) <= set(dim.symbols(self.dims(name)))
 
     def known_form(self, name: str) -> View:

@@ -53,6 +53,11 @@ class Value:
         return isinstance(self.type, (SequenceType, OptionalType))
 
     @property
+    def is_text(self) -> bool:
+        """Whether the value is a text tensor, or a list of such."""
+        return self.dtype == "string" or (self.element is not None and self.element.is_text)
+
+    @property
     def size(self) -> object:
         """Number of elements: an integer or an expression; None when the rank is unknown."""
         return None if self.dims is None else product(self.dims)

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.errors import ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.dims import Dim, product, symbols
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
-from onnx_systemds.importing.inference import InferenceFacts, unknown_size
-from onnx_systemds.importing.ir import OptionalType
-from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
+from onnx_systemds.importing.inference import FAILED, InferenceFacts, unknown_size
+from onnx_systemds.importing.lists import joined
 from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.scope import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.importing.values import TypedGraph, Value, is_parameter
-from onnx_systemds.layout import SCALAR, Form, View, boundary_form, converted
+from onnx_systemds.layout import SCALAR, Form, boundary_form, converted
+from onnx_systemds.operator_generators.carried_values import (
+    as_block,
+    assigned,
+    carried_value,
+    joined_dims,
+    local_sizes,
+    outer_dims,
+    outer_list,
+    output_values,
+    start_text,
+    type_body,
+)
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
 # --- If --------------------------------------------------------------------------------------------------------
@@ -33,19 +44,16 @@ def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     branches = [output_values(body) for body in bodies]
     if len(branches) == 1:
         branches *= 2
-    local = {name for body in bodies for names in body.sizes.values() for name in names}
+    local = set().union(*(local_sizes(body) for body in bodies))
     return tuple(
         _either(facts, position, then, other, local)
         for position, (then, other) in enumerate(zip(branches[0], branches[1]))
     )
 
 
-def output_values(graph: TypedGraph) -> list[Value]:
-    """The outputs of a typed sub-graph."""
-    return [graph.values[name] for name in graph.outputs]
-
-
 def _either(facts: InferenceFacts, position: int, then: Value, other: Value, local: set[str]) -> Value:
+    if then is FAILED or other is FAILED:  # in a first look at a loop's body: see `type_body`
+        then = other = other if then is FAILED else then
     if then.is_list and other.is_list:
         return outer_list(then, joined([then.element, other.element]), local)
     if then.type is not None or other.type is not None:
@@ -56,28 +64,17 @@ def _either(facts: InferenceFacts, position: int, then: Value, other: Value, loc
     return Value(dtype, joined_dims(facts, position, then.dims, other.dims))
 
 
-def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
-    """A list that leaves a sub-graph: its items are not known by name, nor are sizes of the sub-graph."""
-    return list_value(local_dims(element, local), optional=isinstance(value.type, OptionalType))
-
-
-def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) -> Dims:
-    """The dims of an output that has either of two dims of the same rank."""
-    return tuple(
-        mine if mine == theirs else unknown_size(facts, position, axis)
-        for axis, (mine, theirs) in enumerate(zip(one, other))
-    )
-
-
 @generator("If", since=1)
 def if_1(node: NodeView) -> Fragment:
     """A call of either branch."""
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
-    lines = [f"if ({node.scalar(0)} != 0) {{"]
-    for name in BRANCHES:
-        lines += _branch(node, name, targets) if node.has_body(name) else [f"  stop({impossible(node, name)})"]
-        lines.append("} else {" if name == BRANCHES[0] else "}")
+    branches = [_branch(node, name, targets) if node.has_body(name) else [f"stop({impossible(node, name)})"]
+                for name in BRANCHES]  # fmt: skip
+    if any(NEW_TEXTS in line for branch in branches for line in branch):
+        branches = [_with_texts(branch) for branch in branches]
+    then, otherwise = ([f"  {line}" for line in branch] for branch in branches)
+    lines = [f"if ({node.scalar(0)} != 0) {{", *then, "} else {", *otherwise, "}"]
     fragment = node.fragment(["\n".join(lines)])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
@@ -87,11 +84,19 @@ def if_1(node: NodeView) -> Fragment:
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
     """The statements of one branch that give the targets."""
     values = output_values(node.typed_body(name))
-    function = node.body(name, list(targets))
-    lines = [f"  {call(function.name, function.arguments, list(targets.values()))}"]
+    told = node.told_sizes()
+    if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in told):
+        raise UnsupportedCase("the branches give sizes of different ranks that the result does not tell")
+    function = node.body(name, list(targets), told=[(values[output].dims or ())[axis] for _, output, axis in told])
+    lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in told)])]
     for position, target in targets.items():
         lines += _as_joined(node, position, target, values[position])
     return lines
+
+
+def _with_texts(branch: list[str]) -> list[str]:
+    """A branch that gives the dictionary of strings, too: as it is where the branch makes none."""
+    return branch if any(NEW_TEXTS in line for line in branch) else [*branch, f"{NEW_TEXTS} = {OLD_TEXTS}"]
 
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:
@@ -102,14 +107,8 @@ def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list
     if len(value.dims) == len(node.output_dims(position)):
         return []
     if SCALAR not in (form, wanted):
-        return [f"  {target} = {converted(target, form, wanted, node.dim)}"]
+        return [f"{target} = {converted(target, form, wanted, node.dim)}"]
     raise UnsupportedCase(f"the branches give output {position} as a scalar and as a tensor")
-
-
-def call(function: str, arguments: Sequence[str], targets: Sequence[str]) -> str:
-    """A statement that calls a function with any number of results."""
-    called = f"{function}({', '.join(arguments)})"
-    return f"{targets[0]} = {called}" if len(targets) == 1 else f"[{', '.join(targets)}] = {called}"
 
 
 # --- calls of a model's own functions ---------------------------------------------------------------------------------
@@ -125,117 +124,10 @@ def call_function(node: NodeView) -> Fragment:
     given = [
         start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])
     ]
-    fragment = node.fragment([call(function.name, [*given, *function.arguments], list(targets.values()))])
+    fragment = node.fragment([function.call(given, list(targets.values()))])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
     return fragment
-
-
-# --- carried values, for Loop and Scan ---------------------------------------------------------------------------
-
-
-def type_body(
-    facts: InferenceFacts, first: Sequence[Value], carried: Sequence[Value], last: Sequence[Value], conditions: int
-) -> TypedGraph:
-    """Type a loop's body with the inputs ``first``, ``carried`` and ``last``; ``conditions`` outputs come first.
-
-    A dim of a carried value that changes from one iteration to the next becomes a symbol of the body.
-    Raises ShapeUnknown when a rank changes.
-    """
-    current = [_start(value) for value in carried]
-    for _ in range(1 + sum(len(value.dims or (1,) * 8) for value in carried)):
-        typed = facts.body("body", [*first, *current, *last])
-        results = output_values(typed)[conditions : conditions + len(carried)]
-        changed = False
-        for position, (before, after) in enumerate(zip(current, results)):
-            name = typed.inputs[len(first) + position]
-            if before.is_list and after.is_list:
-                element = joined([before.element, after.element])
-                changed = changed or not same_element(element, before.element)
-                current[position] = replace(before, element=element)
-                continue
-            if before.dims is None or after.dims is None or len(before.dims) != len(after.dims):
-                raise ShapeUnknown(f"the rank of the carried value {quoted(name)} changes or is unknown")
-            free = [axis for axis, (old, new) in enumerate(zip(before.dims, after.dims))
-                    if old != new and not _is_free(old, facts)]
-            if free:
-                changed = True
-                dims = list(before.dims)
-                for axis in free:
-                    dims[axis] = _free_size(facts, name, axis)
-                current[position] = replace(before, dims=tuple(dims))
-        if not changed:
-            return typed
-    raise ShapeUnknown("the dims of the carried values do not settle")
-
-
-def _start(value: Value) -> Value:
-    """What holds of a carried value in every iteration, as far as its start tells."""
-    if value.is_list:
-        return list_value(value.element, optional=isinstance(value.type, OptionalType))
-    return Value(value.dtype, value.dims)
-
-
-def _free_size(facts: InferenceFacts, name: str, axis: int) -> Dim:
-    created: set[str] = facts.__dict__.setdefault("free_sizes", set())
-    fresh = facts.context.fresh_symbol(f"{name}_dim{axis}")
-    created.add(fresh)
-    return symbol(fresh)
-
-
-def free_sizes(facts: InferenceFacts) -> set[str]:
-    """The symbols of a body that stand for changing dims of carried values."""
-    return set(facts.__dict__.get("free_sizes", ()))
-
-
-def _is_free(size: Dim, facts: InferenceFacts) -> bool:
-    found = symbols(size)
-    return len(found) == 1 and found[0] in free_sizes(facts) and size == symbol(found[0])
-
-
-def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
-    """A carried value behind the loop: dims that change are known to the run only."""
-    if given.is_list:
-        local = free_sizes(facts) | {size for names in typed.sizes.values() for size in names}
-        return outer_list(given, typed.values[name].element, local)
-    inner = typed.values[name].dims or ()
-    return Value(given.dtype, joined_dims(facts, position, given.dims or (), inner))
-
-
-def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[int], typed: TypedGraph) -> Dims:
-    """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
-    local = free_sizes(facts) | {name for names in typed.sizes.values() for name in names} | typed.run_sizes.names
-    return tuple(
-        unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
-        for size, axis in zip(dims, axes)
-    )
-
-
-def start_text(node: NodeView, position: int) -> str:
-    """A carried value before the first iteration, in boundary form."""
-    form = node.scope.boundary(node.node.inputs[position])
-    text = node.form(position, form)
-    return f"as.double({text})" if form is SCALAR else text
-
-
-def assigned(target: str, text: str) -> list[str]:
-    """An assignment, unless it says nothing."""
-    return [] if target == text else [f"{target} = {text}"]
-
-
-def as_block(text: str, value: Value, rows: Dim, node: NodeView, *, known: bool) -> str:
-    """One iteration's result in boundary form as ``rows`` rows; ``known``: whether its dims are known outside."""
-    dims = value.dims or ()
-    form = boundary_form(dims)
-    if form is SCALAR:
-        return text if rows == 1 else f"as.matrix({text})"
-    if not known:
-        return f"matrix({text}, rows=1, cols=length({text}))"
-    return converted(text, form, View(rows, _ratio(product(dims), rows)), node.dim)
-
-
-def _ratio(size: Dim, rows: Dim) -> Dim:
-    return size if rows == 1 else size // rows
 
 
 # --- Loop ------------------------------------------------------------------------------------------------------
@@ -329,7 +221,8 @@ class _LoopText:
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
         returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
-        inner = [call(function.name, [*given, *targets, *function.arguments], returned)] if returned else []
+        texts, called = function.repeated(function.call([*given, *targets], returned)) if returned else ([], "")
+        inner = [called] if returned else []
         if self.stops:
             inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
         before, each, after = self._collecting(lists, rows, limit)
@@ -341,7 +234,7 @@ class _LoopText:
                     *(f"  {line}" for line in each), "}"]
         else:
             text = [f"for ({self.counter} in seq(1, {limit}, 1)) {{", *(f"  {line}" for line in body), "}"]
-        fragment = node.fragment([*starts, *before, "\n".join(text), *after])
+        fragment = node.fragment([*starts, *before, "\n".join([*texts, *text]), *after])
         for position, target in [*enumerate(targets), *lists.items()]:
             if node.wants(position):
                 fragment += node.result(target, node.boundary(position), position)

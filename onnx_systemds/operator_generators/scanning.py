@@ -10,11 +10,11 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import InferenceFacts
 from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, boundary_form, converted
-from onnx_systemds.operator_generators.control_flow import (
+from onnx_systemds.operator_generators.carried_values import (
     assigned,
-    call,
     carried_value,
     outer_dims,
     output_values,
@@ -102,8 +102,9 @@ def scan_9(node: NodeView) -> Fragment:
         fragment_results.append((whole, view, position))
     function = node.body("body", [*range(first), *wanted])
     starts = [line for position, target in enumerate(states) for line in assigned(target, start_text(node, position))]
-    body = [*blocks.bounds, call(function.name, [*states, *given, *function.arguments], [*states, *slices]), *writes]
-    loop = [f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
+    texts, called = function.repeated(function.call([*states, *given], [*states, *slices]))
+    body = [*blocks.bounds, called, *writes]
+    loop = [*texts, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
     fragment = node.fragment([*starts, *blocks.before, "\n".join(loop), *blocks.after])
     for position, target in enumerate(states):
         if node.wants(position):
@@ -223,7 +224,7 @@ def scan_8(node: NodeView) -> Fragment:
         source = f"{node.view(1 + i, view)}[{entry}, ]"
         start.append(f"{state} = {converted(source, View(1, view.cols), form, node.dim)}")
         if node.wants(i):
-            before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
+            before.append(f"{whole} = {node.filled(0, view)}")
             text = state if form is SCALAR else converted(state, form, View(1, view.cols), node.dim)
             end.append(f"{whole}[{entry}, ] = {text}")
         after.append((whole, view, i))
@@ -238,7 +239,7 @@ def scan_8(node: NodeView) -> Fragment:
         dims = results[position].dims or ()
         view = View(batch * steps, product(dims))
         whole, one = node.temporary(f"all{position}"), node.temporary(f"slice{position}")
-        before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
+        before.append(f"{whole} = {node.filled(EMPTY if results[position].dtype == 'string' else 0, view)}")
         form = boundary_form(dims)
         text = one if form is SCALAR else converted(one, form, View(1, view.cols), node.dim)
         slices.append(one)
@@ -247,9 +248,10 @@ def scan_8(node: NodeView) -> Fragment:
     lens = f"as.scalar({node.view(0, View(batch, 1))}[{entry}, 1])" if node.has(0) else node.dim(steps)
     if not [*inner_states, *slices]:
         raise UnsupportedCase("the scan has no results")
-    called = call(function.name, [*inner_states, *given, *function.arguments], [*inner_states, *slices])
+    texts, called = function.repeated(function.call([*inner_states, *given], [*inner_states, *slices]))
     offset = f"({entry} - 1) * {node.factor(steps)}"
     lines = [
+        *texts,
         f"for ({entry} in seq(1, {node.dim(batch)}, 1)) {{",
         f"  {length} = {lens}",
         *(f"  {line}" for line in start),

@@ -95,7 +95,7 @@ def sequence_insert_11(node: NodeView) -> Fragment:
     """Appended, or copied item by item around the new one."""
     items, item = _list(node), _item(node, 1)
     if not node.has(2):
-        return node.result(f"append({items}, {item})", LIST)
+        return node.result(node.call("list_append", items, item), LIST)
     return node.result(node.call("list_insert", items, item, node.scalar(2)), LIST)
 
 

@@ -12,6 +12,7 @@ import pytest
 from onnx import parser
 
 from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Array, Covered, compare, random
 
@@ -124,6 +125,30 @@ IFS = [
                       else_branch = e () => (float[n,3] b) {
                         s = Shape(x) k = Cast<to = 1>(s) q = MatMul(k, w) b = Add(x, q) }>
         }""", [{"c": c, "x": random(n, 3)} for c in (YES, NO) for n in (1, 4)], {"w": random(2)}),
+    Model("two sizes of the run that the result's rows and columns do not tell", """
+        g (bool c, float[2,n,3] x) => (float[q] s, float[2,r,m] z, int64[3] k) {
+          y = If (c) <then_branch = t () => (float[2,a,b] v) { v = Identity(x) },
+                      else_branch = e () => (float[2,a,b] w) { h = Transpose<perm = [0, 2, 1]>(x) w = Concat<axis = 1>(h, h) }>
+          axes = Constant<value_ints = [0, 1]>()
+          s = ReduceSum<keepdims = 0>(y, axes)
+          z = Transpose<perm = [0, 2, 1]>(y)
+          k = Shape(y)
+        }""", [{"c": c, "x": random(2, n, 3)} for c in (YES, NO) for n in (2, 5)]),
+    Model("an image that one branch enlarges", """
+        g (bool c, bool d, float[1,2,h,w] x) => (float[1,2,a,b] y) {
+          s = Constant<value = float[4] {1, 1, 2, 3}>()
+          y = If (c) <
+            then_branch = t () => (float[1,2,a,b] u) {
+              u = If (d) <then_branch = tt () => (float[1,2,a,b] p) { p = Resize<mode = "nearest">(x, , s) },
+                          else_branch = te () => (float[1,2,a,b] q) { q = Transpose<perm = [0, 1, 3, 2]>(x) }> },
+            else_branch = e () => (float[1,2,a,b] v) { v = Identity(x) }>
+        }""", [{"c": c, "d": d, "x": random(1, 2, 2, 3)} for c in (YES, NO) for d in (YES, NO)]),
+    Model("a size that the columns tell, and another form", """
+        g (bool c, float[2,n,3] x) => (float[2,3,m] z) {
+          y = If (c) <then_branch = t () => (float[2,a,3] v) { v = Identity(x) },
+                      else_branch = e () => (float[2,a,3] w) { w = Concat<axis = 1>(x, x) }>
+          z = Transpose<perm = [0, 2, 1]>(y)
+        }""", [{"c": c, "x": random(2, n, 3)} for c in (YES, NO) for n in (2, 5)]),
     Model("known condition", """
         g (float[2,3] x) => (float[2,3] y) {
           c = Constant<value = bool {1}>()
@@ -184,6 +209,12 @@ LOOPS = [
               c2 = Identity(c) v2 = Concat<axis = 0>(v, x) }>
           y2 = Exp(y)
         }""", TRIPS),
+    Model("a middle axis that grows, and another form", """
+        g (int64 n, float[2,k,3] x) => (float[2,3,m] z) {
+          y = Loop (n, , x) <body = b (int64 i, bool c, float[2,p,3] v) => (bool c2, float[2,q,3] v2) {
+              c2 = Identity(c) v2 = Concat<axis = 1>(v, x) }>
+          z = Transpose<perm = [0, 2, 1]>(y)
+        }""", [{"n": np.array(n, np.int64), "x": random(2, 2, 3)} for n in (0, 1, 3)]),
     Model("symbolic dims", """
         g (int64 n, float[b,3] x) => (float[b,3] y, float[t,b,3] z) {
           y, z = Loop (n, , x) <body = b (int64 k, bool c, float[b,3] v) =>
@@ -258,3 +289,15 @@ def test_scan_of_opset_8(opset: int, directions: str, lengths: tuple[int, ...]) 
             (float[3] a2, float[3] y2) {{ a2 = Add(a, v) y2 = Exp(a2) }}>(lens, s0, x)
         }}""", [{"lens": np.array(lengths), "s0": X, "x": random(2, 4, 3)}])
     check(model, opset)
+
+
+@pytest.mark.parametrize("result, message", [
+    ("float[2,r,m] z) { {loop} z = Identity(y) }", "y_dim1 cannot be told from the result"),
+    ("float z) { {loop} z = ReduceSum<keepdims = 0>(y) }", "s_dim[12] of a carried value cannot be told"),
+])
+def test_two_inner_axes_that_change_in_a_loop(result: str, message: str) -> None:
+    loop = """y = Loop (n, , x) <body = b (int64 i, bool c, float[2,p,q] s) => (bool d, float[2,p2,q2] t) {
+                d = Identity(c) t = Transpose<perm = [0, 2, 1]>(s) }>"""
+    model = Model("changing", f"g (int64 n, float[2,k,3] x) => ({result.replace('{loop}', loop)}", [])
+    with pytest.raises(TranspileError, match=message):
+        import_model(parsed(model, 13))

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, check_case, random, run_reference
+from tests.operators.test_control_flow import Model, check
 
 X = random(2, 3, 4, 5)
 HOLES = X.copy()
@@ -230,3 +231,16 @@ def test_a_repeated_vector_is_joined_as_a_whole(
     (expected,) = run_reference(model, feeds)
     with ScoringFunction(import_model(model)) as function:
         np.testing.assert_array_equal(function(feeds)["Y"], expected)
+
+
+@pytest.mark.parametrize("repeated", [
+    "e = Constant <value_ints = [1, 3]> () w = Expand(c, e) y = Concat <axis = 1> (x, w)",
+    "e = Constant <value_ints = [1, 30]> () w = Tile(c, e) y = Concat <axis = 1> (x, w)",
+    "e = Constant <value = float[1, 3] {1, 1, 1}> () w = MatMul(c, e) y = Concat <axis = 1> (x, w)",
+    """e = Constant <value_ints = [1, 30]> () w = Expand(c, e) f = Constant <value_ints = [-1, 3]> ()
+       v = Reshape(w, f) y = Concat <axis = 0> (x, v)""",
+])  # fmt: skip
+def test_a_repeated_column_behind_another_operand(repeated: str) -> None:
+    """The engine would take the two for operands of arithmetic, in which the column is repeated by itself."""
+    text = f"g (float[n,3] x, float[n,1] c) => (float[m,k] y) {{ {repeated} }}"
+    check(Model("repeated", text, [{"x": random(n, 3), "c": random(n, 1, seed=1)} for n in (4, 1)]), 13)

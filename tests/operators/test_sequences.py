@@ -43,7 +43,10 @@ def compare(actual: Any, expected: Any) -> None:
         assert actual is None
     else:
         assert actual.dtype == expected.dtype and actual.shape == expected.shape
-        np.testing.assert_allclose(actual, expected, rtol=1e-6)
+        if expected.dtype == object:
+            np.testing.assert_array_equal(actual, expected)
+        else:
+            np.testing.assert_allclose(actual, expected, rtol=1e-6)
 
 
 ITEMS = [random(2, 3, seed=1), random(4, 3, seed=2), random(1, 3, seed=3)]
@@ -113,6 +116,74 @@ COVERED = [*[Covered(op_type, OPSETS, symbolic=True) for op_type in LISTS], Cove
 def test_lists_at_run_time(name: str, opset: int) -> None:
     text, runs = RUN_TIME[name]
     check(text, *runs, opset=opset)
+
+
+def test_no_items_and_items_without_elements() -> None:
+    empty = np.zeros((0, 3), np.float32)
+    check(RUN_TIME["append"][0], {"s": [], "x": random(2, 3)}, {"s": [empty, *ITEMS], "x": random(2, 3)})
+    check(RUN_TIME["concat_0"][0], {"s": [empty, *ITEMS]})
+
+
+FOUND_BY_THE_RUN = {
+    "starts empty, its items are read in a branch": ("""g (int64 n, float[K] x) => (seq(float[K]) y) {
+        start = SequenceEmpty()
+        y = Loop (n, , start) <body = b (int64 i, bool c, seq(float[K]) s) => (bool d, seq(float[K]) t) {
+            d = Identity(c) one = Constant <value_int = 1> () first = Less(i, one) last = Constant <value_int = -1> ()
+            z = If (first) <then_branch = t1 () => (float[K] a) { a = Identity(x) },
+                            else_branch = e1 () => (float[K] b2) { l = SequenceAt(s, last) b2 = Add(l, x) }>
+            t = SequenceInsert(s, z) }> }""", [{"n": np.array(3), "x": random(4)}, {"n": np.array(1), "x": random(2)}]),
+    "starts empty, a branch gives the list": ("""g (int64 n, float[K] x) => (seq(float[K]) y, int64 k) {
+        start = SequenceEmpty()
+        y = Loop (n, , start) <body = b (int64 i, bool c, seq(float[K]) s) => (bool d, seq(float[K]) t) {
+            d = Identity(c) m = SequenceLength(s) one = Constant <value_int = 1> () first = Less(m, one)
+            t = If (first) <then_branch = t1 () => (seq(float[K]) a) { a = SequenceInsert(s, x) },
+                            else_branch = e1 () => (seq(float[K]) b2) {
+                              zero = Constant <value_int = 0> () l = SequenceAt(s, zero) b2 = SequenceInsert(s, l) }> }>
+        k = SequenceLength(y) }""", [{"n": np.array(3), "x": random(4)}, {"n": np.array(1), "x": random(2)}]),
+    "items that grow": ("""g (int64 n, float[K,3] x) => (seq(float[A,3]) y, float[B,3] all, float[P] z, int64[T,1] sizes) {
+        start = SequenceEmpty()
+        v0 = Constant <value = float[1] {2}> ()
+        y, z, sizes = Loop (n, , start, v0) <body = b (int64 i, bool c, seq(float[A,3]) s, float[Q] v)
+            => (bool d, seq(float[A,3]) t, float[R] w, int64[1] h) {
+            d = Identity(c) zero = Constant <value_ints = [0]> () one = Constant <value_ints = [1]> ()
+            j = Add(i, one) q = Slice(x, zero, j, zero) t = SequenceInsert(s, q)
+            first = Constant <value_int = 0> () f = SequenceAt(t, first) k = Shape(f) h = Slice(k, zero, one)
+            w = Concat <axis = 0> (v, v0) }>
+        all = ConcatFromSequence <axis = 0> (y) }""",
+                        [{"n": np.array(3), "x": random(4, 3)}, {"n": np.array(1), "x": random(2, 3)}]),
+    "as many rows as are not zero": ("""g (int64 n, float[K,3] x) => (float[M,3] y) {
+        start = SequenceEmpty()
+        s = Loop (n, , start) <body = b (int64 i, bool c, seq(float[A,3]) s) => (bool d, seq(float[A,3]) t) {
+            d = Identity(c) p = Relu(x) nz = NonZero(p) q = Transpose(nz) r = GatherND(x, q)
+            o = Constant <value_ints = [-1,1]> () u = Reshape(r, o) e = Constant <value_ints = [1,3]> () w = Expand(u, e)
+            t = SequenceInsert(s, w) }>
+        last = Constant <value_int = -1> ()
+        y = SequenceAt(s, last) }""", [{"n": np.array(3), "x": random(4, 3)}, {"n": np.array(1), "x": random(2, 3)}]),
+    "an item in another form": ("""g (seq(float[2,N,3]) s, int64 p) => (float[2,3,M] y) {
+        a = SequenceAt(s, p) b = Relu(a) y = Transpose <perm = [0, 2, 1]> (b) }""",
+                                [{"s": [random(2, 2, 3), random(2, 1, 3)], "p": np.array(p)} for p in (0, 1)]),
+    "a branch with no item": ("""g (bool c, float[N,3] x) => (seq(float[A,3]) y) {
+        y = If (c) <then_branch = t () => (seq(float[A,3]) a) { a = SequenceEmpty() },
+                    else_branch = e () => (seq(float[A,3]) b) { b = SequenceConstruct(x) }> }""",
+                              [{"c": np.array(c), "x": random(2, 3)} for c in (True, False)]),
+    "an optional": ("""g (bool c, float[N,3] x) => (float[A,3] y) {
+        o = If (c) <then_branch = t () => (optional(float[N,3]) a) { a = Optional(x) },
+                    else_branch = e () => (optional(float[N,3]) b) { p = Concat <axis = 0> (x, x) b = Optional(p) }>
+        y = OptionalGetElement(o) }""", [{"c": np.array(c), "x": random(2, 3)} for c in (True, False)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND_BY_THE_RUN)
+def test_items_known_to_the_run_only(name: str) -> None:
+    text, runs = FOUND_BY_THE_RUN[name]
+    check(text, *runs)
+
+
+def test_an_item_that_repeats_a_column() -> None:
+    """The engine would take append for arithmetic, in which a column is repeated by itself."""
+    text = """g (seq(float[N,3]) s, float[N,1] x) => (seq(float[N,3]) y) {
+        e = Constant <value_ints = [1, 3]> () w = Expand(x, e) y = SequenceInsert(s, w) }"""
+    check(text, {"s": ITEMS, "x": random(2, 1)})
 
 
 def test_map_at_run_time() -> None:
