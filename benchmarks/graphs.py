@@ -31,6 +31,28 @@ def chain(nodes: int) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+def write_external(path: Path, megabytes: int, files: int = 4, width: int = 4096) -> None:
+    """A model whose float32 weights lie beside it in several files; each matrix begins with its number."""
+    matrices = max(1, megabytes * (1 << 20) // (width * width * 4))
+    nodes = [helper.make_node("MatMul", [f"h{i}" if i else "X", f"W{i}"], [f"h{i + 1}"]) for i in range(matrices)]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", width]) for name in ("X", f"h{matrices}")]
+    noise = (np.random.default_rng(0).standard_normal((width, width)) * 0.01).astype(np.float32)
+    tensors = []
+    for position in range(matrices):
+        location = f"{path.stem}.{position % files}.data"
+        with (path.parent / location).open("ab") as stream:
+            entries = {"location": location, "offset": str(stream.tell()), "length": str(noise.nbytes)}
+            noise[0, 0] = position
+            stream.write(noise.tobytes())
+        tensor = TensorProto(name=f"W{position}", dims=[width, width], data_type=TensorProto.FLOAT)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in entries.items():
+            tensor.external_data.add(key=key, value=value)
+        tensors.append(tensor)
+    graph = helper.make_graph(nodes, "external", infos[:1], infos[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 def write_embedded(path: Path, megabytes: int, width: int = 4096) -> None:
     """A model file with ``megabytes`` of float32 weights embedded, written without holding it in memory."""
     row_bytes = width * 4

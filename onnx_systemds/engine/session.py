@@ -79,15 +79,18 @@ class Session:
     """
 
     def __init__(
-        self, *, max_heap: str | None = None, timeout: float = 600.0, java: str | None = None
+        self, *, max_heap: str | None = None, timeout: float = 600.0, java: str | None = None, native_blas: str = "none"
     ) -> None:
         """Start the JVM; SystemDS itself warms up in the background.
 
         `max_heap` is Java's -Xmx (default: 60 % of the memory, at most 8g), `timeout` the seconds one
         operation may take, `java` the executable to run (default: of JAVA_HOME, else on PATH).
+        `native_blas` "openblas" or "mkl" has matrices multiplied by that library, found by LD_LIBRARY_PATH; where it
+        is not found, the first operation raises EngineError.
         Raises EngineUnavailable.
         """
         self._timeout = timeout
+        self._native_blas = native_blas
         self._lock = threading.RLock()
         self._process_id = os.getpid()
         self._jvm = start_jvm(max_heap=max_heap, java=java)
@@ -222,11 +225,18 @@ class Session:
         configuration = jvm.org.apache.sysds.conf.DMLConfig()
         # Else spilled matrices would stay in /tmp/systemds when the JVM is killed.
         configuration.setTextValue("sysds.localtmpdir", str(self._jvm.directory / "cache"))
+        configuration.setTextValue("sysds.native.blas", self._native_blas)
         self._channel = Channel(self._gateway, self._jvm.directory)
         self._java_string = jvm.java.lang.String
         self._hash_map = jvm.java.util.HashMap
         self._standard_error = jvm.java.lang.System.err
-        self._connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
+        connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
+        if self._native_blas != "none":
+            native = jvm.org.apache.sysds.utils.NativeHelper
+            native.initialize("none", self._native_blas)
+            if not native.isNativeLibraryLoaded():
+                raise EngineError(f"the library of native_blas={self._native_blas!r} is not found by LD_LIBRARY_PATH")
+        self._connection = connection
         self._jvm.forget_settings()
 
     def _warm_up(self) -> None:

@@ -293,18 +293,19 @@ class Scope:
         for name in reversed(list(self.constants)):
             view = next(iter(self.forms[name]))
             assert view is not SCALAR
-            statements.setdefault(self._users[name], []).extend(
-                self.define(name, self._constant_text(name, view), view)
-            )
+            statements.setdefault(self._users[name], []).extend(self._constant_lines(name, view))
         return statements
 
-    def _constant_text(self, name: str, view: View) -> str:
+    def _constant_lines(self, name: str, view: View) -> list[str]:
         array = self.constants[name]
         if not self.parts.goes_to_file(array):
-            return matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+            return self.define(name, matrix_literal(array, int(view.rows), int(view.cols)), view)  # type: ignore[arg-type]
         self.uses_weights = True
         key = self.parts.weight_key(name, array, view)
-        return reshaped(f'as.matrix({WEIGHTS}["{key}"])', view, self.dim_text)
+        read, *others = self.define(name, f'as.matrix({WEIGHTS}["{key}"])', view)
+        # the whole range tells the compiler the sizes, for a tenth of what a reshape costs
+        identifier = self.forms[name][view]
+        return [f"{read}; {identifier} = {identifier}[1:{view.rows}, 1:{view.cols}]", *others]
 
     def element_statements(self) -> list[str]:
         """Definitions of small tensors whose elements are sizes."""

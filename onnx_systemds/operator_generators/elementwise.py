@@ -257,12 +257,30 @@ def binary_of(
 def pow_(node: NodeView) -> Fragment:
     """x ^ y, in the type of x: integers are truncated and wrap; powers beyond 2^53 are as FP64 rounds them."""
     given = two_operands(node)
-    power = infix(node, "^", given.items[0], given.items[1], given.form)
+    power = _power(node, given)
     if node.dtype(0) in INTEGER_DTYPES:
         text = power.text
         whole = text if node.dtype(1) in INTEGER_DTYPES else truncated(text)
         return finish(node, Operand(wrapped(node.dtype(0), whole), power.kind), given)
     return finish(node, power, given)
+
+
+def _power(node: NodeView, given: Operands) -> Operand:
+    """Powers that are right for bases of zero as well, which the engine takes for zeros whatever the exponent is."""
+    base, exponent = given.items
+    constants, exponents = node.constant(0), node.constant(1)
+    positive = exponents is not None and bool(np.all(exponents > 0))
+    if positive or given.form is SCALAR or (constants is not None and bool(np.all(constants != 0))):
+        return infix(node, "^", base, exponent, given.form)
+    if exponents is not None and exponents.size == 1:
+        value = float(exponents.item())
+        if value == 0:
+            return Operand(node.filled(1, given.form), FULL)
+        if value < 0:
+            root = base if value == -1 else infix(node, "^", base, Operand(literal(-value), SINGLE), given.form)
+            return Operand(f"(1 / {root.text})", root.kind)
+    matrices = [as_matrix(node, operand, given.form) for operand in given.items]
+    return Operand(node.call("elementwise_power", *matrices), FULL)
 
 
 @generator("Mod", since=10)
