@@ -78,7 +78,7 @@ def measure(rows: int, trees: int, depth: int) -> tuple[float, float]:
     model = full_trees(trees, depth)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
     # the engine's first calls are compiled while they run
-    repeats = max(2, min(30, 10_000_000 // (rows * trees)))
+    repeats = max(2, min(150, 15_000_000 // (rows * trees)))
     theirs = least_seconds(lambda: session.run(None, feeds), repeats)
     with ScoringFunction(import_model(model)) as function:
         return least_seconds(lambda: function(feeds), repeats), theirs

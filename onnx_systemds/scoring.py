@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -25,6 +26,10 @@ class InvalidInput(TranspileError):
     """An input tensor does not fit the model."""
 
 
+_STEADY = 20
+"""Calls with inputs of the same sizes after which a script is compiled for these."""
+
+
 class ScoringFunction:
     """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name."""
 
@@ -37,7 +42,12 @@ class ScoringFunction:
         outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
         outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
+        self._session, self._names = session, (inputs, outputs)
         self._prepared: PreparedScript = session.prepare(driver_text(script), inputs, outputs)
+        self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+        self._steady: tuple[dict[str, tuple[int, ...]], PreparedScript] | None = None
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._repeats = 0
         for position, weight in enumerate(script.weights):
             self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
             if weight.release is not None:
@@ -60,7 +70,7 @@ class ScoringFunction:
                 matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
         for position, symbol in enumerate(script.sizes):
             matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
-        computed = self._prepared(matrices, timeout)
+        computed = self._for_sizes(matrices)(matrices, timeout)
         for position, symbol in enumerate(script.returned, len(script.outputs)):
             sizes[symbol] = int(computed[f"out{position}"].item())
         return {
@@ -70,8 +80,27 @@ class ScoringFunction:
             for position, port in enumerate(script.outputs)
         }
 
+    def _for_sizes(self, matrices: Mapping[str, Tensor]) -> PreparedScript:
+        """The script; once inputs of the same sizes have come a number of times in a row, compiled for these sizes.
+
+        With open sizes the engine compiles it again in part at each call, which small models feel.
+        """
+        shapes = {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
+        steady = self._steady
+        if steady is not None and steady[0] == shapes:
+            return steady[1]
+        self._repeats = self._repeats + 1 if shapes == self._shapes else 1
+        self._shapes = shapes
+        if self._repeats < _STEADY or not self._is_open or not all(all(shape) for shape in shapes.values()):
+            return self._prepared
+        prepared = self._session.prepare(driver_text(self.script, shapes), *self._names)
+        prepared.pin_as(self._prepared)
+        self._steady = (shapes, prepared)
+        return prepared
+
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""
+        self._steady = None
         self._prepared.close()
 
     def __enter__(self) -> ScoringFunction:
@@ -83,9 +112,13 @@ class ScoringFunction:
         self.close()
 
 
-def driver_text(script: Script) -> str:
-    """The script with a main program around it: every input, size, weight and output is a matrix."""
-    lines = [script.body_text(), *list_transfer.functions(script)]
+def driver_text(script: Script, shapes: Mapping[str, tuple[int, ...]] | None = None) -> str:
+    """The script with a main program around it: every input, size, weight and output is a matrix.
+
+    shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
+    """
+    body, apart = _weights_apart(script)
+    lines = [body, *list_transfer.functions(script)]
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
@@ -94,7 +127,8 @@ def driver_text(script: Script) -> str:
             lines += reading
             arguments.append(text)
             continue
-        kind = ', data_type="frame"' if port.dtype == "string" else _known_size(port)
+        size = (shapes or {}).get(name) or _declared_size(port)
+        kind = ', data_type="frame"' if port.dtype == "string" else f", rows={size[0]}, cols={size[1]}" if size else ""
         lines.append(f'{name} = read("./{name}"{kind})')
         arguments.append(_from_matrix(port, name))
     for position in range(len(script.sizes)):
@@ -106,9 +140,12 @@ def driver_text(script: Script) -> str:
             rows, cols = weight.array.shape
             kind = 'data_type="frame"' if weight.array.dtype == object else f"rows={rows}, cols={cols}"
             lines.append(f'weight{position} = read("./weight{position}", {kind})')
-        pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
-        lines.append(f"{WEIGHTS} = list({pairs})")
-        arguments.append(WEIGHTS)
+        if apart:
+            arguments += [f"weight{position}" for position in range(len(script.weights))]
+        else:
+            pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
+            lines.append(f"{WEIGHTS} = list({pairs})")
+            arguments.append(WEIGHTS)
     ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
     results = [f"result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
@@ -125,6 +162,20 @@ def driver_text(script: Script) -> str:
         lines.append(f"out{position} = {number}")
         lines.append(f'write(out{position}, "./out{position}")')
     return "\n".join(lines) + "\n"
+
+
+def _weights_apart(script: Script) -> tuple[str, bool]:
+    """The functions, and whether the main one takes each weight by itself instead of the list.
+
+    What comes out of a list has no known size, for which the engine compiles the function anew at each call. Functions
+    that hand the list on to others, or take texts out of it, keep it.
+    """
+    text = script.body_text()
+    apart, reads = re.subn(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', r"pinned_\1_", text)
+    parameters = ", ".join(f"matrix[double] pinned_{weight.name}_" for weight in script.weights)
+    apart, signatures = re.subn(rf"list\[unknown\] {WEIGHTS}\b", parameters, apart)
+    is_complete = signatures == 1 and not re.search(rf"\b{WEIGHTS}\b", apart)
+    return (apart, True) if reads and is_complete and "pinned_" not in text else (text, False)
 
 
 def boundary_matrix(tensor: Tensor) -> Tensor:
@@ -204,11 +255,11 @@ def _as_maps(port: Port, tensor: Tensor) -> Any:
     return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
 
 
-def _known_size(port: Port) -> str:
-    """rows= and cols= for read, where they are known: then the engine compiles with all sizes."""
+def _declared_size(port: Port) -> tuple[int, ...]:
+    """Rows and columns where they are known: then the engine compiles with all sizes."""
     rows = port.dims[0] if port.dims else 1
     cols = dim.product(port.dims[1:])
-    return f", rows={rows}, cols={cols}" if isinstance(rows, int) and isinstance(cols, int) else ""
+    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else ()
 
 
 def _from_matrix(port: Port, name: str) -> str:

@@ -283,7 +283,7 @@ class PreparedScript:
         self._prepared = prepared
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
-        self._pinned: set[str] = set()
+        self._pinned: dict[str, tuple[str, Any]] = {}
         # What an output is shows at the first run only; asked in this order, the last success first.
         self._readers: dict[str, tuple[Callable[[Any, str], Matrix], ...]] = {}
 
@@ -293,8 +293,15 @@ class PreparedScript:
             raise ValueError(f"'{name}' is not an input of the script; these are {', '.join(self._inputs)}")
         matrix = check_array(name, matrix)
         with self._session._operation(None, f"sending '{name}'"):
-            self._set(name, matrix, pinned=True)
-        self._pinned.add(name)
+            self._pinned[name] = self._set(name, matrix, pinned=True)
+
+    def pin_as(self, other: PreparedScript) -> None:
+        """Pin what another script of this session has pinned, without sending it again."""
+        with self._session._operation(None, "pinning"):
+            self._check_open()
+            for name, (method, block) in other._pinned.items():
+                getattr(self._prepared, method)(name, block, True)
+        self._pinned |= other._pinned
 
     def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
         """Run the script and return its outputs by name.
@@ -320,15 +327,22 @@ class PreparedScript:
     def close(self) -> None:
         """Let go of the compiled script and its pinned inputs; idempotent."""
         self._prepared = None
+        self._pinned.clear()
 
-    def _set(self, name: str, array: Matrix, *, pinned: bool) -> None:
-        if self._prepared is None:
-            raise EngineClosed("the prepared script is closed")
+    def _set(self, name: str, array: Matrix, *, pinned: bool) -> tuple[str, Any]:
+        """Send an input; returns the method that sets such inputs, and the engine's block."""
+        self._check_open()
         channel = self._session._channel
         if is_text(array):
-            self._prepared.setFrame(name, channel.send_frame(array), pinned)
+            sent = ("setFrame", channel.send_frame(array))
         else:
-            self._prepared.setMatrix(name, channel.send_matrix(array), pinned)
+            sent = ("setMatrix", channel.send_matrix(array))
+        getattr(self._prepared, sent[0])(name, sent[1], pinned)
+        return sent
+
+    def _check_open(self) -> None:
+        if self._prepared is None:
+            raise EngineClosed("the prepared script is closed")
 
     def _get(self, results: Any, name: str) -> Matrix:
         readers = self._readers.get(name) or (self._get_matrix, self._get_frame, self._get_scalar)
