@@ -57,10 +57,6 @@ class _QuantizedVariant(Variant):
         product = self.node.call(_RANGED, state) + " %*% R"
         return [line.replace("h %*% R", product) for line in super().lstm_step()]
 
-    def single_sequence(self) -> str:
-        """The builtin knows no quantisation."""
-        return "never"
-
 
 class _QuantizedLayer(Layer):
     """The statements of an LSTM with quantised weights."""

@@ -332,23 +332,10 @@ class Variant:
             "gates": GATES[self.kind],
             "setup": [f"{state} = {state}0" for state in states],
             "steps": steps,
-            "single": self.single_sequence(),
-            "bias_row": ", b" if self.has_bias else "",
-            "bias_read": "V[k + 1, ]" if self.has_bias else "matrix(0, rows=1, cols=4 * m)",
         }
         key = node.render("recurrent_layer", name="", **parts)[0]
         return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
             "recurrent_layer", name=name, **parts)[0])
-
-    def single_sequence(self) -> str:
-        """When there is only one sequence, for which a plain LSTM is one builtin: never, sometimes, always."""
-        defaults = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
-        plain = self.kind == "LSTM" and [*self.activations] == defaults
-        changed = self.clip is not None or self.has_lens or self.has_peepholes or self.node.attribute("input_forget")
-        batch = shape_of(self.node).batch
-        if not plain or changed or (isinstance(batch, int) and batch != 1):
-            return "never"
-        return "always" if batch == 1 else "sometimes"
 
     def _adds_state_bias(self) -> bool:
         return self.has_bias and _is_linear_before_reset(self.node)
