@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ import onnx
 
 from benchmarks.network_models import Array, bert_layer, lenet, lstm, resnet
 from benchmarks.report import write_section
+from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import PreparedScript, Session, shared_session
 from onnx_systemds.scoring import ScoringFunction
@@ -57,20 +57,8 @@ def prepared_by_hand(network: Network, session: Session) -> PreparedScript:
     return prepared
 
 
-def seconds_by_turns(actions: list[Callable[[], object]], budget: float) -> list[float]:
-    """Median seconds of each action, run turn by turn: a warm-up of a third of the budget, then the measurement."""
-    for share, seconds in ((budget / 3, [list[float]() for _ in actions]), (budget, [list[float]() for _ in actions])):
-        end = time.perf_counter() + share
-        while time.perf_counter() < end or len(seconds[0]) < 5:
-            for action, times in zip(actions, seconds):
-                start = time.perf_counter()
-                action()
-                times.append(time.perf_counter() - start)
-    return [statistics.median(times) for times in seconds]
-
-
 def compared(network: Network, budget: float) -> tuple[float, float]:
-    """Median seconds of the generated script and of the one by hand, after a check that they agree."""
+    """Median milliseconds of the generated script and of the one by hand, after a check that they agree."""
     prepared = prepared_by_hand(network, shared_session())
     matrix = network.data.reshape(len(network.data), -1).astype(np.float32)
     (name,) = (port.name for port in network.model.graph.input)
@@ -81,7 +69,7 @@ def compared(network: Network, budget: float) -> tuple[float, float]:
         if not difference <= TOLERANCE * float(np.ptp(expected)):
             raise RuntimeError(f"{network.title}: the two differ by {difference:g}")
         actions = [lambda: function({name: network.data}), lambda: prepared({"X": matrix})]
-        ours, theirs = seconds_by_turns(actions, budget)
+        ours, theirs = map(statistics.median, alternate(actions, budget))
     prepared.close()
     return ours, theirs
 
@@ -103,7 +91,7 @@ def main() -> None:
     for network in networks():
         if arguments.only in network.title:
             ours, theirs = compared(network, arguments.seconds)
-            lines.append(f"| {network.title} | {ours * 1e3:.1f} | {theirs * 1e3:.1f} | {ours / theirs:.2f} |")
+            lines.append(f"| {network.title} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
             print(lines[-1], flush=True)
     if arguments.write:
         write_section("networks", "\n".join(lines))

@@ -30,12 +30,12 @@ from onnx.reference import ReferenceEvaluator
 from benchmarks.operator_cases import CASES
 from benchmarks.operator_cases.bench import Bench
 from benchmarks.report import write_section
+from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
 from onnx_systemds.scoring import boundary_matrix, driver_text, restored
 
 SLOW = 1.5
-WARM_UP, FEWEST = 8, 9  # rounds
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
 HEADER = """## Operator families
 
@@ -127,27 +127,6 @@ def idiom(session: Session, bench: Bench) -> tuple[PreparedScript, list[np.ndarr
     prepared = resident(session, "\n".join([*reads, bench.idiom, *writes]), matrices, bench.outputs)
     computed = prepared({})
     return prepared, [computed[name] for name in bench.outputs]
-
-
-def alternate(actions: Iterable[Callable[[], object]], seconds: float) -> list[list[float]]:
-    """Milliseconds of actions that take turns, in alternating order, after a warm-up of half the time."""
-    actions = list(actions)
-    times: list[list[float]] = [[] for _ in actions]
-    order = list(range(len(actions)))
-    start = time.perf_counter()
-    rounds = 0
-    while rounds < WARM_UP or time.perf_counter() - start < seconds / 2:
-        rounds += 1
-        for action in actions:
-            action()
-    start = time.perf_counter()
-    while len(times[0]) < FEWEST or time.perf_counter() - start < seconds:
-        for index in order:
-            begin = time.perf_counter()
-            actions[index]()
-            times[index].append(1e3 * (time.perf_counter() - begin))
-        order.reverse()
-    return times
 
 
 def agree(bench: Bench, side: str, actual: list[np.ndarray], expected: list[np.ndarray]) -> None:

@@ -94,7 +94,7 @@ class ScoringFunction:
         if self._repeats < _STEADY or not self._is_open or not all(all(shape) for shape in shapes.values()):
             return self._prepared
         prepared = self._session.prepare(driver_text(self.script, shapes), *self._names)
-        prepared.pin_as(self._prepared)
+        prepared.pin_as(self._prepared)  # raises when the function is closed
         self._steady = (shapes, prepared)
         return prepared
 
@@ -171,6 +171,8 @@ def _weights_apart(script: Script) -> tuple[str, bool]:
     that hand the list on to others, or take texts out of it, keep it.
     """
     text = script.body_text()
+    if not script.weights:
+        return text, False
     apart, reads = re.subn(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', r"pinned_\1_", text)
     parameters = ", ".join(f"matrix[double] pinned_{weight.name}_" for weight in script.weights)
     apart, signatures = re.subn(rf"list\[unknown\] {WEIGHTS}\b", parameters, apart)

@@ -299,6 +299,7 @@ class PreparedScript:
         """Pin what another script of this session has pinned, without sending it again."""
         with self._session._operation(None, "pinning"):
             self._check_open()
+            other._check_open()
             for name, (method, block) in other._pinned.items():
                 getattr(self._prepared, method)(name, block, True)
         self._pinned |= other._pinned

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.engine.errors import EngineClosed
 from onnx_systemds.scoring import _STEADY, ScoringFunction
 
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -44,3 +46,12 @@ def test_sizes_without_elements_are_served_as_they_come() -> None:
         for seed in range(_STEADY + 2):
             check(function, 0, seed)
         assert function._steady is None
+
+
+def test_a_closed_function_stays_closed() -> None:
+    function = scoring_function()
+    check(function, 3, 0)
+    function.close()
+    for _ in range(_STEADY + 2):
+        with pytest.raises(EngineClosed):
+            function({"x": np.zeros((3, 30), np.float32)})
