@@ -312,6 +312,7 @@ class PreparedScript:
         Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for
         inputs that do not fit.
         """
+        self._check_open()
         wanted = [name for name in self._inputs if name not in self._pinned]
         if set(wanted) != set(inputs):
             raise ValueError(f"the script needs the inputs {sorted(wanted)}, not {sorted(inputs)}")
