@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -40,9 +41,15 @@ STATEMENTS_PER_BLOCK = 100
 # at each call, which in SystemDS 3.4 keeps sizes of the call before (see docs/decisions/0004-block-cuts.md).
 NEVER = "never = time() < 0"
 BLOCK_CUT = 'if (never) { print("never") }  # cuts the block: compile time is quadratic in its length'
+# Of max(max(A, B), C) in a block the engine makes one operation, which in 3.4 gives wrong numbers for sparse matrices.
+EXTREMES_CUT = 'if (never) { print("never") }  # cuts the block: max(max(A, B), C) is wrong for sparse matrices'
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = 'if (never) { print("never") }  # not to be inlined: constant results would spread over all branches'
+
+_IDENTIFIER = re.compile(r"[A-Za-z]\w*")
+_EXTREME_CALL = re.compile(r"\b(min|max)\(")
+_EXTREME = re.compile(r"(\w+) = (min|max)\(")
 
 Progress = Callable[[int], None]
 
@@ -370,20 +377,28 @@ def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
 
 def _with_never(statements: list[str]) -> list[str]:
     """The statements with the definition of ``never`` in front, where it is used."""
-    return [NEVER, *statements] if BLOCK_CUT in statements or NOT_INLINED in statements else statements
+    return [NEVER, *statements] if {BLOCK_CUT, EXTREMES_CUT, NOT_INLINED}.intersection(statements) else statements
 
 
 def _cut_blocks(statements: list[str]) -> list[str]:
-    if len(statements) <= STATEMENTS_PER_BLOCK:
-        return statements
+    """The statements with cuts where a block gets long, and between a maximum (or minimum) and that of it."""
     cut: list[str] = []
     count = 0
+    extremes: dict[str, str] = {}  # names defined in this block by min or max
     for statement in statements:
-        if count == STATEMENTS_PER_BLOCK:
+        called = set(_EXTREME_CALL.findall(statement))
+        if called and any(extremes.get(name) in called for name in _IDENTIFIER.findall(statement)):
+            cut.append(EXTREMES_CUT)
+            count = 0
+            extremes.clear()
+        elif count == STATEMENTS_PER_BLOCK:
             cut.append(BLOCK_CUT)
             count = 0
+            extremes.clear()
         cut.append(statement)
         count += not statement.startswith("#")
+        if (defined := _EXTREME.match(statement)) is not None:
+            extremes[defined[1]] = defined[2]
     return cut
 
 

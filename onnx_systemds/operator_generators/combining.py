@@ -80,6 +80,17 @@ def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool 
     return node.result(as_matrix(node, combined, view), view)
 
 
+def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:
+    """The elementwise ``min`` or ``max`` of two expressions; ``repeats``: ``left`` is such an extreme itself.
+
+    Of max(max(A, B), C) the engine makes one operation, which in 3.4 gives wrong numbers for sparse matrices.
+    """
+    if not repeats:
+        return f"{builtin}({left}, {right})"
+    other = "min" if builtin == "max" else "max"
+    return f"(-{other}(-{left}, -{right}))"
+
+
 def truncated(text: str) -> str:
     """The numbers of ``text`` without their fraction."""
     inner = stripped(text)

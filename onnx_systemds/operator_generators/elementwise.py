@@ -24,6 +24,7 @@ from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.combining import (
     as_matrix,
+    extreme,
     finish,
     infix,
     replicated,
@@ -312,8 +313,11 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
     # full matrices first: a vector must be a right operand
     order = sorted(given.items, key=lambda operand: operand.kind != FULL)
     combined = order[0]
-    for operand in order[1:]:
-        combined = infix(node, operator, combined, operand, given.form)
+    for number, operand in enumerate(order[1:]):
+        if operator in ("min", "max") and number % 2 and FULL in (combined.kind, operand.kind):
+            combined = Operand(extreme(operator, combined.text, operand.text, repeats=True), FULL)
+        else:
+            combined = infix(node, operator, combined, operand, given.form)
     return combined, given
 
 

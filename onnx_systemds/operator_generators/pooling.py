@@ -17,6 +17,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View, split_view
 from onnx_systemds.numbers import literal
+from onnx_systemds.operator_generators.combining import extreme
 from onnx_systemds.operator_generators.indexing import along_axes, strides
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import Image, Windows, builtin_padding, every_nth, padded, shape_list, windows
@@ -159,7 +160,9 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
         for tap in range(kernel)
     ]
     if builtin == "max_pool":
-        text = reduce(lambda left, right: f"max({left}, {right})", slices)
+        text = slices[0]
+        for number, taken in enumerate(slices[1:]):
+            text = extreme("max", text, taken, repeats=number % 2 == 1)
     else:
         text = f"({' + '.join(slices)}) / {kernel}"
     spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))
