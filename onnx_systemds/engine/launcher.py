@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -211,10 +212,14 @@ def _send_once(client: Any) -> Callable[..., str]:
     the root logger, thus to the user's terminal.
     """
     protocol: Any = importlib.import_module("py4j.protocol")
+    named: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def send_command(command: str, retry: bool = True, binary: bool = False) -> str:
         connection = client._get_connection()
         try:
+            if connection not in named:
+                _name_main(connection, protocol)
+                named.add(connection)
             response: str = connection.send_command(command)
         except BaseException:
             connection.close(False)
@@ -226,6 +231,15 @@ def _send_once(client: Any) -> Callable[..., str]:
         return response
 
     return send_command
+
+
+def _name_main(connection: Any, protocol: Any) -> None:
+    """Call the Java thread of a connection "main": for others, the engine makes a pool per operation."""
+    call, end = protocol.CALL_COMMAND_NAME, protocol.END_COMMAND_PART
+    current = f"{protocol.STATIC_PREFIX}java.lang.Thread\ncurrentThread\n"
+    thread = connection.send_command(call + current + end)
+    target = thread.removeprefix(protocol.SUCCESS + protocol.REFERENCE_TYPE)
+    connection.send_command(f"{call}{target}\nsetName\n{protocol.get_command_part('main')}{end}")
 
 
 def _ask(java: str, option: str) -> str:

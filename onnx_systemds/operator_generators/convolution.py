@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -28,7 +29,8 @@ from onnx_systemds.windows import (
     windows,
 )
 
-MOST_TAPS = 25  # taps of a depthwise filter that are written out
+MOST_TAPS = 25  # taps of a dilated depthwise filter that are written out
+SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
 
 Read = Callable[[View], str]
@@ -52,11 +54,34 @@ class Layer:
     filters: int
     group: int
     window: Windows
+    bias: str | None = None
+    """Identifier of a column with a number for each filter."""
+
+    def biased(self, images: str) -> str:
+        """Images with the bias added."""
+        return images if self.bias is None else f"bias_add({images}, {self.bias})"
 
     @property
     def planes(self) -> int:
         """Input planes that one filter reads."""
         return self.channels // self.group
+
+    @property
+    def has_holes_to_skip(self) -> bool:
+        """Whether it is depthwise and dilated, and small and known enough to be written tap by tap."""
+        window = self.window
+        is_plain = self.planes == 1 and self.filters == self.group > 1 and set(window.strides) == {1}
+        known = all_known((*window.sizes, *window.outputs)) and math.prod(window.kernel) <= MOST_TAPS
+        return is_plain and known and window.kernel != window.extents
+
+    @property
+    def has_sparse_filters(self) -> bool:
+        """Whether it is depthwise, and the engine stores its filters over all channels as a sparse matrix.
+
+        In a dense matrix the zeros would carry NaN and Inf from one channel to the others.
+        """
+        taps = math.prod(self.window.extents)
+        return self.planes == 1 and self.group >= 3 and 8 * self.group * taps > SPARSE_ROW + 12 * max(4, taps)
 
     @property
     def output_view(self) -> View:
@@ -95,12 +120,8 @@ def conv_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
 def conv(node: NodeView) -> Fragment:
     """A convolution; opset 11 only settles the defaults of strides and dilations, 22 adds a dtype."""
     filters = Filters(node.constant(1), lambda view: node.view(1, view))
-    before, text, view = convolved(node, lambda view: node.view(0, view), filters)
-    if node.has(2):
-        bias = node.view(2, View(node.dims(2)[0], 1))
-        # the product of a single image has a row per filter, else there is an image per row
-        has_filter_rows = view.rows == node.dims(1)[0] and node.dims(0)[0] == 1
-        text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
+    bias = node.view(2, View(node.dims(1)[0], 1)) if node.has(2) else None
+    before, text, view = convolved(node, lambda view: node.view(0, view), filters, bias)
     return node.result(text, view, before=before)
 
 
@@ -159,8 +180,8 @@ def bound(node: NodeView, name: str, home: View, view: View, statements: list[st
 # --- the cases of a convolution ----------------------------------------------------------------------------------
 
 
-def convolved(node: NodeView, x: Read, filters: Filters) -> tuple[list[str], str, View]:
-    """Statements, text and view of the convolution of inputs 0 and 1."""
+def convolved(node: NodeView, x: Read, filters: Filters, bias: str | None = None) -> tuple[list[str], str, View]:
+    """Statements, text and view of the convolution of inputs 0 and 1; ``bias`` is a column with a number per filter."""
     window = conv_windows(node)
     batch, group = node.dims(0)[0], int(node.attribute("group"))
     count, planes = node.known_dims(1, "a convolution's weight")[:2]
@@ -168,19 +189,19 @@ def convolved(node: NodeView, x: Read, filters: Filters) -> tuple[list[str], str
     given = node.dims(0)[1]
     if (isinstance(given, int) and given != channels) or group < 1 or count % group:
         raise UnsupportedCase(f"{given} channels and {count} filters of {planes} planes in {group} groups")
-    if window.rank == 3:
-        return _deep(node, x, filters, Layer(batch, channels, count, group, window))
     if window.rank > 3:
         raise UnsupportedCase(f"a convolution over {window.rank} spatial axes")
-    flat = window if window.rank == 2 else window.with_flat_axis()
-    return _planar(node, x, filters, Layer(batch, channels, count, group, flat))
+    layer = Layer(batch, channels, count, group, window, bias)
+    if window.rank == 3:
+        return _deep(node, x, filters, layer)
+    return _planar(node, x, filters, layer if window.rank == 2 else replace(layer, window=window.with_flat_axis()))
 
 
 def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     if layer.window.is_pointwise and layer.group == 1 and layer.batch == 1:
         return _pointwise(node, x, filters, layer)
-    if layer.planes == 1 and layer.group > 1:
-        return _depthwise(node, x, filters, layer)
+    if layer.has_holes_to_skip:
+        return _dilated_depthwise(node, x, filters, layer)
     return _windowed(node, x, filters, layer)
 
 
@@ -190,43 +211,26 @@ def _pointwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
     image = Image(x(view), view, layer.channels, layer.window.sizes)
     text, _, outputs = every_nth(node, image, layer.window.strides)
     weight = filters.read(View(layer.filters, layer.channels))
-    return [], f"{weight} %*% {text}", View(layer.filters, product(outputs))
+    total = f"{weight} %*% {text}"
+    return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(outputs))
 
 
-def _depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """One plane per filter: a sum of shifted planes, weighted by row, several times faster than the builtin."""
+def _dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
     window = layer.window
-    rows = layer.batch * layer.channels
-    taps, copies = product(window.kernel), layer.filters // layer.group
+    rows, taps = layer.batch * layer.channels, product(window.kernel)
     view = View(rows, product(window.sizes))
     statements, image = padded(
         node, Image(x(view), view, rows, window.sizes), window.before, window.after
     )
-    planes = node.temporary("planes")
-    view = View(rows, product(image.sizes))
-    if image.view != view:
-        statements.append(f"{planes} = {image.seen(node, view)}")
-    else:
-        planes = image.text
-    weight = filters.read(View(layer.channels, copies * taps))
+    planes = image.seen(node, View(rows, product(image.sizes)))
+    weight = filters.read(View(layer.channels, taps))
     if layer.batch != 1:
-        spread, all_taps = node.temporary("taps"), f"matrix({weight}, rows=1, cols={layer.filters * taps})"
+        all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
         ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
-        repeated = node.reshape(f"{ones} %*% {all_taps}", View(rows, copies * taps))
-        statements.append(f"{spread} = {repeated}")
-        weight = spread
-    sizes = [*image.sizes, *window.kernel, *window.strides, *window.dilations, *window.outputs]
-    plain = copies == 1 and set(window.strides) == {1} and int(str(taps)) <= MOST_TAPS
-    if plain and all_known((*image.sizes, *window.outputs)):
-        text = _shifted_sum(node, (planes, weight), rows, image.sizes, window, statements)
-        return statements, node.reshape(text, layer.output_view), layer.output_view
-    parts = []
-    for copy in range(copies):
-        own = weight if copies == 1 else f"{weight}[, {copy * taps + 1}:{(copy + 1) * taps}]"
-        parts.append(node.call("shifted_planes", planes, own, *map(node.dim, sizes)))
-    text = parts[0] if copies == 1 else f"cbind({', '.join(parts)})"
-    # the reshape tells the engine's compiler the sizes, which it cannot see behind a function with loops
-    return statements, node.reshape(text, layer.output_view), layer.output_view
+        weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
+    text = _shifted_sum(node, (planes, weight), rows, image.sizes, window, statements)
+    return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
 
 
 def _shifted_sum(
@@ -262,6 +266,10 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     statements, image = padded(node, image, left, right)
     more, weight = _weight(node, filters, layer)
     statements += more
+    if layer.has_sparse_filters:
+        spread = node.temporary("filters")
+        statements.append(f"{spread} = {node.call('depthwise_filters', weight, node.dim(layer.channels))}")
+        weight, layer = spread, replace(layer, group=1)
     sizes: Dims = image.sizes
     view = View(layer.batch, layer.channels * product(sizes))
     tail = f"stride={shape_list(node, window.strides)}, padding={shape_list(node, padding)}"
@@ -271,7 +279,8 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
         f"filter_shape={shape_list(node, (count, planes, *window.extents))}, {tail}"
     )
     if layer.group == 1:
-        return statements, f"conv2d({image.seen(node, view)}, {weight}, {shapes})", layer.output_view
+        text = f"conv2d({image.seen(node, view)}, {weight}, {shapes})"
+        return statements, layer.biased(text) if layer.bias else _dense(text, count), layer.output_view
     whole = image.text
     if image.view != view:
         whole = node.temporary("images")
@@ -283,16 +292,24 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
                 product(window.outputs),
             ))
         )  # fmt: skip
-        return statements, node.reshape(call, layer.output_view), layer.output_view
+        return statements, layer.biased(node.reshape(call, layer.output_view)), layer.output_view
     width = planes * product(sizes)
     parts = []
     for number in range(layer.group):
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
         part = node.temporary("group")
-        statements.append(f"{part} = conv2d({own}, {shapes})")
+        statements.append(f"{part} = {_dense(f'conv2d({own}, {shapes})', count)}")
         parts.append(part)
-    return statements, f"cbind({', '.join(parts)})", layer.output_view
+    return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
+
+
+def _dense(convolution: str, filters: int) -> str:
+    """A convolution without bias, with a bias of zeros: else the engine is wrong where the images are nearly empty.
+
+    Under 0.00004 of other numbers than 0, it has the filters overwrite each other in a sparse result.
+    """
+    return f"bias_add({convolution}, matrix(0, rows={filters}, cols=1))"
 
 
 def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[list[str], str]:

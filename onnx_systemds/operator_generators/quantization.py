@@ -323,13 +323,11 @@ def qlinear_conv(node: NodeView) -> Fragment:
     statements: list[str] = []
     inner = _IntegerConv(node)
     x, filters = shifted_input(inner, statements), shifted_filters(inner, statements)
-    before, text, view = convolved(inner, x, filters)
     count = node.dims(3)[0]
+    bias = node.view(8, View(count, 1)) if node.has(8) else None
+    before, text, view = convolved(inner, x, filters, bias)
     # the product of a single image has a row per filter, else there is an image per row
     has_filter_rows = view.rows == count and node.dims(0)[0] == 1
-    if node.has(8):
-        bias = node.view(8, View(count, 1))
-        text = f"{text} + {bias}" if has_filter_rows else f"bias_add({text}, {bias})"
     total = node.temporary("sums")
     statements += [*before, f"{total} = {text}"]
     steps = _steps(node, View(count, 1))

@@ -88,6 +88,37 @@ CASES += [
 ]  # fmt: skip
 
 
+def _unusual(x: Array) -> Array:
+    """NaN and infinities in the second channel alone."""
+    return np.where((x > 1) & (np.arange(x.shape[1]) == 1).reshape(-1, 1, 1), np.where(x > 1.5, np.nan, np.inf), x)
+
+
+def _rare(x: Array) -> Array:
+    """A tenth of the numbers, the others 0: the engine stores a sparse matrix."""
+    return np.where(np.random.default_rng(4).random(x.shape) < 0.1, x, 0)
+
+
+# depthwise: the filters of all channels are one sparse matrix, except for those that would be stored densely
+CASES += [
+    _conv(change(random(n, channels, 9, 8)).astype(np.float32), _weight(channels * copies, 1, *kernel), bias,
+          group=channels, pads=[kernel[0] // 2, kernel[1] // 2] * 2, strides=strides)
+    for change in (_unusual, _rare)
+    for n, channels, copies, kernel, strides in [
+        (1, 2, 1, (3, 3), [1, 1]), (2, 3, 1, (3, 3), [2, 1]), (2, 3, 2, (5, 5), [1, 1]), (1, 3, 1, (1, 1), [1, 1]),
+        (2, 18, 1, (1, 1), [1, 1]), (2, 19, 1, (1, 1), [1, 1]), (1, 7, 1, (1, 3), [1, 1]), (16, 24, 1, (3, 3), [1, 2])]
+    for bias in (None, random(channels * copies, seed=5))
+]  # fmt: skip
+
+# nearly empty images, of which the engine makes a wrong sparse result
+NEARLY_EMPTY = np.zeros((1, 18, 60, 60), np.float32)
+NEARLY_EMPTY[0, ::9, 30, 31] = [2, 3]
+CASES += [
+    _conv(NEARLY_EMPTY, _weight(36, 18 // group, 3, 3), bias, group=group, pads=[1] * 4)
+    for group in (1, 2, 9, 18) for bias in (None, random(36, seed=5))
+]
+CASES += [_conv(NEARLY_EMPTY, _weight(18, 4, 3, 3), op="ConvTranspose", group=group, strides=[2, 2]) for group in (1, 2)]
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
