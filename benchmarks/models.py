@@ -7,9 +7,11 @@ the BLAS is found by LD_LIBRARY_PATH.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,31 +21,36 @@ import onnxruntime
 from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import Session
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.scoring import InvalidInput, ScoringFunction
 from tests.model_zoo import model_paths
 
 HEADER = """## Whole models against onnxruntime
 
-Written by `python -m benchmarks.models --write`: medians of calls from Python, the transfer of inputs and outputs
-included, milliseconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
+Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, the transfer of inputs
+and outputs included, milliseconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
 """
 BATCH = 16
+TURNS = 5
+WARM_UP_CALLS = 45  # the JVM compiles what is called often, and a script is compiled again for sizes that stay
 SIGNIFICANT = 2.0
 """Milliseconds from which on a ratio says something; below, the call itself is what is measured."""
 Feeds = Mapping[str, Any]
 
 
-def median_milliseconds(action: Callable[[], object], budget: float) -> float:
-    """Median of an action, which runs for a third of the budget (seconds) before, 3 times at least."""
-    times: list[float] = []
-    for share in (budget / 3, budget):
-        times.clear()
-        end = time.perf_counter() + share
-        while time.perf_counter() < end or len(times) < 3:
-            start = time.perf_counter()
+def medians_by_turns(actions: Sequence[Callable[[], object]], budget: float) -> list[float]:
+    """Median milliseconds of each action; in a turn, each runs for a part of the budget (seconds), twice at least."""
+    for action in actions:
+        for _ in range(WARM_UP_CALLS):
             action()
-            times.append(time.perf_counter() - start)
-    return 1e3 * statistics.median(times)
+    times: list[list[float]] = [[] for _ in actions]
+    for _ in range(TURNS):
+        for action, taken in zip(actions, times):
+            end, fewest = time.perf_counter() + budget / TURNS, len(taken) + 2
+            while time.perf_counter() < end or len(taken) < fewest:
+                start = time.perf_counter()
+                action()
+                taken.append(1e3 * (time.perf_counter() - start))
+    return [statistics.median(taken) for taken in times]
 
 
 def runtime_of(path: Path) -> onnxruntime.InferenceSession:
@@ -54,8 +61,8 @@ def runtime_of(path: Path) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def feeds_of(path: Path, runtime: onnxruntime.InferenceSession) -> tuple[Feeds, bool]:
-    """The stored inputs, those with an open first axis repeated to the batch; whether onnxruntime takes them so."""
+def feeds_of(path: Path, runtime: onnxruntime.InferenceSession) -> list[Feeds]:
+    """The stored inputs, before them those with an open first axis repeated to the batch, if onnxruntime takes them."""
     stored = np.load(path.with_suffix(".npz"), allow_pickle=True)
     feeds = {given.name: stored[f"in_{given.name}"] for given in runtime.get_inputs()}
     larger = {}
@@ -63,24 +70,29 @@ def feeds_of(path: Path, runtime: onnxruntime.InferenceSession) -> tuple[Feeds, 
         array = feeds[given.name]
         is_open = bool(given.shape) and not (isinstance(given.shape[0], int) and given.shape[0] >= 0)
         larger[given.name] = array[np.arange(BATCH) % len(array)] if is_open and len(array) else array
+    if all(larger[name] is feeds[name] for name in feeds):
+        return [feeds]
     try:
         runtime.run(None, larger)
-        return larger, any(larger[name] is not feeds[name] for name in feeds)
     except Exception:  # what the first axis is, nobody knows: steps, boxes ...
-        return feeds, False
+        return [feeds]
+    return [larger, feeds]
 
 
-def measured(path: Path, sessions: list[Session], budget: float) -> tuple[bool, float, list[float]]:
+def measured(path: Path, sessions: list[Session], budget: float) -> tuple[bool, list[float]]:
     """Whether the batch is 16, and the milliseconds of onnxruntime and of each session."""
     runtime = runtime_of(path)
-    feeds, batched = feeds_of(path, runtime)
-    theirs = median_milliseconds(lambda: runtime.run(None, dict(feeds)), budget / 4)
     script = import_model(path)
-    ours = []
-    for session in sessions:
-        with ScoringFunction(script, session) as function:
-            ours.append(median_milliseconds(lambda function=function: function(feeds), budget))  # type: ignore[misc]
-    return batched, theirs, ours
+    candidates = feeds_of(path, runtime)
+    with contextlib.ExitStack() as stack:
+        functions = [stack.enter_context(ScoringFunction(script, session)) for session in sessions]
+        feeds = candidates[0]
+        try:
+            functions[0](feeds)
+        except InvalidInput:  # a size that the model's other inputs or its graph settle
+            feeds = candidates[-1]
+        actions = [partial(runtime.run, None, dict(feeds)), *(partial(function, feeds) for function in functions)]
+        return feeds is not candidates[-1], medians_by_turns(actions, budget)
 
 
 def main() -> None:
@@ -102,7 +114,7 @@ def main() -> None:
         if arguments.only not in path.stem:
             continue
         try:
-            batched, theirs, ours = measured(path, sessions, arguments.seconds)
+            batched, (theirs, *ours) = measured(path, sessions, arguments.seconds)
         except Exception as error:
             print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
             continue

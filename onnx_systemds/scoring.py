@@ -26,15 +26,14 @@ class InvalidInput(TranspileError):
     """An input tensor does not fit the model."""
 
 
-_STEADY = 20
-"""Calls with inputs of the same sizes after which a script is compiled for these."""
-
-
 class ScoringFunction:
     """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name."""
 
-    def __init__(self, script: Script, session: Session | None = None) -> None:
-        """Compile the script. Raises EngineError when there is no engine or the script does not compile."""
+    def __init__(self, script: Script, session: Session | None = None, *, steady_after: int = 20) -> None:
+        """Compile the script. Raises EngineError when there is no engine or the script does not compile.
+
+        ``steady_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
+        """
         self.script = script
         inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
         inputs += [f"size{position}" for position in range(len(script.sizes))]
@@ -47,7 +46,7 @@ class ScoringFunction:
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
         self._steady: tuple[dict[str, tuple[int, ...]], PreparedScript] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
-        self._repeats = 0
+        self._repeats, self._steady_after = 0, steady_after
         for position, weight in enumerate(script.weights):
             self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
             if weight.release is not None:
@@ -91,7 +90,7 @@ class ScoringFunction:
             return steady[1]
         self._repeats = self._repeats + 1 if shapes == self._shapes else 1
         self._shapes = shapes
-        if self._repeats < _STEADY or not self._is_open or not all(all(shape) for shape in shapes.values()):
+        if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
             return self._prepared
         prepared = self._session.prepare(driver_text(self.script, shapes), *self._names)
         prepared.pin_as(self._prepared)  # raises when the function is closed

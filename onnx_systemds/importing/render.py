@@ -10,6 +10,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds import templates
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
+from onnx_systemds.importing.call_guards import guarding_calls
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Node
@@ -40,6 +41,7 @@ STATEMENTS_PER_BLOCK = 100
 # A condition that its compiler could decide is folded away; an empty loop would mark the function to be compiled anew
 # at each call, which in SystemDS 3.4 keeps sizes of the call before (see docs/decisions/0004-block-cuts.md).
 NEVER = "never = time() < 0"
+GUARDED = "if (never) {  # keeps calls of a function apart, which the engine else may take for equal"
 BLOCK_CUT = 'if (never) { print("never") }  # cuts the block: compile time is quadratic in its length'
 # Of max(max(A, B), C) in a block the engine makes one operation, which in 3.4 gives wrong numbers for sparse matrices.
 EXTREMES_CUT = 'if (never) { print("never") }  # cuts the block: max(max(A, B), C) is wrong for sparse matrices'
@@ -79,7 +81,9 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *body.statements])
+    statements = [*element_statements(scope, parameters), *symbols, *views, *body.statements]
+    guards = guarding_calls([*library_functions(list(parts.imports)), *body.functions], statements)
+    statements = _with_never([*([GUARDED, *(f"  {call}" for call in guards), "}"] if guards else ()), *statements])
     if scope.uses_texts:
         statements = [_dictionary(scope), *scope.numbered_texts(statements)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
@@ -377,7 +381,8 @@ def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
 
 def _with_never(statements: list[str]) -> list[str]:
     """The statements with the definition of ``never`` in front, where it is used."""
-    return [NEVER, *statements] if {BLOCK_CUT, EXTREMES_CUT, NOT_INLINED}.intersection(statements) else statements
+    users = {BLOCK_CUT, EXTREMES_CUT, GUARDED, NOT_INLINED}
+    return [NEVER, *statements] if users.intersection(statements) else statements
 
 
 def _cut_blocks(statements: list[str]) -> list[str]:

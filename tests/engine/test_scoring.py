@@ -8,8 +8,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.engine.errors import EngineClosed
-from onnx_systemds.scoring import _STEADY, ScoringFunction
+from onnx_systemds.scoring import ScoringFunction
 
+STEADY = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
 
 
@@ -30,12 +31,12 @@ def check(function: ScoringFunction, rows: int, seed: int) -> None:
 
 def test_sizes_that_stay_are_compiled_for_and_others_served() -> None:
     with scoring_function() as function:
-        for seed in range(_STEADY + 2):
+        for seed in range(STEADY + 2):
             check(function, 3, seed)
         assert function._steady is not None and function._steady[0] == {"in0": (3, 30)}
         for rows in (5, 1, 3, 0, 3):
             check(function, rows, rows)
-        for seed in range(_STEADY + 2):
+        for seed in range(STEADY + 2):
             check(function, 7, seed)
         assert function._steady[0] == {"in0": (7, 30)}
         check(function, 3, 0)
@@ -43,7 +44,7 @@ def test_sizes_that_stay_are_compiled_for_and_others_served() -> None:
 
 def test_sizes_without_elements_are_served_as_they_come() -> None:
     with scoring_function() as function:
-        for seed in range(_STEADY + 2):
+        for seed in range(STEADY + 2):
             check(function, 0, seed)
         assert function._steady is None
 
@@ -52,6 +53,6 @@ def test_a_closed_function_stays_closed() -> None:
     function = scoring_function()
     check(function, 3, 0)
     function.close()
-    for _ in range(_STEADY + 2):
+    for _ in range(STEADY + 2):
         with pytest.raises(EngineClosed):
             function({"x": np.zeros((3, 30), np.float32)})

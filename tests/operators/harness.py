@@ -14,6 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
 from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.importing.script import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
 
@@ -114,10 +115,19 @@ def case_model(case: Case) -> onnx.ModelProto:
 
 
 def check_case(case: Case) -> None:
-    """Convert the case once, run it on its inputs and at each of its sizes, and compare dtype, dims and numbers."""
+    """Convert the case once, run it on its inputs and at each of its sizes, and compare dtype, dims and numbers.
+
+    With dynamic dims it runs once more in scripts that are compiled for each of the sizes: the engine then knows all.
+    """
     model = case_model(case)
     script = import_model(model)
-    with ScoringFunction(script) as function:
+    _check_script(case, model, script)
+    if case.symbols:
+        _check_script(case, model, script, steady_after=1)
+
+
+def _check_script(case: Case, model: onnx.ModelProto, script: Script, **options: int) -> None:
+    with ScoringFunction(script, **options) as function:
         for differing in [{}, *case.sizes]:
             inputs = {**case.inputs, **differing}
             feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}

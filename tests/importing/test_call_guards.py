@@ -1,0 +1,66 @@
+"""Functions that are called with several numbers of the run get a call that keeps the engine from mixing them up."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.call_guards import guarding_calls
+from onnx_systemds.scoring import ScoringFunction
+
+COUNT = """# Counts: count(3) is 0, 1, 2.
+count = function(integer n) return (matrix[double] C) {
+  C = seq(0, n - 1)
+}"""
+PART = """part = function(matrix[double] X, integer first, integer last,
+    list[unknown] items, frame[string] F) return (list[unknown] L, double d) {
+  C = count(last)
+}"""
+
+
+@pytest.mark.parametrize(("statements", "guards"), [
+    (["a = count(n)"], []),
+    (["a = count(3)", "b = count(4)"], []),
+    (["a = count(n)", "b = count(n)"], []),
+    (["a = count(n)", "b = count(m)"], ["print(nrow(count(1)))"]),
+    (["a = count(n) + count(3)"], ["print(nrow(count(1)))"]),
+    (["a = matrix(count(n * (m + 1)), rows=n, cols=1)", "b = X[count(n), ]"], ["print(nrow(count(1)))"]),
+    (["# count(m)", 'a = count(n) + " count(m)"'], []),
+    (["a = recount(n)", "b = count(m)"], []),
+])  # fmt: skip
+def test_guards_of_calls(statements: list[str], guards: list[str]) -> None:
+    assert guarding_calls([COUNT], statements) == guards
+
+
+def test_other_types_and_calls_in_functions() -> None:
+    calls = ["a = part(X, 2, n, list(X, Y), F)", "b = part(Y, 2, m, list(), F)"]
+    expected = ["[unused1, unused2] = part(matrix(0, rows=1, cols=1), 2, 1, list(), as.frame(0)); print(length(unused1))"]
+    assert guarding_calls([COUNT, PART], calls) == expected
+    assert guarding_calls([COUNT, PART], ["a = count(last)"]) == ["print(nrow(count(1)))"]
+
+
+def test_numbers_of_two_calls_are_not_mixed_up_where_sizes_are_known() -> None:
+    """Of the index functions' calls, those of one axis were made with the other's size."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Split", ["shape"], ["rows", "cols"]),
+        helper.make_node("Squeeze", ["rows"], ["n"]),
+        helper.make_node("Squeeze", ["cols"], ["m"]),
+        helper.make_node("Range", ["zero", "n", "one"], ["down"]),
+        helper.make_node("Range", ["zero", "m", "one"], ["along"]),
+        helper.make_node("Unsqueeze", ["down", "last"], ["column"]),
+        helper.make_node("Add", ["column", "along"], ["y"]),
+    ]
+    constants = [helper.make_tensor(name, TensorProto.INT64, dims, [value])
+                 for name, dims, value in [("zero", (), 0), ("one", (), 1), ("last", (1,), 1)]]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "counted", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b"])],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, ["a", "b"])], constants)  # fmt: skip
+    script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
+    assert "print(nrow(count_up(1)))" in script.text
+    with ScoringFunction(script, steady_after=1) as function:
+        for rows, cols in [(5, 3), (2, 7)]:
+            found = function({"x": np.zeros((rows, cols), np.float32)})["y"]
+            np.testing.assert_array_equal(found, np.arange(rows)[:, None] + np.arange(cols))
