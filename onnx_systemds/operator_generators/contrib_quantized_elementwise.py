@@ -72,7 +72,7 @@ def _is_repeated_inside(own: Dims, result: Dims) -> bool:
 
 
 def _whole(node: NodeView, total: Operand) -> Operand:
-    return Operand(saturated(applied(node, "round_half_even", total).text, node.output_dtype()), total.kind)
+    return Operand(saturated(applied(node, "nearest_integer", total).text, node.output_dtype()), total.kind)
 
 
 @generator("QLinearMul", since=1, domain=CONTRIB)

@@ -114,7 +114,7 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     means = node.call("single_precision", f"{sums} / {count}")
     quotients = node.call("single_precision", f"{means} / {steps.number(3).text}")
     total = node.call("single_precision", f"{quotients} + {steps.number(4).text}")
-    text = saturated(node.call("round_half_even", total), node.dtype(0))
+    text = saturated(node.call("nearest_integer", total), node.dtype(0))
     return _result(node, steps.statements, text, View(lead, product(window.outputs)))
 
 

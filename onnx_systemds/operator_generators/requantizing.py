@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.broadcasting import SINGLE, Operand
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.numbers import literal
@@ -94,5 +94,15 @@ def saturated(text: str, dtype: str) -> str:
 
 def requantized(node: NodeView, text: str, zero: Number, dtype: str) -> str:
     """A matrix of quotients in FP64 as integers of a type: rounded to FP32, then half to even, then shifted."""
-    whole = node.call("round_half_even", node.call("single_precision", text))
-    return saturated(whole if zero.known == 0 else f"{whole} + {zero.text}", dtype)
+    whole = Operand(node.call("nearest_integer", node.call("single_precision", text)), FULL)
+    return saturated(increased(whole, zero.text if zero.known is None else zero.known).text, dtype)
+
+
+def increased(operand: Operand, number: float | str) -> Operand:
+    """An operand plus a number or a DML scalar; for a matrix by bias_add, which is several times faster."""
+    if number == 0:
+        return operand
+    text = number if isinstance(number, str) else literal(number)
+    if operand.kind != FULL:
+        return Operand(f"({operand.text} + {text})", operand.kind)
+    return Operand(f"bias_add({stripped(operand.text)}, as.matrix({text}))", FULL)
