@@ -6,16 +6,76 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from onnx_systemds.contrib_schemas import CONTRIB
+from onnx_systemds.dims import product
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.ir import Node
 
 _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
-_NEAR = 64  # nodes in front of a product in which its factor is looked for
+_NEAR = 64  # nodes in front of a node among which the one that makes its input is looked for
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
+_MOVEMENTS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
 
 
 def fused(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, ...] | None:
     """The nodes that stand for a node and for those ``before`` it on which it depends; None where nothing fuses."""
-    return _product_of_transposed(facts, before, prefix) if facts.node.identity == ("", "MatMul") else None
+    node = facts.node
+    if node.identity == ("", "MatMul"):
+        return _product_of_transposed(facts, before, prefix)
+    if node.domain == "" and node.op_type in (*_MOVEMENTS, "MaxPool", "QuantizeLinear") and node.inputs[0]:
+        made = next((made for made in reversed(before[-_NEAR:]) if node.inputs[0] in made.outputs), None)
+        if made is not None and made.domain == "":
+            return _requantized(facts, made) if node.op_type == "QuantizeLinear" else _exchanged(facts, made, prefix)
+    return None
+
+
+def _exchanged(facts: NodeFacts, made: Node, prefix: str) -> tuple[Node, ...] | None:
+    """A node in front of the function that its elements went through: fewer elements, and a quantisation may vanish.
+
+    A maximum goes before what keeps the order of numbers, where its indices are not asked for.
+    """
+    node = facts.node
+    if node.op_type == "MaxPool":
+        is_rising = made.op_type in ("Relu", "Clip") or (_scale(facts, made) or 0) > 0
+        if not is_rising or any(node.outputs[1:]):
+            return None
+    elif not _is_per_tensor(facts, made):
+        return None
+    moved = f"{prefix}/moved"
+    return (
+        replace(node, inputs=(made.inputs[0], *node.inputs[1:]), outputs=(moved,)),
+        replace(made, inputs=(moved, *made.inputs[1:]), outputs=node.outputs[:1]),
+    )
+
+
+def _requantized(facts: NodeFacts, made: Node) -> tuple[Node, ...] | None:
+    """What is quantised as it was before it was dequantised is what it was: FP32 has room enough for 16 bits."""
+    node, scale = facts.node, _scale(facts, made)
+    source = facts.values[made.inputs[0]].dtype
+    target = facts.dtype(2) if facts.has(2) else node.attributes.get("output_dtype") or "uint8"
+    is_same = source == target and _scale(facts, node) == scale and _zero(facts, node) == _zero(facts, made)
+    if facts.dtype(0) != "float" or not scale or not is_same:
+        return None
+    return (replace(node, op_type="Identity", inputs=made.inputs[:1], attributes={}),)
+
+
+def _is_per_tensor(facts: NodeFacts, node: Node) -> bool:
+    """Whether a node dequantises by one scale and zero point."""
+    dims = [facts.values[name].dims for name in node.inputs[1:] if name]
+    return node.op_type == "DequantizeLinear" and all(size is not None and product(size) == 1 for size in dims)
+
+
+def _scale(facts: NodeFacts, node: Node) -> float | None:
+    """The one known scale of a quantising or dequantising node."""
+    content = facts.values[node.inputs[1]].constant if node.op_type in _QUANTIZING else None
+    return float(content.item()) if content is not None and content.size == 1 else None
+
+
+def _zero(facts: NodeFacts, node: Node) -> float | None:
+    """The one known zero point of a quantising or dequantising node."""
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return 0
+    content = facts.values[node.inputs[2]].constant
+    return float(content.item()) if content is not None and content.size == 1 else None
 
 
 def _product_of_transposed(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, ...] | None:

@@ -1,10 +1,11 @@
-"""Products whose right factor was transposed before, and batched products of few pairs."""
+"""Products whose right factor was transposed before, maxima of activations, and quantised numbers moved about."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -80,3 +81,71 @@ def test_lengths_of_the_run() -> None:
 def test_without_simplification() -> None:
     text = import_model(model([0, 1, 3, 2], ["q0", "q1", "s", 5], False), simplified=False).text
     assert "products_of_" not in text
+
+
+X = (np.random.default_rng(1).normal(size=(2, 3, 6, 8)) * 3).astype(np.float32)
+POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]}
+CONSTANTS = {
+    "step": np.float32(0.05), "other": np.float32(0.04), "falling": np.float32(-0.05), "zero": np.uint8(100),
+    "low": np.float32(-1), "high": np.float32(2.5), "steps": np.array([0.05, 0.1, 0.2], np.float32),
+    "zeros": np.array([100, 90, 80], np.uint8), "shape": np.array([2, -1]), "first": np.array([1]), "end": np.array([5]),
+}  # fmt: skip
+
+
+def node(op_type: str, *inputs: str, output: str, **attributes: Any) -> Any:
+    return helper.make_node(op_type, inputs, [output], **attributes)
+
+
+def script_of(nodes: list[Any]) -> str:
+    """Compare the output Y with onnxruntime, which does not optimise; the script's text."""
+    used = {name for made in nodes for name in made.input}
+    constants = [numpy_helper.from_array(np.asarray(CONSTANTS[name]), name) for name in CONSTANTS if name in used]
+    graph = helper.make_graph(nodes, "moved", [helper.make_tensor_value_info("X", TensorProto.FLOAT, X.shape)],
+                              [onnx.ValueInfoProto(name="Y")], constants)  # fmt: skip
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    proto = onnx.shape_inference.infer_shapes(proto)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(proto.SerializeToString(), options).run(None, {"X": X})[0]
+    script = import_model(proto)
+    with ScoringFunction(script) as function:
+        found = function({"X": X})["Y"]
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    return script.text
+
+
+@pytest.mark.parametrize("inputs", [("Relu", "X"), ("Clip", "X", "low", "high")])
+def test_maximum_before_an_activation(inputs: tuple[str, ...]) -> None:
+    text = script_of([node(*inputs, output="R"), node("MaxPool", "R", output="Y", **POOL)])
+    assert text.index("max_pool(") < text.index("max(", text.index("max_pool("))
+
+
+def test_maximum_with_indices_stays_behind_the_activation() -> None:
+    """Equal maxima: of the zeros the first one counts."""
+    pool = helper.make_node("MaxPool", ["R"], ["values", "Y"], kernel_shape=[6, 8])
+    script_of([node("Clip", "X", "low", "low", output="R"), pool])
+
+
+QUANTISED = [
+    node("QuantizeLinear", "X", "step", "zero", output="Q"), node("DequantizeLinear", "Q", "step", "zero", output="D")]
+
+
+@pytest.mark.parametrize("moving", [
+    node("MaxPool", "D", output="M", **POOL), node("Transpose", "D", output="M", perm=[0, 2, 3, 1]),
+    node("Reshape", "D", "shape", output="M"), node("Flatten", "D", output="M"),
+    node("Slice", "D", "first", "end", "first", output="M"),
+])  # fmt: skip
+def test_quantised_numbers_are_moved_without_rounding(moving: Any) -> None:
+    text = script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "step", "zero", output="Y")])
+    assert text.count("nearest_integer(single_precision(") == 1
+    assert script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "other", "zero", output="Y")]).count(
+        "nearest_integer(single_precision(") == 2  # fmt: skip
+
+
+@pytest.mark.parametrize(("scale", "zero"), [("falling", "zero"), ("steps", "zeros")])
+def test_maximum_of_falling_or_several_scales(scale: str, zero: str) -> None:
+    quantised = node("QuantizeLinear", "X", scale, zero, output="Q", axis=1)
+    dequantised = node("DequantizeLinear", "Q", scale, zero, output="D", axis=1)
+    script_of([quantised, dequantised, node("MaxPool", "D", output="Y", **POOL)])
+    script_of([quantised, dequantised, node("Transpose", "D", output="Y", perm=[1, 0, 3, 2])])
