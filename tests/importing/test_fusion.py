@@ -86,7 +86,7 @@ def test_without_simplification() -> None:
 X = (np.random.default_rng(1).normal(size=(2, 3, 6, 8)) * 3).astype(np.float32)
 POOL = {"kernel_shape": [3, 2], "strides": [2, 2], "pads": [1, 0, 0, 1]}
 CONSTANTS = {
-    "step": np.float32(0.05), "other": np.float32(0.04), "falling": np.float32(-0.05), "zero": np.uint8(100),
+    "step": np.float32(0.05), "other": np.float32(0.037), "falling": np.float32(-0.05), "zero": np.uint8(100),
     "low": np.float32(-1), "high": np.float32(2.5), "steps": np.array([0.05, 0.1, 0.2], np.float32),
     "zeros": np.array([100, 90, 80], np.uint8), "shape": np.array([2, -1]), "first": np.array([1]), "end": np.array([5]),
 }  # fmt: skip
