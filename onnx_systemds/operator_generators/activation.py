@@ -15,7 +15,7 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
-from onnx_systemds.operator_generators.combining import infix, truncated
+from onnx_systemds.operator_generators.combining import IMAGE_RANK, infix, truncated
 from onnx_systemds.operator_generators.elementwise import binary_of, is_single, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -39,6 +39,12 @@ def _register(op_type: str, versions: Sequence[int], expression: Callable[[NodeV
 
 def _number(node: NodeView, name: str) -> str:
     return literal(node.attribute(name))
+
+
+def _plus(node: NodeView, text: str, number: str) -> str:
+    """A text plus a number; of images by bias_add."""
+    is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
+    return f"bias_add({text}, as.matrix({number}))" if is_image else f"{text} + {number}"
 
 
 def _zero(node: NodeView) -> str:
@@ -90,9 +96,10 @@ _register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
 _register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})",
           "x above alpha, else 0.")
 _register("HardSigmoid", [1, 6],
-          lambda node, x: f"max(min({_number(node, 'alpha')} * {x} + {_number(node, 'beta')}, 1), 0)",
+          lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)",
           "alpha * x + beta between 0 and 1.")
-_register("HardSwish", [14], lambda node, x: f"{x} * max(min({x} / 6 + 0.5, 1), 0)", "x * HardSigmoid(x).")
+_register("HardSwish", [14], lambda node, x: f"{x} * max(min({_plus(node, f'{x} * {1 / 6}', '0.5')}, 1), 0)",
+          "x * HardSigmoid(x).")
 _register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
 _register("Softsign", [1], lambda node, x: f"{x} / (1 + abs({x}))", "x / (1 + |x|).")
 _register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")

@@ -18,6 +18,9 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES
 from onnx_systemds.layout import SCALAR, View
+from onnx_systemds.numbers import literal
+
+IMAGE_RANK = 4  # of tensors large enough for the fastest operation to be written rather than the plainest
 
 
 def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: View | None) -> Operand:
@@ -39,6 +42,26 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
     if operator == "-" and left.kind == FULL and right.kind in (ROW, COLUMN):
         return Operand(f"({minus_vector(left.text, right.text)})", kind)
     return Operand(f"({left.text} {operator} {right.text})", kind)
+
+
+def increased(operand: Operand, number: float | str) -> Operand:
+    """An operand plus a number or a DML scalar; for a matrix by bias_add, which is several times faster."""
+    if number == 0:
+        return operand
+    text = number if isinstance(number, str) else literal(number)
+    if operand.kind != FULL:
+        return Operand(f"({operand.text} + {text})", operand.kind)
+    return Operand(f"bias_add({stripped(operand.text)}, as.matrix({stripped(text)}))", FULL)
+
+
+def sum_or_difference(node: NodeView, operator: str, given: Operands) -> Operand:
+    """``+`` or ``-``; of images and a number by bias_add."""
+    left, right = given.items
+    if operator == "+" and left.kind == SINGLE:
+        left, right = right, left
+    if len(node.output_dims()) < IMAGE_RANK or (left.kind, right.kind) != (FULL, SINGLE):
+        return infix(node, operator, given.items[0], given.items[1], given.form)
+    return increased(left, right.text if operator == "+" else f"-{right.text}")
 
 
 def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:

@@ -29,6 +29,7 @@ from onnx_systemds.operator_generators.combining import (
     infix,
     replicated,
     stripped,
+    sum_or_difference,
     truncated,
     wrapped,
 )
@@ -178,7 +179,10 @@ def binary(node: NodeView, operator: str, *, logical: bool = False) -> Fragment:
     given = two_operands(node)
     if operator == "*" and may_exceed(node):
         return finish(node, wrapped_products(node, given), given)
-    combined = infix(node, operator, given.items[0], given.items[1], given.form)
+    if operator in ("+", "-"):
+        combined = sum_or_difference(node, operator, given)
+    else:
+        combined = infix(node, operator, given.items[0], given.items[1], given.form)
     if logical:
         return finish(node, combined, given, logical=True)
     return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)

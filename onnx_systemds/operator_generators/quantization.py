@@ -28,11 +28,11 @@ from onnx_systemds.movement import gathered, input_source
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
 from onnx_systemds.operator_generators.casting import FLOAT_FORMATS, integer_range
-from onnx_systemds.operator_generators.combining import finish, infix, stripped
+from onnx_systemds.operator_generators.combining import finish, increased, infix, stripped
 from onnx_systemds.operator_generators.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operator_generators.linear import wrapped_result
 from onnx_systemds.operator_generators.registry import generator, shape_rule
-from onnx_systemds.operator_generators.requantizing import Parameters, increased, requantized
+from onnx_systemds.operator_generators.requantizing import Parameters, requantized
 from onnx_systemds.products import batch_product
 
 MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31

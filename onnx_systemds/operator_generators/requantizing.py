@@ -17,7 +17,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.casting import integer_range
-from onnx_systemds.operator_generators.combining import stripped
+from onnx_systemds.operator_generators.combining import increased, stripped
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv,
@@ -96,13 +96,3 @@ def requantized(node: NodeView, text: str, zero: Number, dtype: str) -> str:
     """A matrix of quotients in FP64 as integers of a type: rounded to FP32, then half to even, then shifted."""
     whole = Operand(node.call("nearest_integer", node.call("single_precision", text)), FULL)
     return saturated(increased(whole, zero.text if zero.known is None else zero.known).text, dtype)
-
-
-def increased(operand: Operand, number: float | str) -> Operand:
-    """An operand plus a number or a DML scalar; for a matrix by bias_add, which is several times faster."""
-    if number == 0:
-        return operand
-    text = number if isinstance(number, str) else literal(number)
-    if operand.kind != FULL:
-        return Operand(f"({operand.text} + {text})", operand.kind)
-    return Operand(f"bias_add({stripped(operand.text)}, as.matrix({text}))", FULL)

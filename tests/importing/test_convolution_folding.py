@@ -1,0 +1,124 @@
+"""What scales and shifts a convolution goes into its weights; activations written as several nodes become one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
+
+NUMBERS = np.random.default_rng(0)
+X = NUMBERS.normal(size=(2, 4, 6, 5)).astype(np.float32)
+CONSTANTS = {
+    "W": NUMBERS.normal(size=(6, 4, 3, 2)), "D": NUMBERS.normal(size=(4, 1, 3, 2)), "b": NUMBERS.normal(size=6),
+    "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": [6.0], "sixth": 1 / 6, "nought": 0.0,
+    "channels": NUMBERS.normal(size=(6, 1, 1)), "whole": NUMBERS.normal(size=(1, 6, 1, 1)), "row": NUMBERS.normal(size=5),
+    "lines": NUMBERS.normal(size=(6, 1)), "five": NUMBERS.normal(size=(1, 1, 6, 1, 1)),
+    "scale": NUMBERS.normal(size=6), "shift": NUMBERS.normal(size=6), "mean": NUMBERS.normal(size=6),
+    "variance": NUMBERS.random(6),
+}  # fmt: skip
+
+
+def node(op_type: str, *inputs: str, to: str, **attributes: Any) -> Any:
+    return helper.make_node(op_type, inputs, [to], **attributes)
+
+
+CONV = node("Conv", "X", "W", "b", to="c", pads=[1, 0, 1, 1])
+
+
+def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-4) -> str:
+    """Compare with onnxruntime, which does not optimise; the statements of the script."""
+    used = {name for made in nodes for name in made.input}
+    constants = [numpy_helper.from_array(np.asarray(value, np.float32), name)
+                 for name, value in CONSTANTS.items() if name in used]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "folded", [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 4, 6, 5])],
+        [onnx.ValueInfoProto(name=name) for name in outputs], constants)  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 15)], ir_version=8)
+    model = onnx.shape_inference.infer_shapes(model)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    expected = onnxruntime.InferenceSession(model.SerializeToString(), options).run(None, {"X": X})
+    script = import_model(model, weights="inline")
+    with ScoringFunction(script) as function:
+        found = function({"X": X})
+    for name, array in zip(outputs, expected):
+        np.testing.assert_allclose(found[name], array, rtol=rtol, atol=1e-5)
+    return script.text[script.text.index("gen_folded = ") :]
+
+
+@pytest.mark.parametrize("behind", [
+    ("Mul", "c", "two"), ("Mul", "list", "c"), ("Add", "channels", "c"), ("Sub", "c", "whole"), ("Div", "c", "whole"),
+    ("BatchNormalization", "c", "scale", "shift", "mean", "variance"),
+])  # fmt: skip
+def test_behind_a_convolution(behind: tuple[str, ...]) -> None:
+    folded = check([CONV, node(*behind, to="y")]).splitlines()
+    assert sum("conv2d" in line for line in folded) == 1
+    assert folded[-2].startswith("  y = bias_add(conv2d(")
+
+
+def test_a_chain_behind_a_depthwise_convolution() -> None:
+    depthwise = node("Conv", "X", "D", to="c", group=4)
+    text = check([depthwise, node("Mul", "c", "two", to="d"), node("Add", "list", "d", to="e"),
+                  node("Div", "e", "three", to="y")])  # fmt: skip
+    assert text.splitlines()[-2].startswith("  y = bias_add(conv2d(")
+
+
+@pytest.mark.parametrize("behind", [
+    ("Add", "c", "row"), ("Mul", "c", "lines"), ("Div", "c", "zero"), ("Mul", "c", "infinite"), ("Sub", "two", "c"),
+    ("Div", "two", "c"), ("Add", "c", "c"), ("Add", "c", "five"),
+])  # fmt: skip
+def test_what_does_not_fold_behind(behind: tuple[str, ...]) -> None:
+    assert "y = bias_add(conv2d(" not in check([CONV, node(*behind, to="y")], rtol=1e-2)
+
+
+def test_a_result_that_others_read_does_not_fold() -> None:
+    text = check([CONV, node("Mul", "c", "two", to="y"), node("Neg", "c", to="z")], ("y", "z"))
+    assert text.count("conv2d(") == 1
+    check([CONV, node("Mul", "c", "two", to="y")], ("y", "c"))
+
+
+@pytest.mark.parametrize(("pads", "folds"), [([0] * 4, True), ([1, 0, 0, 0], False)])
+def test_in_front_of_a_convolution(pads: list[int], folds: bool) -> None:
+    nodes = [node("Mul", "X", "two", to="m"), node("Sub", "m", "list", to="s"), node("Div", "s", "three", to="d")]
+    text = check([*nodes, node("Conv", "d", "W", "b", to="y", pads=pads)])
+    assert ("conv2d(X, " in text) == folds
+    text = check([nodes[0], node("Conv", "m", "W", "b", to="y", pads=pads)])
+    assert "  m = " not in text
+
+
+def test_same_padding_and_vectors_in_front() -> None:
+    check([node("Add", "X", "two", to="m"), node("Conv", "m", "W", to="y", auto_pad="SAME_UPPER")])
+    check([node("Mul", "X", "lines", to="m"), node("Conv", "m", "W", to="y")])
+    check([node("Sub", "two", "X", to="m"), node("Conv", "m", "W", to="y")])
+
+
+SUM = [node("Add", "X", "three", to="a"), node("Clip", "a", "nought", "six", to="c")]
+HARD_SWISHES = {
+    "divided last": [*SUM, node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")],
+    "multiplied": [*SUM, node("Mul", "c", "X", to="m"), node("Mul", "sixth", "m", to="y")],
+    "divided first": [*SUM, node("Div", "c", "six", to="d"), node("Mul", "X", "d", to="y")],
+}
+
+
+@pytest.mark.parametrize("name", HARD_SWISHES)
+def test_hard_swish(name: str) -> None:
+    nodes = [made for made in HARD_SWISHES[name] if made.op_type != "Clip"]
+    clip = node("Clip", "a", "nought", "limit", to="c")
+    CONSTANTS["limit"] = 6.0
+    nodes.insert(1, clip)
+    assert len(check(nodes).splitlines()) == 5
+    CONSTANTS["limit"] = 5.0
+    assert len(check(nodes).splitlines()) > 5
+
+
+def test_other_things_than_a_hard_swish() -> None:
+    check([node("Relu", "X", to="r"), node("Add", "r", "three", to="a"), node("Clip", "a", "nought", "three", to="c"),
+           node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")])  # fmt: skip
+    check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "three", to="y")])
