@@ -29,7 +29,8 @@ from onnx_systemds.windows import (
     windows,
 )
 
-MOST_TAPS = 25  # taps of a dilated depthwise filter that are written out
+MOST_TAPS = 25  # taps of a filter that are written out
+FEWEST_CHANNELS, FEWEST_FILTERS = 32, 16  # from which on the product of stacked taps beats the builtin for one image
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
 
@@ -73,6 +74,16 @@ class Layer:
         is_plain = self.planes == 1 and self.filters == self.group > 1 and set(window.strides) == {1}
         known = all_known((*window.sizes, *window.outputs)) and math.prod(window.kernel) <= MOST_TAPS
         return is_plain and known and window.kernel != window.extents
+
+    @property
+    def is_better_stacked(self) -> bool:
+        """Whether it is dilated, where the builtin would read holes, or of one image, where it has one thread."""
+        window = self.window
+        taps = math.prod(window.kernel)
+        if self.group > 1 or set(window.strides) != {1} or not 1 < taps <= MOST_TAPS:
+            return False
+        is_large = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
+        return window.kernel != window.extents or (self.batch == 1 and is_large)
 
     @property
     def has_sparse_filters(self) -> bool:
@@ -202,6 +213,8 @@ def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[li
         return _pointwise(node, x, filters, layer)
     if layer.has_holes_to_skip:
         return _dilated_depthwise(node, x, filters, layer)
+    if layer.is_better_stacked:
+        return _stacked(node, x, filters, layer)
     return _windowed(node, x, filters, layer)
 
 
@@ -239,22 +252,71 @@ def _shifted_sum(
     """The sum of shifted planes tap by tap, all sizes known: a loop would make the engine compile at each step."""
     planes, taps = (text if text.isidentifier() else node.temporary("factor") for text in factors)
     statements += [f"{name} = {text}" for name, text in zip((planes, taps), factors) if name != text]
-    height, width = (int(str(size)) for size in window.outputs)
-    line = int(str(sizes[1]))
-    span = (height - 1) * line + width
     total = node.temporary("sum")
-    for tap in range(window.kernel[0] * window.kernel[1]):
-        i, j = divmod(tap, window.kernel[1])
-        first = i * window.dilations[0] * line + j * window.dilations[1] + 1
-        term = f"{planes}[, {first}:{first + span - 1}] * {taps}[, {tap + 1}]"
+    for tap, columns in enumerate(_shifts(node, sizes[1], window)):
+        term = f"{planes}[, {columns}] * {taps}[, {tap + 1}]"
         statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    return _without_gaps(node, total, rows, sizes[1], window, statements)
+
+
+def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """A plane for each channel and tap, shifted so that the taps lie above each other, and the filters' product."""
+    window = layer.window
+    rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
+    view = View(rows, product(window.sizes))
+    statements, image = padded(
+        node, Image(x(view), view, rows, window.sizes), window.before, window.after
+    )
+    planes, line = node.temporary("planes"), image.sizes[1]
+    stack, total = node.temporary("stack"), node.temporary("sum")
+    statements.append(f"{planes} = {image.seen(node, View(rows, product(image.sizes)))}")
+    weight = filters.read(View(layer.filters, layer.channels * taps))
+    shifted = ", ".join(f"{planes}[, {columns}]" for columns in _shifts(node, line, window))
+    span = _span(line, window)
+    if layer.batch == 1:
+        statements.append(f"{stack} = {node.reshape(f'cbind({shifted})', View(rows * taps, span))}")
+        product_ = f"{weight} %*% {stack}"
+        statements.append(f"{total} = {product_ if layer.bias is None else f'{product_} + {layer.bias}'}")
+    else:
+        depth = layer.channels * taps
+        statements.append(f"{stack} = {node.reshape(f'cbind({shifted})', View(layer.batch, span * depth))}")
+        text = (
+            f"conv2d({stack}, {weight}, input_shape={shape_list(node, (layer.batch, depth, 1, span))}, "
+            f"filter_shape={shape_list(node, (layer.filters, depth, 1, 1))}, stride=[1, 1], padding=[0, 0])"
+        )
+        whole = layer.biased(text) if layer.bias else _dense(text, layer.filters)
+        statements.append(f"{total} = {node.reshape(whole, View(layer.batch * layer.filters, span))}")
+    lines = _without_gaps(node, total, layer.batch * layer.filters, line, window, statements)
+    view = View(layer.filters, product(window.outputs)) if layer.batch == 1 else layer.output_view
+    return statements, node.reshape(lines, view), view
+
+
+def _span(line: Dim, window: Windows) -> Dim:
+    """Columns from the first result in a plane of lines to the last one."""
+    return (window.outputs[0] - 1) * line + window.outputs[1]
+
+
+def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
+    """For each tap the columns of a plane that it meets, gaps between the lines of the result included."""
+    firsts = [
+        line * (i * window.dilations[0]) + j * window.dilations[1]
+        for i in range(window.kernel[0]) for j in range(window.kernel[1])
+    ]  # fmt: skip
+    return [f"{node.dim(first + 1)}:{node.dim(first + _span(line, window))}" for first in firsts]
+
+
+def _without_gaps(
+    node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]
+) -> str:
+    """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
+    height, width = window.outputs
     whole = View(rows * height, line)
     if width == line:
         return node.reshape(total, whole)
     lines = node.temporary("lines")
-    rest = f"matrix(0, rows={node.dim(rows)}, cols={line - width})"
+    rest = f"matrix(0, rows={node.dim(rows)}, cols={node.dim(line - width)})"
     statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
-    return f"{lines}[, 1:{width}]"
+    return f"{lines}[, 1:{node.dim(width)}]"
 
 
 def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:

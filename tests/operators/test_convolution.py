@@ -118,6 +118,25 @@ CASES += [
 ]
 CASES += [_conv(NEARLY_EMPTY, _weight(18, 4, 3, 3), op="ConvTranspose", group=group, strides=[2, 2]) for group in (1, 2)]
 
+# shifted planes above each other: dilated, or one image of many channels
+CASES += [
+    _conv(x, _weight(5, 4, 3, 2), bias, weight_known=known, pads=pads, dilations=dilations)
+    for x in (ONE, X2) for bias, known in ((None, True), (B6[:5], False))
+    for pads, dilations in (([0] * 4, [2, 1]), ([2, 3, 2, 1], [2, 3]), ([1, 0, 1, 0], [3, 5]))
+]
+CASES += [
+    _conv(random(1, 32, 6, 5), _weight(16, 32, 3, 3), bias, pads=pads) for bias in (None, random(16, seed=5))
+    for pads in ([1] * 4, [0, 1, 2, 0])
+]
+CASES += [
+    _conv(random(n, 4, 11), _weight(3, 4, 3), B6[:3], pads=[2, 3], dilations=[3]) for n in (1, 2)
+]
+CASES += [
+    at_sizes(_conv(x, _weight(16, 32, 3, 3), B6.repeat(3)[:16], pads=[2] * 4, dilations=[2, 2]),
+             {"x": [batch, 32, "height", "width"]}, {"x": random(1, 32, 5, 8)})
+    for x, batch in ((random(1, 32, 6, 5), 1), (random(2, 32, 6, 5), "batch"))
+]  # fmt: skip
+
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
