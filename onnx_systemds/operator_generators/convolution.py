@@ -260,32 +260,39 @@ def _shifted_sum(
 
 
 def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """A plane for each channel and tap, shifted so that the taps lie above each other, and the filters' product."""
+    """Planes shifted for each tap, so that the taps lie above each other: their product with the filters.
+
+    Of one image all taps at once; of several tap by tap, since they need room.
+    """
     window = layer.window
     rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
     view = View(rows, product(window.sizes))
     statements, image = padded(
         node, Image(x(view), view, rows, window.sizes), window.before, window.after
     )
-    planes, line = node.temporary("planes"), image.sizes[1]
-    stack, total = node.temporary("stack"), node.temporary("sum")
+    planes, total, line = node.temporary("planes"), node.temporary("sum"), image.sizes[1]
     statements.append(f"{planes} = {image.seen(node, View(rows, product(image.sizes)))}")
-    weight = filters.read(View(layer.filters, layer.channels * taps))
-    shifted = ", ".join(f"{planes}[, {columns}]" for columns in _shifts(node, line, window))
+    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
     span = _span(line, window)
     if layer.batch == 1:
-        statements.append(f"{stack} = {node.reshape(f'cbind({shifted})', View(rows * taps, span))}")
-        product_ = f"{weight} %*% {stack}"
-        statements.append(f"{total} = {product_ if layer.bias is None else f'{product_} + {layer.bias}'}")
+        stack, weight = node.temporary("stack"), filters.read(View(layer.filters, layer.channels * taps))
+        joined = f"cbind({', '.join(shifted)})"
+        statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
+        whole = f"{weight} %*% {stack}"
+        statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
     else:
-        depth = layer.channels * taps
-        statements.append(f"{stack} = {node.reshape(f'cbind({shifted})', View(layer.batch, span * depth))}")
-        text = (
-            f"conv2d({stack}, {weight}, input_shape={shape_list(node, (layer.batch, depth, 1, span))}, "
-            f"filter_shape={shape_list(node, (layer.filters, depth, 1, 1))}, stride=[1, 1], padding=[0, 0])"
+        weight = filters.read(View(layer.filters * layer.channels, taps))
+        shapes = (
+            f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
+            f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
         )
-        whole = layer.biased(text) if layer.bias else _dense(text, layer.filters)
-        statements.append(f"{total} = {node.reshape(whole, View(layer.batch * layer.filters, span))}")
+        for tap, columns in enumerate(shifted):
+            images = node.reshape(columns, View(layer.batch, layer.channels * span))
+            own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
+            text = f"conv2d({images}, {own}, {shapes})"
+            term = layer.biased(text) if tap == 0 and layer.bias else _dense(text, layer.filters)
+            statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+        statements.append(f"{total} = {node.reshape(total, View(layer.batch * layer.filters, span))}")
     lines = _without_gaps(node, total, layer.batch * layer.filters, line, window, statements)
     view = View(layer.filters, product(window.outputs)) if layer.batch == 1 else layer.output_view
     return statements, node.reshape(lines, view), view
