@@ -82,6 +82,9 @@ CASES = [
     scanned("to single precision", "T = X * 536870912\nY = (X + T) - T"),
     scanned("to single precision by another way", "C = X * 536870913\nY = C - (C - X)"),
     scanned("halves to even", "A = abs(X)\nY = sign(X) * ((A + 4503599627370496) - 4503599627370496)", HALVES),
+    scanned("halves to even by one number for all", "Y = bias_add(bias_add(X, as.matrix(6755399441055744)), "
+            "as.matrix(-6755399441055744)) + bias_multiply(X, as.matrix(0.5))", HALVES),
+    scanned("numbers that do not cancel", "Y = (X + 5000) + (-4990) + ((X + 30000000) - 20000000) / 1e7", HALVES),
     scanned("to half precision", "C = max(min(X, 131008), -131008)\nM = 2 ^ (max(floor(log(abs(C), 2)), -14) + 42) * 1.5\n"
             "R = (C + M) - M\nY = ifelse(abs(R) > 65504, sign(R) * Inf, R)", HALVES),
     scanned("to bfloat", "C = max(min(X, 6.8e38), -6.8e38)\nM = 2 ^ (max(floor(log(abs(C), 2)), -126) + 45) * 1.5\n"

@@ -92,6 +92,8 @@ def _per_channel(ctx: Context, operator: str, x: Matrix, b: Matrix) -> Value:
     channels = b.rows
     if not isinstance(channels, int) or not channels:
         raise UnsupportedCase("the number of channels is not known")
+    if channels == 1:  # one number for all
+        return Matrix(tensor_operator(ctx, operator, x.tensor, ctx.viewed(b, (1,) * x.tensor.rank)), x.rows, x.cols)
     images = ctx.viewed(x, _channel_view(x, channels))
     per_channel = ctx.viewed(b, (1, channels, *[1] * (images.rank - 2)))
     return Matrix(tensor_operator(ctx, operator, images, per_channel), x.rows, x.cols)

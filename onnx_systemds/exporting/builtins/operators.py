@@ -31,6 +31,7 @@ _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"
 _COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}
 _WIDENED = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Abs", "Sign", "Floor", "Ceil", "Log"))
 _DEEPEST = 12
+_FLOAT32_STEPS = 2**24  # of float32 between a power of 2 and the next
 _LOGICAL = {"&": "And", "|": "Or"}
 
 
@@ -66,8 +67,8 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
         return _cut_off(ctx, g.binary("Div", a, b))
     if operator == "%%":  # NaN by 0, as x/0*0
         return g.binary("Sub", a, g.binary("Mul", _cut_off(ctx, g.binary("Div", a, b)), b))
-    if operator == "-" and g.dtype == "float32":
-        rounded = _rounding_difference(ctx, a, b)
+    if operator in ("+", "-") and g.dtype == "float32":
+        rounded = _rounding_difference(ctx, a, b) if operator == "-" else _rounding_sum(ctx, a, b)
         if rounded is not None:
             return rounded
     if operator == "/" and a.constant is not None and a.constant.size == 1 and a.constant.item() == 1:
@@ -86,6 +87,18 @@ def _rounding_difference(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
     if not added and not taken:
         return None
     return ctx.g.floating(ctx.g.binary("Sub", _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)))
+
+
+def _rounding_sum(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return ``(x + c) + d`` for a large number c and about its opposite d in float64; None for others."""
+    parts = a.node.inputs if a.node is not None and a.node.op == "Add" else ()
+    numbers = [part.constant.item() for part in (*parts, b) if part is not None and part.constant is not None
+               and part.constant.size == 1]  # fmt: skip
+    if len(numbers) != 2 or b.constant is None or abs(sum(numbers)) > abs(numbers[0]) / _FLOAT32_STEPS:
+        return None
+    if abs(numbers[0]) < _FLOAT32_STEPS:
+        return None
+    return ctx.g.floating(ctx.g.binary("Add", _widened(ctx, a, _DEEPEST), _widened(ctx, b, _DEEPEST)))
 
 
 def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
