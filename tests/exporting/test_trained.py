@@ -215,16 +215,16 @@ NETWORKS = [
 ]  # fmt: skip
 
 TRAINED = LINEAR + CLUSTERS + FACTORS + PREPARATION + TREES + NETWORKS
-_MODELS: dict[tuple[str, int, int], dict[str, Array]] = {}
+_MODELS: dict[tuple[str | int, ...], dict[str, Array]] = {}
 
 
 def trained(case: Trained) -> dict[str, Array]:
     """The matrices of the model, trained in the engine once."""
-    key = (case.train, id(case.data["X"]), id(case.data.get("y")))
+    names = [name for name in case.model if name not in case.data]
+    key = (case.train, *names, id(case.data["X"]), id(case.data.get("y")))
     if key not in _MODELS:
         reads = [f'{name} = read("./{name}")' for name in case.data]
-        writes = [f'write({name}, "./{name}")' for name in case.model if name not in case.data]
-        names = [name for name in case.model if name not in case.data]
+        writes = [f'write({name}, "./{name}")' for name in names]
         prepared = engine().prepare("\n".join([*reads, case.train, *writes]) + "\n", list(case.data), names)
         _MODELS[key] = prepared({name: np.atleast_2d(array) for name, array in case.data.items()})
     return {name: case.data[name] if name in case.data else _MODELS[key][name] for name in case.model}
