@@ -30,7 +30,7 @@ from onnx_systemds.windows import (
 )
 
 MOST_TAPS = 25  # taps of a filter that are written out
-FEWEST_CHANNELS, FEWEST_FILTERS = 32, 16  # from which on the product of stacked taps beats the builtin for one image
+FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
 
@@ -82,8 +82,12 @@ class Layer:
         taps = math.prod(window.kernel)
         if self.group > 1 or set(window.strides) != {1} or not 1 < taps <= MOST_TAPS:
             return False
-        is_large = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
-        return window.kernel != window.extents or (self.batch == 1 and is_large)
+        if window.kernel != window.extents:
+            return True
+        if self.batch != 1 or not all_known((*window.sizes, *window.outputs)):  # else the bounds are long texts
+            return False
+        is_deep = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
+        return is_deep and math.prod(int(str(size)) for size in window.outputs) >= FEWEST_PIXELS
 
     @property
     def has_sparse_filters(self) -> bool:
