@@ -274,8 +274,11 @@ def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[l
     statements, image = padded(
         node, Image(x(view), view, rows, window.sizes), window.before, window.after
     )
-    planes, total, line = node.temporary("planes"), node.temporary("sum"), image.sizes[1]
-    statements.append(f"{planes} = {image.seen(node, View(rows, product(image.sizes)))}")
+    total, line = node.temporary("sum"), image.sizes[1]
+    planes = seen = image.seen(node, View(rows, product(image.sizes)))
+    if not seen.isidentifier():
+        planes = node.temporary("planes")
+        statements.append(f"{planes} = {seen}")
     shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
     span = _span(line, window)
     if layer.batch == 1:
