@@ -27,14 +27,14 @@ def fold_into_convolutions(graph: Graph) -> Graph:
 
 
 def _weights(editor: GraphEditor, conv: Node | None) -> tuple[Array, Array] | None:
-    """Filters and bias (of zeros where there is none) of a Conv, where they are constant; in float64."""
+    """Filters, and bias in float64 (of zeros where there is none), of a Conv, where they are constant."""
     if conv is None or conv.identity != ("", "Conv"):
         return None
-    given = [editor.initializers.get(name) for name in conv.inputs[1:] if name]
-    if not given or any(array is None for array in given):
+    names = [name for name in conv.inputs[1:] if name]
+    if not names or any(name not in editor.initializers for name in names):
         return None
-    filters, *rest = (np.asarray(array, np.float64) for array in given)
-    return filters, rest[0] if rest else np.zeros(len(filters))
+    filters, *rest = (editor.initializers[name] for name in names)
+    return filters, rest[0].astype(np.float64) if rest else np.zeros(len(filters))
 
 
 def _fold_behind(editor: GraphEditor, position: int) -> None:
@@ -52,7 +52,7 @@ def _fold_behind(editor: GraphEditor, position: int) -> None:
         if affine is None:
             continue
         factor, shift = affine
-        filters = filters * factor.reshape(-1, *[1] * (filters.ndim - 1))
+        filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
         folded = editor.with_weights(made[1], filters, bias * factor + shift, outputs=node.outputs[:1])
         editor.put(position, folded, [made[0]])
         return
@@ -74,6 +74,7 @@ def _fold_before(editor: GraphEditor, position: int) -> bool:
         factor, shift = affine
         if shift.any() and _pads(conv):
             continue
+        filters = filters.astype(np.float64)
         bias = bias + filters.sum(tuple(range(1, filters.ndim))) * shift
         inputs = (node.inputs[data], *conv.inputs[1:])
         editor.put(position, editor.with_weights(conv, filters * factor, bias, inputs=inputs), [made[0]])

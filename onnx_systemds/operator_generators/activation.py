@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnx_systemds.broadcasting import SINGLE, Operand, Operands
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -15,7 +15,7 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
-from onnx_systemds.operator_generators.combining import IMAGE_RANK, infix, truncated
+from onnx_systemds.operator_generators.combining import IMAGE_RANK, increased, infix, truncated
 from onnx_systemds.operator_generators.elementwise import binary_of, is_single, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -44,7 +44,7 @@ def _number(node: NodeView, name: str) -> str:
 def _plus(node: NodeView, text: str, number: str) -> str:
     """A text plus a number; of images by bias_add."""
     is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
-    return f"bias_add({text}, as.matrix({number}))" if is_image else f"{text} + {number}"
+    return increased(Operand(text, FULL), number).text if is_image else f"{text} + {number}"
 
 
 def _zero(node: NodeView) -> str:

@@ -9,7 +9,6 @@ from onnx import TensorProto
 
 from onnx_systemds.broadcasting import (
     FULL,
-    SINGLE,
     Operand,
     Operands,
     broadcast_dims,
@@ -32,7 +31,7 @@ from onnx_systemds.operator_generators.combining import finish, increased, infix
 from onnx_systemds.operator_generators.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operator_generators.linear import wrapped_result
 from onnx_systemds.operator_generators.registry import generator, shape_rule
-from onnx_systemds.operator_generators.requantizing import Parameters, requantized
+from onnx_systemds.operator_generators.requantizing import Parameters, applied, requantized
 from onnx_systemds.products import batch_product
 
 MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
@@ -98,20 +97,13 @@ def _partial_blocks(
     return Operands((Operand(node.view(0, view), FULL), *items), view)
 
 
-def _applied(node: NodeView, function: str, operand: Operand, *arguments: object) -> Operand:
-    """A library function of an operand."""
-    if operand.kind == SINGLE:
-        return Operand(f"as.scalar({node.call(function, f'as.matrix({operand.text})', *arguments)})", SINGLE)
-    return Operand(node.call(function, stripped(operand.text), *arguments), operand.kind)
-
-
 def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
     """A moderate quotient as a division in ``precision`` gives it: ties depend on it."""
     if precision == "float":
-        return _applied(node, "single_precision", quotient)
+        return applied(node, "single_precision", quotient)
     if precision in ("float16", "bfloat16"):
         goal = FLOAT_FORMATS[precision]
-        return _applied(
+        return applied(
             node, "round_to_float", quotient, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
         )
     return quotient
@@ -135,18 +127,26 @@ def quantize_linear(node: NodeView) -> Fragment:
     if target not in INTEGER_DTYPES:
         return node.fragment(statements) + _to_small_float(node, given, quotient, target)
     low, high = integer_range(target)
-    zero = node.constant(2) if node.has(2) else np.zeros(())
-    is_plain = zero is not None and zero.size == 1
+    zero = _one_zero(node)
     # cut off first, infinities among it: what is out of range, or beyond the reach of any zero point
-    shift = int(zero.item()) if zero is not None and zero.size == 1 else 0
-    bounds = (low - shift, high - shift) if is_plain else (low - high - 1, high - low + 1)
+    bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
     near = Operand(f"min(max({stripped(quotient.text)}, {bounds[0]}), {bounds[1]})", quotient.kind)
-    whole = _applied(node, "nearest_integer", _in_precision(node, near, precision))
-    if is_plain:
-        return node.fragment(statements) + finish(node, increased(whole, shift), given)
+    whole = applied(node, "nearest_integer", _in_precision(node, near, precision))
+    if zero is not None:
+        return node.fragment(statements) + finish(node, increased(whole, zero), given)
     whole = infix(node, "+", whole, given.items[2], given.form)
     text = f"min(max({stripped(whole.text)}, {literal(low)}), {literal(high)})"
     return node.fragment(statements) + finish(node, Operand(text, whole.kind), given)
+
+
+def _one_zero(node: NodeView) -> float | None:
+    """The zero point of all elements (0 where none is given), if there is one and it is known."""
+    if not node.has(2):
+        return 0
+    known = node.constant(2)
+    if known is None or known.size != 1:
+        return None
+    return int(known.item()) if node.dtype(2) in INTEGER_DTYPES else float(known.item())
 
 
 def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
@@ -169,7 +169,7 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: 
     saturate = node.attribute("saturate") != 0
     beyond = goal.largest if saturate else goal.beyond
     rounding = (goal.bits, goal.smallest, literal(goal.largest), literal(beyond))
-    return finish(node, _applied(node, "round_to_float", quotient, *rounding), given)
+    return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
 
 @generator("DequantizeLinear", since=10)
@@ -180,9 +180,9 @@ def dequantize_linear(node: NodeView) -> Fragment:
     """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
     statements: list[str] = []
     given = scaled_operands(node, statements)
-    x, zero = given.items[0], node.constant(2) if node.has(2) else np.zeros(())
-    if zero is not None and zero.size == 1:
-        x = increased(x, -zero.item())
+    x, zero = given.items[0], _one_zero(node)
+    if zero is not None:
+        x = increased(x, -zero)
     else:
         x = infix(node, "-", x, given.items[2], given.form)
     return node.fragment(statements) + finish(node, infix(node, "*", x, given.items[1], given.form), given)
