@@ -236,31 +236,36 @@ def _dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) 
     """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
     window = layer.window
     rows, taps = layer.batch * layer.channels, product(window.kernel)
-    view = View(rows, product(window.sizes))
-    statements, image = padded(
-        node, Image(x(view), view, rows, window.sizes), window.before, window.after
-    )
-    planes = image.seen(node, View(rows, product(image.sizes)))
+    statements, planes, line = _padded_planes(node, x, layer)
     weight = filters.read(View(layer.channels, taps))
     if layer.batch != 1:
         all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
         ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
         weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
-    text = _shifted_sum(node, (planes, weight), rows, image.sizes, window, statements)
+    if not weight.isidentifier():
+        name = node.temporary("taps")
+        statements.append(f"{name} = {weight}")
+        weight = name
+    total = node.temporary("sum")
+    for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
+        term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    text = _without_gaps(node, total, rows, line, window, statements)
     return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
 
 
-def _shifted_sum(
-    node: NodeView, factors: tuple[str, str], rows: Dim, sizes: Dims, window: Windows, statements: list[str]
-) -> str:
-    """The sum of shifted planes tap by tap, all sizes known: a loop would make the engine compile at each step."""
-    planes, taps = (text if text.isidentifier() else node.temporary("factor") for text in factors)
-    statements += [f"{name} = {text}" for name, text in zip((planes, taps), factors) if name != text]
-    total = node.temporary("sum")
-    for tap, columns in enumerate(_shifts(node, sizes[1], window)):
-        term = f"{planes}[, {columns}] * {taps}[, {tap + 1}]"
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-    return _without_gaps(node, total, rows, sizes[1], window, statements)
+def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], str, Dim]:
+    """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
+    window, rows = layer.window, layer.batch * layer.channels
+    view = View(rows, product(window.sizes))
+    statements, image = padded(
+        node, Image(x(view), view, rows, window.sizes), window.before, window.after
+    )
+    planes = seen = image.seen(node, View(rows, product(image.sizes)))
+    if not seen.isidentifier():
+        planes = node.temporary("planes")
+        statements.append(f"{planes} = {seen}")
+    return statements, planes, image.sizes[1]
 
 
 def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
@@ -270,15 +275,8 @@ def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[l
     """
     window = layer.window
     rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
-    view = View(rows, product(window.sizes))
-    statements, image = padded(
-        node, Image(x(view), view, rows, window.sizes), window.before, window.after
-    )
-    total, line = node.temporary("sum"), image.sizes[1]
-    planes = seen = image.seen(node, View(rows, product(image.sizes)))
-    if not seen.isidentifier():
-        planes = node.temporary("planes")
-        statements.append(f"{planes} = {seen}")
+    statements, planes, line = _padded_planes(node, x, layer)
+    total = node.temporary("sum")
     shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
     span = _span(line, window)
     if layer.batch == 1:
