@@ -42,10 +42,10 @@ def _fold_behind(editor: GraphEditor, position: int) -> None:
     node = editor.nodes[position]
     if node is None:
         return
-    for data, other in ((0, 1), (1, 0)):
+    for data, other in _operands(node):
         made = editor.made_for(node.inputs[data])
         weights = _weights(editor, made[1]) if made is not None else None
-        if made is None or weights is None or (data == 1 and node.op_type not in ("Mul", "Add")):
+        if made is None or weights is None:
             continue
         filters, bias = weights
         affine = _affine(editor, node, other, len(filters), filters.ndim)
@@ -63,13 +63,15 @@ def _fold_before(editor: GraphEditor, position: int) -> bool:
     conv = editor.nodes[position]
     weights = _weights(editor, conv)
     made = editor.made_for(conv.inputs[0]) if conv is not None and weights is not None else None
-    if conv is None or weights is None or made is None or made[1].op_type not in ("Mul", "Div", "Add", "Sub"):
+    if conv is None or weights is None or made is None:
         return False
     filters, bias = weights
     node = made[1]
-    for data, other in ((0, 1), (1, 0)):
+    if node.identity not in _AFFINE or node.op_type == "BatchNormalization":
+        return False
+    for data, other in _operands(node):
         affine = _affine(editor, node, other, 1, filters.ndim)
-        if node.domain or affine is None or (data == 1 and node.op_type not in ("Mul", "Add")):
+        if affine is None:
             continue
         factor, shift = affine
         if shift.any() and _pads(conv):
@@ -80,6 +82,11 @@ def _fold_before(editor: GraphEditor, position: int) -> bool:
         editor.put(position, editor.with_weights(conv, filters * factor, bias, inputs=inputs), [made[0]])
         return True
     return False
+
+
+def _operands(node: Node) -> tuple[tuple[int, int], ...]:
+    """Positions that the changed input and the other one may have."""
+    return ((0, 1), (1, 0)) if node.op_type in ("Mul", "Add") else ((0, 1),)
 
 
 def _pads(conv: Node) -> bool:
