@@ -26,22 +26,34 @@ from tests.model_zoo import model_paths
 
 HEADER = """## Whole models against onnxruntime
 
-Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, the transfer of inputs
-and outputs included, milliseconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
+Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of warm-up
+(and 12 seconds where onnxruntime takes 2 ms), the transfer of inputs and outputs included, milliseconds. onnxruntime
+computes in float32 with 2 threads, the engine in float64 with 2.
 """
 BATCH = 16
 TURNS = 5
-WARM_UP_CALLS = 45  # the JVM compiles what is called often, and a script is compiled again for sizes that stay
+# The JVM compiles what is called often (a small network has settled after some 300 calls), and a script is compiled
+# again for sizes that stay.
+WARM_UP_CALLS = 45
+WARM_UP_SECONDS = 12.0  # where there is something to compare
 SIGNIFICANT = 2.0
 """Milliseconds from which on a ratio says something; below, the call itself is what is measured."""
 Feeds = Mapping[str, Any]
 
 
 def medians_by_turns(actions: Sequence[Callable[[], object]], budget: float) -> list[float]:
-    """Median milliseconds of each action; in a turn, each runs for a part of the budget (seconds), twice at least."""
+    """Median milliseconds of each action; in a turn, each runs for a part of the budget (seconds), twice at least.
+
+    The first is what the others are compared with; where it says something, these are given time to settle.
+    """
+    settling = 0.0
     for action in actions:
-        for _ in range(WARM_UP_CALLS):
+        start, calls = time.perf_counter(), 0
+        while calls < WARM_UP_CALLS or time.perf_counter() < start + settling:
             action()
+            calls += 1
+        if action is actions[0] and 1e3 * (time.perf_counter() - start) / calls >= SIGNIFICANT:
+            settling = WARM_UP_SECONDS
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(TURNS):
         for action, taken in zip(actions, times):

@@ -23,7 +23,7 @@ from onnx_systemds.engine.errors import (
     runtime_error,
     token_error,
 )
-from onnx_systemds.engine.launcher import Jvm, connect, disconnect, start_jvm
+from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, Jvm, connect, disconnect, start_jvm
 from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
 from onnx_systemds.engine.watchdog import Watchdog
 
@@ -93,7 +93,8 @@ class Session:
         self._native_blas = native_blas
         self._lock = threading.RLock()
         self._process_id = os.getpid()
-        self._jvm = start_jvm(max_heap=max_heap, java=java)
+        environment = {} if native_blas == "none" else NATIVE_ENVIRONMENT
+        self._jvm = start_jvm(max_heap=max_heap, java=java, environment=environment)
         try:
             self._gateway = connect(self._jvm)
         except BaseException:

@@ -474,3 +474,14 @@ def test_systemds_root_names_another_home(monkeypatch: pytest.MonkeyPatch, tmp_p
     monkeypatch.setenv("SYSTEMDS_ROOT", str(tmp_path))
     expected = [str(tmp_path / "target" / "SystemDS.jar"), str(tmp_path / "target" / "lib" / "*")]
     assert launcher.find_class_path() == expected
+
+
+def test_a_native_blas_finds_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenMP must not spin and malloc must keep what it has, but what the user has set comes first."""
+    monkeypatch.setenv("MALLOC_ARENA_MAX", "3")
+    for native_blas, wait_policy in (("none", None), ("openblas", "passive")):
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+        with Session(max_heap="400m", native_blas=native_blas) as session:
+            found = session._gateway.jvm.System.getenv
+            assert found("OMP_WAIT_POLICY") == wait_policy
+            assert found("MALLOC_ARENA_MAX") == "3"

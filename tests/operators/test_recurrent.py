@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from onnx_systemds.operator_generators import recurrent
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -123,4 +124,14 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
+    check_case(case)
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if case.attributes.get("direction") == "bidirectional"], ids=str
+)
+def test_directions_in_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both directions of layers that would be too small for threads of their own."""
+    monkeypatch.setattr(recurrent, "_PARALLEL_STEPS", 0)
+    monkeypatch.setattr(recurrent, "_PARALLEL_HIDDEN", 0)
     check_case(case)
