@@ -26,9 +26,9 @@ from tests.model_zoo import model_paths
 
 HEADER = """## Whole models against onnxruntime
 
-Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of warm-up
-(and 12 seconds where onnxruntime takes 2 ms), the transfer of inputs and outputs included, milliseconds. onnxruntime
-computes in float32 with 2 threads, the engine in float64 with 2.
+Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of
+warm-up (and 12 seconds where onnxruntime takes 2 ms), the transfer of inputs and outputs included, milliseconds.
+onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
 """
 BATCH = 16
 TURNS = 5
