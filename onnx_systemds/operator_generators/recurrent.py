@@ -165,13 +165,9 @@ class Layer:
         for opening, call in zip((f"if ({direction} == 1) {{", "} else {"), calls):
             lines += [f"  {opening}", f"    [{', '.join(names)}] = {call}"]
         lines += ["  }", *(f"  {both[i]}[{direction}, ] = {node.reshape(names[i], rows[i])}" for i in wanted), "}"]
-        results = [
-            [node.reshape(f"{both[i]}[{which}, ]", view) if i in wanted else "" for i, view in enumerate(views)]
-            for which in (1, 2)
-        ]
-        if not shape.batch_first:
-            for which, texts in enumerate(results, 1):
-                texts[0] = f"{both[0]}[{which}, ]"  # where sequences come second, its reader reshapes it
+        results = [[node.reshape(f"{name}[{which}, ]", view) for name, view in zip(both, views)] for which in (1, 2)]
+        if not shape.batch_first:  # all states are read by whole steps, which are reshaped anyway
+            results = [[f"{both[0]}[{which}, ]", *last] for which, (_, *last) in enumerate(results, 1)]
         return lines, results
 
     def _is_worth_threads(self) -> bool:
