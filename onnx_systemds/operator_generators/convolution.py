@@ -86,8 +86,9 @@ class Layer:
             return True
         if self.batch != 1 or not all_known((*window.sizes, *window.outputs)):  # else the bounds are long texts
             return False
+        pixels = product(window.outputs)
         is_deep = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
-        return is_deep and math.prod(int(str(size)) for size in window.outputs) >= FEWEST_PIXELS
+        return is_deep and isinstance(pixels, int) and pixels >= FEWEST_PIXELS
 
     @property
     def has_sparse_filters(self) -> bool:
