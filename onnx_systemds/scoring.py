@@ -42,7 +42,7 @@ class ScoringFunction:
         outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
         self._session, self._names = session, (inputs, outputs)
-        self._prepared: PreparedScript = session.prepare(driver_text(script), inputs, outputs)
+        self._prepared = self._prepare(driver_text(script))
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
         self._steady: tuple[dict[str, tuple[int, ...]], PreparedScript] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -92,10 +92,17 @@ class ScoringFunction:
         self._shapes = shapes
         if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
             return self._prepared
-        prepared = self._session.prepare(driver_text(self.script, shapes), *self._names)
+        prepared = self._prepare(driver_text(self.script, shapes))
         prepared.pin_as(self._prepared)  # raises when the function is closed
         self._steady = (shapes, prepared)
         return prepared
+
+    def _prepare(self, text: str) -> PreparedScript:
+        """Compile the text; one with sparse filters runs without the session's native BLAS.
+
+        With it the engine makes them dense: more work, and what is no number in one channel reaches all of them.
+        """
+        return self._session.prepare(text, *self._names, native_blas="depthwise_filters(" not in text)
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""

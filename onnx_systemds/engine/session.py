@@ -121,13 +121,14 @@ class Session:
         *,
         args: Mapping[str, str] | None = None,
         sources: Mapping[str, str] | None = None,
+        native_blas: bool = True,
         timeout: float | None = None,
     ) -> PreparedScript:
         """Compile a DML script that has `X = read("./X")` per input and `write(Y, "./Y")` per output.
 
         A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments,
         their names with or without the dollar; `sources` maps the file names of `source("...")` statements
-        to texts.
+        to texts. `native_blas` False runs this script without the native BLAS of the session.
         Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
         """
         _check_names("inputs", inputs)
@@ -148,7 +149,7 @@ class Session:
             dropped = token_error(self._jvm.lines_since(mark), script)
         if dropped is not None:
             raise dropped
-        return PreparedScript(self, prepared, inputs, outputs)
+        return PreparedScript(self, prepared, inputs, outputs, native_blas)
 
     def close(self) -> None:
         """End the JVM, also under a running operation; idempotent."""
@@ -233,12 +234,19 @@ class Session:
         self._standard_error = jvm.java.lang.System.err
         connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
         if self._native_blas != "none":
-            native = jvm.org.apache.sysds.utils.NativeHelper
-            native.initialize("none", self._native_blas)
-            if not native.isNativeLibraryLoaded():
+            self._native = jvm.org.apache.sysds.utils.NativeHelper
+            self._native.initialize("none", self._native_blas)
+            if not self._native.isNativeLibraryLoaded():
                 raise EngineError(f"the library of native_blas={self._native_blas!r} is not found by LD_LIBRARY_PATH")
+        self._uses_native_blas = self._native_blas != "none"
         self._connection = connection
         self._jvm.forget_settings()
+
+    def _use_native_blas(self, wanted: bool) -> None:
+        """Switch the native BLAS of the JVM, if there is one, on or off for the scripts that run from now on."""
+        if self._native_blas != "none" and wanted != self._uses_native_blas:
+            self._native.initialize("none", self._native_blas if wanted else "none")
+            self._uses_native_blas = wanted
 
     def _warm_up(self) -> None:
         """Load the classes of SystemDS while the caller is busy with the script; failures show later."""
@@ -277,11 +285,12 @@ class PreparedScript:
     """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
 
     def __init__(
-        self, session: Session, prepared: Any, inputs: Sequence[str], outputs: Sequence[str]
+        self, session: Session, prepared: Any, inputs: Sequence[str], outputs: Sequence[str], native_blas: bool
     ) -> None:
         """Use `Session.prepare` instead."""
         self._session = session
         self._prepared = prepared
+        self._native_blas = native_blas
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
         self._pinned: dict[str, tuple[str, Any]] = {}
@@ -321,6 +330,7 @@ class PreparedScript:
         with self._session._operation(timeout, "running a script"):
             for name, array in arrays.items():
                 self._set(name, array, pinned=False)
+            self._session._use_native_blas(self._native_blas)
             try:
                 results = self._prepared.executeScript()
             except self._session._java_error as error:

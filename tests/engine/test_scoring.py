@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError, Session
 from onnx_systemds.engine.errors import EngineClosed
 from onnx_systemds.scoring import ScoringFunction
 
@@ -56,3 +59,46 @@ def test_a_closed_function_stays_closed() -> None:
     for _ in range(STEADY + 2):
         with pytest.raises(EngineClosed):
             function({"x": np.zeros((3, 30), np.float32)})
+
+
+def convolution(group: int) -> ModelProto:
+    weight = np.ones((8, 8 // group, 3, 3), np.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], group=group, pads=[1] * 4)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 8, 6, 6]) for name in "xy")
+    graph = helper.make_graph([node], "convolution", [x], [y], [numpy_helper.from_array(weight, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(("group", "native_blas"), [(1, True), (8, False)])
+def test_sparse_filters_are_kept_from_a_native_blas(
+    monkeypatch: pytest.MonkeyPatch, group: int, native_blas: bool
+) -> None:
+    asked, prepare = [], Session.prepare
+
+    def recorded(*arguments: Any, **options: Any) -> Any:
+        asked.append(options["native_blas"])
+        return prepare(*arguments, **options)
+
+    monkeypatch.setattr(Session, "prepare", recorded)
+    with ScoringFunction(import_model(convolution(group)), steady_after=2) as function:
+        for _ in range(3):
+            function({"x": np.ones((2, 8, 6, 6), np.float32)})
+    assert asked == [native_blas, native_blas]
+
+
+def test_nan_stays_in_its_channel_in_a_session_with_a_native_blas() -> None:
+    x = np.ones((2, 8, 6, 6), np.float32)
+    x[:, 3, 2, 2] = np.nan
+    with Session(max_heap="400m", native_blas="openblas") as session:
+        try:
+            product = session.prepare('X = read("./X"); Y = X %*% X; write(Y, "./Y")', ["X"], ["Y"])
+        except EngineError as error:
+            assert "is not found" in str(error)
+            pytest.skip("no OpenBLAS on this machine")
+        with ScoringFunction(import_model(convolution(8)), session) as function:
+            for _ in range(2):
+                found = np.isnan(function({"x": x})["y"]).any(axis=(0, 2, 3))
+                assert found.tolist() == [channel == 3 for channel in range(8)]
+                assert not session._native.isNativeLibraryLoaded()
+                np.testing.assert_array_equal(product({"X": np.eye(300)})["Y"], np.eye(300))
+                assert session._native.isNativeLibraryLoaded()
