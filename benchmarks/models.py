@@ -27,36 +27,35 @@ from tests.model_zoo import model_paths
 HEADER = """## Whole models against onnxruntime
 
 Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of
-warm-up (and 12 seconds where onnxruntime takes 2 ms), the transfer of inputs and outputs included, milliseconds.
-onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
+warm-up, the transfer of inputs and outputs included, milliseconds. Models that take onnxruntime 2 ms have a JVM of
+their own, and 25 seconds to warm up. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
 """
 BATCH = 16
 TURNS = 5
 # The JVM compiles what is called often (a small network has settled after some 300 calls), and a script is compiled
 # again for sizes that stay.
 WARM_UP_CALLS = 45
-WARM_UP_SECONDS = 12.0  # where there is something to compare
+WARM_UP_SECONDS = 25.0  # where there is something to compare
 SIGNIFICANT = 2.0
 """Milliseconds from which on a ratio says something; below, the call itself is what is measured."""
 Feeds = Mapping[str, Any]
 
 
-def medians_by_turns(actions: Sequence[Callable[[], object]], budget: float) -> list[float]:
+def medians_by_turns(actions: Sequence[Callable[[], object]], budget: float, settling: float) -> list[float]:
     """Median milliseconds of each action; in a turn, each runs for a part of the budget (seconds), twice at least.
 
-    The first is what the others are compared with; where it says something, these are given time to settle.
+    settling: seconds that each but the first, with which the others are compared, runs before. The first call of a
+    turn does not count: it gets back from the other actions what they took of caches and memory.
     """
-    settling = 0.0
     for action in actions:
-        start, calls = time.perf_counter(), 0
-        while calls < WARM_UP_CALLS or time.perf_counter() < start + settling:
+        end, calls = time.perf_counter() + (0.0 if action is actions[0] else settling), 0
+        while calls < WARM_UP_CALLS or time.perf_counter() < end:
             action()
             calls += 1
-        if action is actions[0] and 1e3 * (time.perf_counter() - start) / calls >= SIGNIFICANT:
-            settling = WARM_UP_SECONDS
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(TURNS):
         for action, taken in zip(actions, times):
+            action()
             end, fewest = time.perf_counter() + budget / TURNS, len(taken) + 2
             while time.perf_counter() < end or len(taken) < fewest:
                 start = time.perf_counter()
@@ -91,20 +90,35 @@ def feeds_of(path: Path, runtime: onnxruntime.InferenceSession) -> list[Feeds]:
     return [larger, feeds]
 
 
-def measured(path: Path, sessions: list[Session], budget: float) -> tuple[bool, list[float]]:
-    """Whether the batch is 16, and the milliseconds of onnxruntime and of each session."""
+def open_session(native_blas: str) -> Session:
+    """A session for any of the models."""
+    return Session(max_heap="6g", native_blas=native_blas)
+
+
+def measured(path: Path, shared: Mapping[str, Session], budget: float) -> tuple[bool, list[float]]:
+    """Whether the batch is 16, and the milliseconds of onnxruntime and with each native BLAS.
+
+    Where there is something to compare, the sessions are new ones, one after the other.
+    """
     runtime = runtime_of(path)
     script = import_model(path)
     candidates = feeds_of(path, runtime)
-    with contextlib.ExitStack() as stack:
-        functions = [stack.enter_context(ScoringFunction(script, session)) for session in sessions]
-        feeds = candidates[0]
-        try:
-            functions[0](feeds)
-        except InvalidInput:  # a size that the model's other inputs or its graph settle
-            feeds = candidates[-1]
-        actions = [partial(runtime.run, None, dict(feeds)), *(partial(function, feeds) for function in functions)]
-        return feeds is not candidates[-1], medians_by_turns(actions, budget)
+    (alone,) = medians_by_turns([partial(runtime.run, None, dict(candidates[0]))], 0.1, 0.0)
+    is_significant = alone >= SIGNIFICANT
+    theirs, ours, feeds = [], [], candidates[0]
+    for library, session in shared.items():
+        with contextlib.ExitStack() as stack:
+            own = stack.enter_context(open_session(library)) if is_significant else session
+            function = stack.enter_context(ScoringFunction(script, own))
+            try:
+                function(feeds)
+            except InvalidInput:  # a size that the model's other inputs or its graph settle
+                feeds = candidates[-1]
+            actions = [partial(runtime.run, None, dict(feeds)), partial(function, feeds)]
+            medians = medians_by_turns(actions, budget, WARM_UP_SECONDS if is_significant else 0.0)
+        theirs.append(medians[0])
+        ours.append(medians[1])
+    return feeds is not candidates[-1], [statistics.fmean(theirs), *ours]
 
 
 def main() -> None:
@@ -115,10 +129,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the name")
     parser.add_argument("--seconds", type=float, default=4.0, help="time for each model and session")
     arguments = parser.parse_args()
-    sessions = [Session(max_heap="6g")]
+    sessions = {"none": open_session("none")}
     columns = ["model", "batch", "onnxruntime ms", "ours ms", "ratio"]
     if arguments.native_blas:
-        sessions.append(Session(max_heap="6g", native_blas=arguments.native_blas))
+        sessions[arguments.native_blas] = open_session(arguments.native_blas)
         columns += [f"with {arguments.native_blas} ms", "ratio"]
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
     worst = [0.0] * len(sessions)
@@ -142,7 +156,7 @@ def main() -> None:
     print(lines[-1])
     if arguments.write:
         write_section("models", "\n".join(lines))
-    for session in sessions:
+    for session in sessions.values():
         session.close()
 
 
