@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
+from onnx_systemds.batch_parts import divided, joined, samples
 from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.ir import TensorType
@@ -26,13 +29,24 @@ class InvalidInput(TranspileError):
     """An input tensor does not fit the model."""
 
 
-class ScoringFunction:
-    """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name."""
+LONG_CALL = 0.004
+"""Seconds from which on a call is divided; below, what each part costs by itself is more than what it saves."""
 
-    def __init__(self, script: Script, session: Session | None = None, *, steady_after: int = 20) -> None:
+
+class ScoringFunction:
+    """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name.
+
+    Once the sizes of its inputs stay the same it is compiled for them. Then samples that do not depend on each other
+    (`Script.batch`) are also divided among the processors: much of the engine takes one thread only.
+    """
+
+    def __init__(
+        self, script: Script, session: Session | None = None, *, steady_after: int = 20, parts: int | None = None
+    ) -> None:
         """Compile the script. Raises EngineError when there is no engine or the script does not compile.
 
         ``steady_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
+        ``parts``: into how many parts samples are divided then; None is one for each processor, where calls are long.
         """
         self.script = script
         inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
@@ -44,9 +58,10 @@ class ScoringFunction:
         self._session, self._names = session, (inputs, outputs)
         self._prepared = self._prepare(driver_text(script))
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-        self._steady: tuple[dict[str, tuple[int, ...]], PreparedScript] | None = None
+        self._steady: tuple[dict[str, tuple[int, ...]], list[PreparedScript]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._repeats, self._steady_after = 0, steady_after
+        self._parts, self._shortest = parts, math.inf
         for position, weight in enumerate(script.weights):
             self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
             if weight.release is not None:
@@ -58,18 +73,44 @@ class ScoringFunction:
         A sequence is a list of arrays, an optional its content or None, a map a dict.
         timeout: seconds. Raises InvalidInput when an input is missing or has another shape than declared.
         """
-        script = self.script
-        tensors = {port.name: _tensor(port, inputs) for port in script.inputs if not port.is_list}
-        sizes = bind_sizes(script.inputs, tensors)
+        tensors = {port.name: _tensor(port, inputs) for port in self.script.inputs if not port.is_list}
+        sizes = bind_sizes(self.script.inputs, tensors)
+        matrices = self._matrices(tensors, sizes, inputs)
+        scripts = self._for_sizes(matrices, tensors)
+        if len(scripts) > 1:
+            return self._in_parts(scripts, tensors, timeout)
+        start = time.perf_counter()
+        computed = scripts[0](matrices, timeout)
+        self._shortest = min(self._shortest, time.perf_counter() - start)
+        return self._results(computed, sizes)
+
+    def _in_parts(
+        self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
+    ) -> dict[str, Any]:
+        """Score the samples with as many scripts at the same time."""
+        parts = divided(self.script, tensors, len(scripts))
+        sizes = [bind_sizes(self.script.inputs, part) for part in parts]
+        matrices = [self._matrices(part, bound, {}) for part, bound in zip(parts, sizes)]
+        computed = self._session.run_together(scripts, matrices, timeout)
+        return joined(self.script, [self._results(part, bound) for part, bound in zip(computed, sizes)])
+
+    def _matrices(
+        self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], inputs: Mapping[str, Any]
+    ) -> dict[str, Tensor]:
+        """What the prepared script takes."""
         matrices: dict[str, Tensor] = {}
-        for position, port in enumerate(script.inputs):
+        for position, port in enumerate(self.script.inputs):
             if not port.is_list:
                 matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
             else:
                 matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
-        for position, symbol in enumerate(script.sizes):
+        for position, symbol in enumerate(self.script.sizes):
             matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
-        computed = self._for_sizes(matrices)(matrices, timeout)
+        return matrices
+
+    def _results(self, computed: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Tensors from what the prepared script gives."""
+        script, sizes = self.script, dict(sizes)
         for position, symbol in enumerate(script.returned, len(script.outputs)):
             sizes[symbol] = int(computed[f"out{position}"].item())
         return {
@@ -79,30 +120,41 @@ class ScoringFunction:
             for position, port in enumerate(script.outputs)
         }
 
-    def _for_sizes(self, matrices: Mapping[str, Tensor]) -> PreparedScript:
+    def _for_sizes(self, matrices: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> Sequence[PreparedScript]:
         """The script; once inputs of the same sizes have come a number of times in a row, compiled for these sizes.
 
-        With open sizes the engine compiles it again in part at each call, which small models feel.
+        With open sizes the engine compiles it again in part at each call, which small models feel. Several scripts are
+        for one part of the samples each.
         """
         shapes = {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
-        steady = self._steady
-        if steady is not None and steady[0] == shapes:
-            return steady[1]
-        self._repeats = self._repeats + 1 if shapes == self._shapes else 1
-        self._shapes = shapes
+        if self._steady is not None and self._steady[0] == shapes:
+            return self._steady[1]
+        if shapes != self._shapes:
+            self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
+        self._repeats += 1
         if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
-            return self._prepared
-        prepared = self._prepare(driver_text(self.script, shapes))
-        prepared.pin_as(self._prepared)  # raises when the function is closed
-        self._steady = (shapes, prepared)
-        return prepared
+            return [self._prepared]
+        parts: Sequence[Mapping[str, Tensor]] = [tensors]
+        if self._parts is not None or LONG_CALL <= self._shortest < math.inf:
+            count = min(self._parts or self._session.processors, samples(self.script, tensors))
+            parts = divided(self.script, tensors, count) if count > 1 else parts
+        scripts = []
+        for part in parts:
+            if len(parts) > 1:
+                matrices = self._matrices(part, bind_sizes(self.script.inputs, part), {})
+            text = driver_text(self.script, {name: matrix.shape for name, matrix in matrices.items()})
+            scripts.append(self._prepare(text, single_threaded=len(parts) > 1))
+            scripts[-1].pin_as(self._prepared)  # raises when the function is closed
+        self._steady = (shapes, scripts)
+        return scripts
 
-    def _prepare(self, text: str) -> PreparedScript:
+    def _prepare(self, text: str, *, single_threaded: bool = False) -> PreparedScript:
         """Compile the text; one with sparse filters runs without the session's native BLAS.
 
         With it the engine makes them dense: more work, and what is no number in one channel reaches all of them.
         """
-        return self._session.prepare(text, *self._names, native_blas="depthwise_filters(" not in text)
+        native_blas = "depthwise_filters(" not in text
+        return self._session.prepare(text, *self._names, native_blas=native_blas, single_threaded=single_threaded)
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""

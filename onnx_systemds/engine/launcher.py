@@ -38,11 +38,13 @@ _KEPT_LINES = 400
 _LONGEST_LINE = 4096  # bytes
 # For a native BLAS, whose calls take their work space from malloc and give it back: kept, its pages are cleared once
 # (a network of convolutions: 310 ms became 215). And threads of OpenMP that wait must not spin on the processors that
-# the engine's own threads need (a small ResNet: 60 ms became 33).
+# the engine's own threads need (a small ResNet: 60 ms became 33). The engine tells OpenBLAS how many threads a product
+# takes, but only the Java thread that asks first: in others one is the default, so that scripts beside others take one.
 NATIVE_ENVIRONMENT = {
     "MALLOC_ARENA_MAX": "1",
     "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(16 * _GIBIBYTE),
+    "OMP_NUM_THREADS": "1",
     "OMP_WAIT_POLICY": "passive",
 }
 _TOKEN_LINE = re.compile(r"[A-Za-z0-9_\-+/=]{40,}")

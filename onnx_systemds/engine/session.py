@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import importlib
 import os
@@ -106,6 +107,8 @@ class Session:
         self._java_error: type[Exception] = protocol.Py4JJavaError
         _sessions.add(self)
         self._connection: Any = None
+        self._single_threaded: Any = None
+        self._transfer = threading.Lock()  # of the channel, for scripts that run at the same time
         threading.Thread(target=self._warm_up, name="onnx-systemds-warm-up", daemon=True).start()
 
     @property
@@ -122,18 +125,22 @@ class Session:
         args: Mapping[str, str] | None = None,
         sources: Mapping[str, str] | None = None,
         native_blas: bool = True,
+        single_threaded: bool = False,
         timeout: float | None = None,
     ) -> PreparedScript:
         """Compile a DML script that has `X = read("./X")` per input and `write(Y, "./Y")` per output.
 
         A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments,
         their names with or without the dollar; `sources` maps the file names of `source("...")` statements
-        to texts. `native_blas` False runs this script without the native BLAS of the session.
+        to texts. `native_blas` False runs this script without the native BLAS of the session; `single_threaded`
+        has each operation use one thread, for scripts that run beside others (`run_together`).
         Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
         """
         _check_names("inputs", inputs)
         _check_names("outputs", outputs)
         with self._operation(timeout, "preparing a script") as connection:
+            if single_threaded:
+                connection = self._single_threaded
             mark = self._jvm.line_count()
             try:
                 prepared = connection.prepareScript(
@@ -150,6 +157,23 @@ class Session:
         if dropped is not None:
             raise dropped
         return PreparedScript(self, prepared, inputs, outputs, native_blas)
+
+    def run_together(
+        self, scripts: Sequence[PreparedScript], inputs: Sequence[Mapping[str, Matrix]], timeout: float | None = None
+    ) -> list[dict[str, Matrix]]:
+        """Run different scripts of this session at the same time, each in a thread of its own.
+
+        Returns their outputs in the order of the scripts; raises what calling them one by one would, the first of
+        several errors. The first script decides whether the native BLAS is used.
+        """
+        arrays = [script._checked(given) for script, given in zip(scripts, inputs, strict=True)]
+        if len(set(map(id, scripts))) != len(scripts):
+            raise ValueError("a script cannot run beside itself")
+        with self._operation(timeout, "running scripts"):
+            self._use_native_blas(scripts[0]._native_blas)
+            running = [self._threads.submit(script._run, given) for script, given in zip(scripts, arrays)]
+            concurrent.futures.wait(running)
+            return [script.result() for script in running]
 
     def close(self) -> None:
         """End the JVM, also under a running operation; idempotent."""
@@ -224,15 +248,14 @@ class Session:
     def _connect_systemds(self) -> None:
         """Start SystemDS in the JVM and open the channel to it."""
         jvm = self._gateway.jvm
-        configuration = jvm.org.apache.sysds.conf.DMLConfig()
-        # Else spilled matrices would stay in /tmp/systemds when the JVM is killed.
-        configuration.setTextValue("sysds.localtmpdir", str(self._jvm.directory / "cache"))
-        configuration.setTextValue("sysds.native.blas", self._native_blas)
         self._channel = Channel(self._gateway, self._jvm.directory)
         self._java_string = jvm.java.lang.String
         self._hash_map = jvm.java.util.HashMap
         self._standard_error = jvm.java.lang.System.err
-        connection = jvm.org.apache.sysds.api.jmlc.Connection(configuration)
+        connection = self._connect({})
+        self._single_threaded = self._connect({"sysds.cp.parallel.ops": "false"})
+        self.processors = jvm.java.lang.Runtime.getRuntime().availableProcessors()
+        self._threads = concurrent.futures.ThreadPoolExecutor(self.processors, "onnx-systemds-script")
         if self._native_blas != "none":
             self._native = jvm.org.apache.sysds.utils.NativeHelper
             self._native.initialize("none", self._native_blas)
@@ -241,6 +264,17 @@ class Session:
         self._uses_native_blas = self._native_blas != "none"
         self._connection = connection
         self._jvm.forget_settings()
+
+    def _connect(self, settings: Mapping[str, str]) -> Any:
+        """A connection of JMLC, which prepares scripts with these settings of the engine."""
+        jvm = self._gateway.jvm
+        configuration = jvm.org.apache.sysds.conf.DMLConfig()
+        # Else spilled matrices would stay in /tmp/systemds when the JVM is killed.
+        configuration.setTextValue("sysds.localtmpdir", str(self._jvm.directory / "cache"))
+        configuration.setTextValue("sysds.native.blas", self._native_blas)
+        for name, value in settings.items():
+            configuration.setTextValue(name, value)
+        return jvm.org.apache.sysds.api.jmlc.Connection(configuration)
 
     def _use_native_blas(self, wanted: bool) -> None:
         """Switch the native BLAS of the JVM, if there is one, on or off for the scripts that run from now on."""
@@ -306,13 +340,18 @@ class PreparedScript:
             self._pinned[name] = self._set(name, matrix, pinned=True)
 
     def pin_as(self, other: PreparedScript) -> None:
-        """Pin what another script of this session has pinned, without sending it again."""
+        """Pin what another script of this session has pinned, without sending it again.
+
+        Sparse matrices are copied: the engine makes some of them dense in place, while another script may read them.
+        """
         with self._session._operation(None, "pinning"):
             self._check_open()
             other._check_open()
             for name, (method, block) in other._pinned.items():
+                if method == "setMatrix" and block.isInSparseFormat():
+                    block = self._session._channel.copied(block)
                 getattr(self._prepared, method)(name, block, True)
-        self._pinned |= other._pinned
+                self._pinned[name] = (method, block)
 
     def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
         """Run the script and return its outputs by name.
@@ -322,25 +361,35 @@ class PreparedScript:
         Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for
         inputs that do not fit.
         """
-        self._check_open()
-        wanted = [name for name in self._inputs if name not in self._pinned]
-        if set(wanted) != set(inputs):
-            raise ValueError(f"the script needs the inputs {sorted(wanted)}, not {sorted(inputs)}")
-        arrays = {name: check_array(name, inputs[name]) for name in wanted}
+        arrays = self._checked(inputs)
         with self._session._operation(timeout, "running a script"):
-            for name, array in arrays.items():
-                self._set(name, array, pinned=False)
             self._session._use_native_blas(self._native_blas)
-            try:
-                results = self._prepared.executeScript()
-            except self._session._java_error as error:
-                raise runtime_error(failure_chain(error)) from None
-            return {name: self._get(results, name) for name in self._outputs}
+            return self._run(arrays)
 
     def close(self) -> None:
         """Let go of the compiled script and its pinned inputs; idempotent."""
         self._prepared = None
         self._pinned.clear()
+
+    def _checked(self, inputs: Mapping[str, Matrix]) -> dict[str, Matrix]:
+        """The inputs as arrays that can be sent. Raises EngineClosed, TypeError, ValueError."""
+        self._check_open()
+        wanted = [name for name in self._inputs if name not in self._pinned]
+        if set(wanted) != set(inputs):
+            raise ValueError(f"the script needs the inputs {sorted(wanted)}, not {sorted(inputs)}")
+        return {name: check_array(name, inputs[name]) for name in wanted}
+
+    def _run(self, arrays: Mapping[str, Matrix]) -> dict[str, Matrix]:
+        """Send the inputs, run the script, and get its outputs; inside an operation of the session."""
+        with self._session._transfer:
+            for name, array in arrays.items():
+                self._set(name, array, pinned=False)
+        try:
+            results = self._prepared.executeScript()
+        except self._session._java_error as error:
+            raise runtime_error(failure_chain(error)) from None
+        with self._session._transfer:
+            return {name: self._get(results, name) for name in self._outputs}
 
     def _set(self, name: str, array: Matrix, *, pinned: bool) -> tuple[str, Any]:
         """Send an input; returns the method that sets such inputs, and the engine's block."""

@@ -68,7 +68,7 @@ def encode_strings(array: Matrix) -> bytes:
 
 
 class Channel:
-    """The way in and out of one JVM. Not thread safe: the session's lock is around every use."""
+    """The way in and out of one JVM. Not thread safe: locks of the session are around every use."""
 
     def __init__(self, gateway: Any, directory: Path) -> None:
         """Open the channel; `directory` takes the file behind the shared memory."""
@@ -105,6 +105,10 @@ class Channel:
         block.setNonZeros(int(np.count_nonzero(flat)))
         block.examSparsity()
         return block
+
+    def copied(self, block: Any) -> Any:
+        """Return a copy of a Java MatrixBlock."""
+        return self._matrix_block(block)
 
     def receive_matrix(self, block: Any) -> NDArray[np.float64]:
         """Return the cells of a Java MatrixBlock as a writable 2-D float64 array."""

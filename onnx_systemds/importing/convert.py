@@ -11,6 +11,7 @@ import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.inference import infer
@@ -75,6 +76,7 @@ def import_model(
         tuple(_header(model)),
         tuple(library_functions(list(parts.imports))),
         rendered.texts,
+        find_batch(typed),
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from onnx_systemds import templates
 from onnx_systemds.dims import Dims
 from onnx_systemds.files import replacing
+from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.ir import MapType
 from onnx_systemds.importing.weights import Weight, write_list
 from onnx_systemds.numbers import string_literal
@@ -46,6 +47,7 @@ class Script:
     function: name of the main function; its parameters are ``inputs``, then one integer for each of ``sizes``
     (symbols that the inputs do not determine), then the list of weights if there are any. Its results are ``outputs``,
     then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
+    batch: the axis whose parts can be scored apart, if there is one.
     """
 
     function: str
@@ -57,6 +59,7 @@ class Script:
     header: tuple[str, ...]
     library: tuple[str, ...]
     functions: tuple[str, ...]
+    batch: Batch | None = None
 
     @property
     def text(self) -> str:

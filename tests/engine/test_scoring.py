@@ -9,8 +9,9 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.engine import EngineError, Session
-from onnx_systemds.engine.errors import EngineClosed
+from onnx_systemds.engine import EngineError, Session, shared_session
+from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
+from onnx_systemds.importing.batching import Batch
 from onnx_systemds.scoring import ScoringFunction
 
 STEADY = 20
@@ -80,7 +81,7 @@ def test_sparse_filters_are_kept_from_a_native_blas(
         return prepare(*arguments, **options)
 
     monkeypatch.setattr(Session, "prepare", recorded)
-    with ScoringFunction(import_model(convolution(group)), steady_after=2) as function:
+    with ScoringFunction(import_model(convolution(group)), steady_after=2, parts=1) as function:
         for _ in range(3):
             function({"x": np.ones((2, 8, 6, 6), np.float32)})
     assert asked == [native_blas, native_blas]
@@ -102,3 +103,77 @@ def test_nan_stays_in_its_channel_in_a_session_with_a_native_blas() -> None:
                 assert not session._native.isNativeLibraryLoaded()
                 np.testing.assert_array_equal(product({"X": np.eye(300)})["Y"], np.eye(300))
                 assert session._native.isNativeLibraryLoaded()
+
+
+def by_columns() -> ModelProto:
+    """Samples on the second axis, and a second output that does not depend on them."""
+    nodes = [
+        helper.make_node("MatMul", ["w", "x"], ["scaled"]),
+        helper.make_node("Add", ["scaled", "shift"], ["y"]),
+        helper.make_node("Relu", ["shift"], ["z"]),
+    ]
+    given = [("x", [30, "n"]), ("shift", [4, 1])]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in given]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in
+               [("y", [4, "n"]), ("z", [4, 1])]]  # fmt: skip
+    weights = [numpy_helper.from_array(WEIGHTS.T.copy(), "w")]
+    graph = helper.make_graph(nodes, "samples", infos, outputs, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 20])
+def test_samples_are_divided_and_put_together_again(parts: int) -> None:
+    script, random = import_model(by_columns()), np.random.default_rng(parts)
+    assert script.batch == Batch("n", (1, None), (1, None))
+    with ScoringFunction(script, steady_after=2, parts=parts) as function:
+        for samples in (7, 7, 7, 5, 5, 7, 1, 1):
+            x, shift = (random.normal(size=size).astype(np.float32) for size in ((30, samples), (4, 1)))
+            actual = function({"x": x, "shift": shift})
+            np.testing.assert_allclose(actual["y"], WEIGHTS.T @ x + shift, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(actual["z"], np.maximum(shift, 0))
+            assert actual["y"].shape == (4, samples)
+            if samples == 5 and function._repeats == 2:
+                assert function._steady is not None and len(function._steady[1]) == min(parts, 5)
+
+
+def test_short_calls_are_not_divided() -> None:
+    with scoring_function() as function:
+        for seed in range(STEADY + 2):
+            check(function, 3, seed)
+        assert function._steady is not None and len(function._steady[1]) == 1
+
+
+def test_an_error_in_a_part_is_raised_and_leaves_the_session_usable() -> None:
+    text = 'X = read("./X", rows=1, cols=1)\nif (as.scalar(X) > 1) {\n stop("too large")\n}\nY = X + 1\nwrite(Y, "./Y")\n'
+    session = shared_session()
+    scripts = [session.prepare(text, ["X"], ["Y"], single_threaded=True) for _ in range(3)]
+    ones = [{"X": np.ones((1, 1))} for _ in scripts]
+    assert [float(result["Y"].item()) for result in session.run_together(scripts, ones)] == [2.0, 2.0, 2.0]
+    with pytest.raises(EngineError, match="too large"):
+        session.run_together(scripts, [ones[0], {"X": np.full((1, 1), 2.0)}, ones[2]])
+    assert [float(result["Y"].item()) for result in session.run_together(scripts, ones)] == [2.0, 2.0, 2.0]
+    with pytest.raises(ValueError, match="beside itself"):
+        session.run_together([scripts[0], scripts[0]], ones[:2])
+
+
+def test_scripts_that_run_too_long_together_are_ended() -> None:
+    text = 'X = read("./X", rows=1, cols=1)\ni = 0\nwhile (i >= 0) {\n i = i + 1\n}\nY = X + i\nwrite(Y, "./Y")\n'
+    with Session(max_heap="512m") as session:
+        scripts = [session.prepare(text, ["X"], ["Y"], single_threaded=True) for _ in range(2)]
+        with pytest.raises(EngineTimeout):
+            session.run_together(scripts, [{"X": np.ones((1, 1))}] * 2, timeout=1.0)
+        assert session.closed
+
+
+def test_sparse_weights_are_copied_for_scripts_that_run_together() -> None:
+    text = 'X = read("./X", rows=1, cols=400)\nW = read("./W", rows=400, cols=300)\nY = X %*% W\nwrite(Y, "./Y")\n'
+    session, weight = shared_session(), np.zeros((400, 300))
+    weight[::7, ::11] = 3.0
+    first, second = (session.prepare(text, ["X", "W"], ["Y"], single_threaded=True) for _ in range(2))
+    first.pin("W", weight)
+    second.pin_as(first)
+    blocks = [script._pinned["W"][1] for script in (first, second)]
+    assert all(block.isInSparseFormat() for block in blocks)
+    assert blocks[0]._get_object_id() != blocks[1]._get_object_id()
+    for result in session.run_together([first, second], [{"X": np.ones((1, 400))}] * 2):
+        np.testing.assert_allclose(result["Y"], np.ones((1, 400)) @ weight)

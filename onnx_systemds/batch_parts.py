@@ -1,0 +1,44 @@
+"""Samples of a batch that are scored apart: the inputs of each part, and the results put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.importing.script import Script
+
+Tensor = np.ndarray[Any, np.dtype[Any]]
+
+
+def samples(script: Script, tensors: Mapping[str, Tensor]) -> int:
+    """Number of samples in the inputs of a script, 1 where they cannot be scored apart."""
+    if script.batch is not None:
+        for port, axis in zip(script.inputs, script.batch.inputs):
+            if axis is not None:
+                return int(tensors[port.name].shape[axis])
+    return 1
+
+
+def divided(script: Script, tensors: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
+    """The inputs of each of ``count`` parts, which have as many samples or one more."""
+    assert script.batch is not None
+    parts: list[dict[str, Tensor]] = [{} for _ in range(count)]
+    for port, axis in zip(script.inputs, script.batch.inputs):
+        tensor = tensors[port.name]
+        pieces = [tensor] * count if axis is None else np.array_split(tensor, count, axis)
+        for part, piece in zip(parts, pieces):
+            part[port.name] = piece
+    return parts
+
+
+def joined(script: Script, results: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The outputs for all samples, from those of the parts in their order."""
+    assert script.batch is not None
+    return {
+        port.name: results[0][port.name]
+        if axis is None
+        else np.concatenate([result[port.name] for result in results], axis)
+        for port, axis in zip(script.outputs, script.batch.outputs)
+    }

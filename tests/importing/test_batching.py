@@ -1,0 +1,121 @@
+"""The axis whose parts can be scored apart: what is found, and that no node which mixes samples is trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.batching import Batch
+
+WEIGHTS = {
+    "w": np.ones((4, 4), np.float32),
+    "row": np.ones(4, np.float32),
+    "filters": np.ones((2, 2, 3, 3), np.float32),
+    "two": np.array([0, 4], np.int64),
+    "by_two": np.array([-1, 8], np.int64),
+    "pairs": np.array([-1, 2, 4], np.int64),
+    "zero": np.array([0], np.int64),
+    "one": np.array([1], np.int64),
+    "minus": np.array([-1], np.int64),
+    "least": np.array([-(2**62)], np.int64),
+    "all": np.array([10**9], np.int64),
+    "few": np.array([3], np.int64),
+    "no_pads": np.array([0, 1, 0, 1], np.int64),
+    "pads": np.array([1, 0, 0, 0], np.int64),
+    "shifting": np.array([1, 0, -1, 0], np.int64),
+    "gate": np.ones((1, 8, 4), np.float32),
+    "state": np.ones((1, 8, 2), np.float32),
+    "axis0": np.array(0, np.int64),
+    "axis1": np.array(1, np.int64),
+}
+FLAT = "float[n, 4] x"
+IMAGES = "float[n, 2, 6, 6] x"
+STEPS = "float[t, n, 4] x"
+FOUND = {
+    "elementwise": (FLAT, "y = Relu(x)", (0,), (0,)),
+    "a row for all": (FLAT, "y = Add(x, row)", (0,), (0,)),
+    "an input for all": ("float[n, 4] x, float[1, 4] b", "y = Mul(x, b)", (0, None), (0,)),
+    "two inputs": ("float[n, 4] x, float[n, 1] b", "y = Mul(x, b)", (0, 0), (0,)),
+    "product": (FLAT, "y = MatMul(x, w)", (0,), (0,)),
+    "product from the left": ("float[4, n] x", "y = MatMul(w, x)", (1,), (1,)),
+    "gemm of the transposed": ("float[4, n] x", "y = Gemm<transA=1>(x, w, row)", (1,), (0,)),
+    "softmax by rows": (FLAT, "y = Softmax(x)", (0,), (0,)),
+    "softmax by columns": ("float[4, n] x", "y = Softmax<axis=0>(x)", (1,), (1,)),
+    "normalization": (FLAT, "y = LayerNormalization(x, row)", (0,), (0,)),
+    "transposed": (FLAT, "y = Transpose(x)", (0,), (1,)),
+    "mean of rows": (FLAT, "y = ReduceMean<keepdims=0>(x, one)", (0,), (0,)),
+    "best class": (FLAT, "y = ArgMax<axis=1, keepdims=0>(x)", (0,), (0,)),
+    "convolution": (IMAGES, "y = Conv(x, filters)", (0,), (0,)),
+    "pooling": (IMAGES, "y = MaxPool<kernel_shape=[2, 2]>(x)", (0,), (0,)),
+    "flattened": (IMAGES, "y = Flatten(x)", (0,), (0,)),
+    "rows of each sample": ("float[n, 8] x", "y = Reshape(x, two4)", (0,), (0,)),
+    "back from rows": ("float[n, 8] x", "a = Reshape(x, two4)  y = Reshape(a, by_two)", (0,), (0,)),
+    "side by side": (FLAT, "y = Concat<axis=1>(x, x)", (0,), (0,)),
+    "columns": (FLAT, "y = Slice(x, zero, few, one)", (0,), (0,)),
+    "a slice that is none": (FLAT, "y = Slice(x, zero, all, zero)", (0,), (0,)),
+    "padded columns": (FLAT, "y = Pad(x, no_pads)", (0,), (0,)),
+    "sum along rows": (FLAT, "y = CumSum(x, axis1)", (0,), (0,)),
+    "embedding": ("int64[n, 3] x", "y = Gather(w, x)", (0,), (0,)),
+    "zeros for each sample": (FLAT, "s = Shape(x)  z = ConstantOfShape(s)  y = Add(x, z)", (0,), (0,)),
+    "recurrent": (STEPS, "all, y = RNN<hidden_size=8>(x, gate, state_)", (1,), (1,)),
+    "an output for all": ("float[n, 4] x, float[1, 4] b", "y = Relu(x)  z = Relu(b)", (0, None), (0, None)),
+}
+REFUSED = {
+    "softmax over samples": (FLAT, "y = Softmax<axis=0>(x)"),
+    "cumulative": (FLAT, "y = CumSum(x, axis0)"),
+    "mean of samples": (FLAT, "m = ReduceMean<keepdims=1>(x, zero)  y = Sub(x, m)"),
+    "number of samples": (FLAT, "s = Shape(x)  n = Gather(s, axis0)  f = Cast<to=1>(n)  y = Div(x, f)"),
+    "positions of samples": (
+        FLAT,
+        "s = Shape(x)  n = Gather(s, axis0)  r = Range(axis0, n, axis1)  f = Cast<to=1>(r) "
+        " c = Unsqueeze(f, one)  y = Mul(x, c)",
+    ),
+    "reversed": (FLAT, "y = Slice(x, minus, least, zero, minus)"),
+    "some samples": (FLAT, "y = Slice(x, zero, few, zero)"),
+    "padded samples": (FLAT, "y = Pad(x, pads)"),
+    "shifted samples": (FLAT, "y = Pad(x, shifting)"),
+    "twice as many": (FLAT, "y = Concat<axis=0>(x, x)"),
+    "between samples": (FLAT, "t = Transpose(x)  y = MatMul(x, t)"),
+    "samples inside": ("float[n, 4] x", "t = Transpose(x)  y = Reshape(t, minus)"),
+    "quantised by its range": (FLAT, "q, s, z = DynamicQuantizeLinear(x)  y = DequantizeLinear(q, s, z)"),
+    "random": (FLAT, "y = RandomNormalLike(x)"),
+    "rows at random": (FLAT, "r = RandomNormal<shape=[1, 4]>()  y = Add(x, r)"),
+    "indices into all": (IMAGES, "m, y = MaxPool<kernel_shape=[2, 2]>(x)"),
+    "gathered from samples": ("float[n, 4] x, int64[n] i", "y = Gather(x, i)"),
+    "convolved along": ("float[1, 2, n, 6] x", "y = Conv<pads=[1, 1, 1, 1]>(x, filters)"),
+    "a condition": (
+        "float[n, 4] x, bool c",
+        "y = If(c) <then_branch = g () => (float[n, 4] a) { a = Relu(x) },"
+        " else_branch = h () => (float[n, 4] b) { b = Neg(x) }>",
+    ),
+    "trained statistics": (IMAGES, "y, m, v = BatchNormalization<training_mode=1>(x, ch, ch, ch, ch)"),
+    "known sizes": ("float[3, 4] x", "y = Relu(x)"),
+}
+
+
+def model(inputs: str, nodes: str) -> onnx.ModelProto:
+    outputs = "y, z" if "z = Relu" in nodes else "y"
+    text = f"agraph ({inputs}) => ({', '.join('float ' + name for name in outputs.split(', '))}) {{ {nodes} }}"
+    graph = onnx.parser.parse_graph(text)
+    constants = {**WEIGHTS, "two4": np.array([-1, 4], np.int64), "ch": np.ones(2, np.float32),
+                 "state_": np.ones((1, 8, 8), np.float32)}  # fmt: skip
+    read = {name for node in graph.node for name in node.input}
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items() if name in read)
+    for output in graph.output:
+        output.ClearField("type")
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    return onnx.shape_inference.infer_shapes(made)
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name: str) -> None:
+    inputs, nodes, before, after = FOUND[name]
+    assert import_model(model(inputs, nodes)).batch == Batch("n", before, after)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    assert import_model(model(*REFUSED[name])).batch is None
