@@ -50,13 +50,12 @@ class ScoringFunction:
         """
         self.script = script
         inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
-        inputs += [f"size{position}" for position in range(len(script.sizes))]
         inputs += [f"weight{position}" for position in range(len(script.weights))]
         outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
         outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
         self._session, self._names = session, (inputs, outputs)
-        self._prepared = self._prepare(driver_text(script))
+        self._prepared = self._prepare(driver_text(script), script.sizes)
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
         self._steady: tuple[dict[str, tuple[int, ...]], list[PreparedScript]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -75,10 +74,12 @@ class ScoringFunction:
         """
         tensors = {port.name: _tensor(port, inputs) for port in self.script.inputs if not port.is_list}
         sizes = bind_sizes(self.script.inputs, tensors)
-        matrices = self._matrices(tensors, sizes, inputs)
-        scripts = self._for_sizes(matrices, tensors)
+        matrices = self._matrices(tensors, inputs)
+        scripts = self._for_sizes(matrices, tensors, sizes)
         if len(scripts) > 1:
             return self._in_parts(scripts, tensors, timeout)
+        if scripts[0] is self._prepared:
+            matrices |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
         start = time.perf_counter()
         computed = scripts[0](matrices, timeout)
         self._shortest = min(self._shortest, time.perf_counter() - start)
@@ -89,23 +90,18 @@ class ScoringFunction:
     ) -> dict[str, Any]:
         """Score the samples with as many scripts at the same time."""
         parts = divided(self.script, tensors, len(scripts))
+        computed = self._session.run_together(scripts, [self._matrices(part, {}) for part in parts], timeout)
         sizes = [bind_sizes(self.script.inputs, part) for part in parts]
-        matrices = [self._matrices(part, bound, {}) for part, bound in zip(parts, sizes)]
-        computed = self._session.run_together(scripts, matrices, timeout)
         return joined(self.script, [self._results(part, bound) for part, bound in zip(computed, sizes)])
 
-    def _matrices(
-        self, tensors: Mapping[str, Tensor], sizes: Mapping[str, int], inputs: Mapping[str, Any]
-    ) -> dict[str, Tensor]:
-        """What the prepared script takes."""
+    def _matrices(self, tensors: Mapping[str, Tensor], inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What the prepared script takes of the inputs."""
         matrices: dict[str, Tensor] = {}
         for position, port in enumerate(self.script.inputs):
             if not port.is_list:
                 matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
             else:
                 matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
-        for position, symbol in enumerate(self.script.sizes):
-            matrices[f"size{position}"] = np.array([[float(sizes[symbol])]])
         return matrices
 
     def _results(self, computed: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -120,13 +116,15 @@ class ScoringFunction:
             for position, port in enumerate(script.outputs)
         }
 
-    def _for_sizes(self, matrices: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> Sequence[PreparedScript]:
+    def _for_sizes(
+        self, matrices: Mapping[str, Tensor], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+    ) -> Sequence[PreparedScript]:
         """The script; once inputs of the same sizes have come a number of times in a row, compiled for these sizes.
 
         With open sizes the engine compiles it again in part at each call, which small models feel. Several scripts are
         for one part of the samples each.
         """
-        shapes = {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
+        shapes = _shapes(matrices) | {name: (sizes[name],) for name in self.script.sizes}
         if self._steady is not None and self._steady[0] == shapes:
             return self._steady[1]
         if shapes != self._shapes:
@@ -141,20 +139,22 @@ class ScoringFunction:
         scripts = []
         for part in parts:
             if len(parts) > 1:
-                matrices = self._matrices(part, bind_sizes(self.script.inputs, part), {})
-            text = driver_text(self.script, {name: matrix.shape for name, matrix in matrices.items()})
+                matrices, sizes = self._matrices(part, {}), bind_sizes(self.script.inputs, part)
+            text = driver_text(self.script, _shapes(matrices), sizes)
             scripts.append(self._prepare(text, single_threaded=len(parts) > 1))
             scripts[-1].pin_as(self._prepared)  # raises when the function is closed
         self._steady = (shapes, scripts)
         return scripts
 
-    def _prepare(self, text: str, *, single_threaded: bool = False) -> PreparedScript:
+    def _prepare(self, text: str, sizes: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
         """Compile the text; one with sparse filters runs without the session's native BLAS.
 
         With it the engine makes them dense: more work, and what is no number in one channel reaches all of them.
         """
         native_blas = "depthwise_filters(" not in text
-        return self._session.prepare(text, *self._names, native_blas=native_blas, single_threaded=single_threaded)
+        inputs, outputs = self._names
+        inputs = [*inputs, *(f"size{position}" for position in range(len(sizes)))]
+        return self._session.prepare(text, inputs, outputs, native_blas=native_blas, single_threaded=single_threaded)
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""
@@ -170,10 +170,13 @@ class ScoringFunction:
         self.close()
 
 
-def driver_text(script: Script, shapes: Mapping[str, tuple[int, ...]] | None = None) -> str:
+def driver_text(
+    script: Script, shapes: Mapping[str, tuple[int, ...]] | None = None, sizes: Mapping[str, int] | None = None
+) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix.
 
     shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
+    sizes: of symbols, where they are known: then no input is read for them.
     """
     body, apart = _weights_apart(script)
     lines = [body, *list_transfer.functions(script)]
@@ -189,7 +192,10 @@ def driver_text(script: Script, shapes: Mapping[str, tuple[int, ...]] | None = N
         kind = ', data_type="frame"' if port.dtype == "string" else f", rows={size[0]}, cols={size[1]}" if size else ""
         lines.append(f'{name} = read("./{name}"{kind})')
         arguments.append(_from_matrix(port, name))
-    for position in range(len(script.sizes)):
+    for position, symbol in enumerate(script.sizes):
+        if sizes is not None:
+            arguments.append(str(sizes[symbol]))
+            continue
         name = f"size{position}"
         lines.append(f'{name} = read("./{name}", rows=1, cols=1)')
         arguments.append(f"as.integer(as.scalar({name}))")
@@ -274,6 +280,11 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
         return tensor
     with np.errstate(invalid="ignore", over="ignore"):
         return tensor.astype(numpy_dtype(port.dtype))
+
+
+def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Rows and columns of those that are no frames."""
+    return {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
 
 
 def _variables(port: Port, name: str) -> list[str]:

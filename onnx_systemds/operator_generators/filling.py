@@ -183,12 +183,14 @@ def trilu(node: NodeView) -> Fragment:
         rest = node.filled(0, plane)
         return node.result(f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, {rest})", plane)
     view = View(count, rows * cols)
-    matrix = node.view(0, view)
-    row = node.reshape(kept, View(1, view.cols))
     if is_finite(node, 0):
-        return node.result(f"{matrix} * {row}", view)
-    mask = f"matrix(1, rows={node.dim(count)}, cols=1) %*% {row}"
-    return node.result(f"ifelse({mask}, {matrix}, {node.filled(0, view)})", view)
+        return node.result(f"{node.view(0, view)} * {node.reshape(kept, View(1, view.cols))}", view)
+    # A row of each matrix in a row: a mask that may be a single row of unknown length is taken by the engine (3.4) for
+    # one that keeps all.
+    view = View(count * rows, cols)
+    places = f"seq(0, {node.dim(view.rows - 1)}) %% {node.factor(rows)} + 1{shift}"
+    mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{comparison}")'
+    return node.result(f"ifelse({mask}, {node.view(0, view)}, {node.filled(0, view)})", view)
 
 
 # --- OneHot ------------------------------------------------------------------------------------------------------
