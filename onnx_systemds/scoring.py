@@ -133,9 +133,9 @@ class ScoringFunction:
         if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
             return [self._prepared]
         parts: Sequence[Mapping[str, Tensor]] = [tensors]
-        if self._parts is not None or LONG_CALL <= self._shortest < math.inf:
-            count = min(self._parts or self._session.processors, samples(self.script, tensors))
-            parts = divided(self.script, tensors, count) if count > 1 else parts
+        count = min(self._wanted_parts(), samples(self.script, tensors))
+        if count > 1:
+            parts = divided(self.script, tensors, count)
         scripts = []
         for part in parts:
             if len(parts) > 1:
@@ -145,6 +145,13 @@ class ScoringFunction:
             scripts[-1].pin_as(self._prepared)  # raises when the function is closed
         self._steady = (shapes, scripts)
         return scripts
+
+    def _wanted_parts(self) -> int:
+        """As asked for; else one for each processor, if calls are long and the script starts no threads itself."""
+        if self._parts is not None:
+            return self._parts
+        is_long = LONG_CALL <= self._shortest < math.inf
+        return self._session.processors if is_long and not _starts_threads(self.script) else 1
 
     def _prepare(self, text: str, sizes: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
         """Compile the text; one with sparse filters runs without the session's native BLAS.
@@ -285,6 +292,10 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
 def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """Rows and columns of those that are no frames."""
     return {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
+
+
+def _starts_threads(script: Script) -> bool:
+    return any("parfor (" in function for function in (*script.library, *script.functions))
 
 
 def _variables(port: Port, name: str) -> list[str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from onnx_systemds import import_model
+from onnx_systemds import import_model, scoring
 from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
@@ -136,11 +137,24 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
                 assert function._steady is not None and len(function._steady[1]) == min(parts, 5)
 
 
-def test_short_calls_are_not_divided() -> None:
+def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "LONG_CALL", 1e3)
     with scoring_function() as function:
         for seed in range(STEADY + 2):
             check(function, 3, seed)
         assert function._steady is not None and len(function._steady[1]) == 1
+
+
+@pytest.mark.parametrize("loop", ["for", "parfor"])
+def test_long_calls_are_divided_unless_the_script_starts_threads(monkeypatch: pytest.MonkeyPatch, loop: str) -> None:
+    monkeypatch.setattr(scoring, "LONG_CALL", 0.0)
+    script = import_model(by_columns())
+    script = replace(script, library=(*script.library, f"# {loop} ("))
+    with ScoringFunction(script, steady_after=2) as function:
+        for _ in range(3):
+            function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})
+        expected = min(function._session.processors, 6) if loop == "for" else 1
+        assert function._steady is not None and len(function._steady[1]) == expected
 
 
 def test_an_error_in_a_part_is_raised_and_leaves_the_session_usable() -> None:
