@@ -18,7 +18,7 @@ from benchmarks.network_models import Array, bert_layer, lenet, lstm, resnet
 from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import import_model
-from onnx_systemds.engine.session import PreparedScript, Session, shared_session
+from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.scoring import ScoringFunction
 
 HEADER = """## Networks against DML written by hand

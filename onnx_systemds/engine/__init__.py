@@ -10,7 +10,8 @@ from onnx_systemds.engine.errors import (
     ScriptCompileError,
     ScriptRuntimeError,
 )
-from onnx_systemds.engine.session import PreparedScript, Session, shared_session
+from onnx_systemds.engine.prepared_script import PreparedScript
+from onnx_systemds.engine.session import Session, shared_session
 
 __all__ = [
     "EngineClosed",

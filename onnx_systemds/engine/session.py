@@ -1,4 +1,4 @@
-"""Sessions: one JVM each, DML scripts prepared in it, and their calls with numpy arrays."""
+"""Sessions: one JVM each, in which DML scripts are prepared and run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import os
 import threading
 import uuid
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -19,16 +19,14 @@ from onnx_systemds.engine.errors import (
     EngineClosed,
     EngineError,
     EngineTimeout,
-    JavaFailure,
     compile_error,
-    runtime_error,
     token_error,
 )
 from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, Jvm, connect, disconnect, start_jvm
-from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
+from onnx_systemds.engine.prepared_script import PreparedScript, failure_chain
+from onnx_systemds.engine.transfer import Channel, Matrix
 from onnx_systemds.engine.watchdog import Watchdog
 
-_LONGEST_CHAIN = 50
 _WARM_UP = 'X = read("./X")\nY = X + 1\nwrite(Y, "./Y")'
 _shared: Session | None = None
 _shared_lock = threading.Lock()
@@ -48,18 +46,9 @@ def shared_session() -> Session:
         return _shared
 
 
-def failure_chain(error: Any) -> list[JavaFailure]:
-    """Return the Java exception of a Py4JJavaError and its causes, outermost first."""
-    chain: list[JavaFailure] = []
-    throwable = error.java_exception
-    while throwable is not None and len(chain) < _LONGEST_CHAIN:
-        chain.append(JavaFailure(throwable.getClass().getName(), throwable.getMessage() or ""))
-        throwable = throwable.getCause()
-    return chain
-
-
-def _release(jvm: Jvm, gateway: Any, watchdog: Watchdog) -> None:
+def _release(jvm: Jvm, gateway: Any, watchdog: Watchdog, threads: concurrent.futures.Executor) -> None:
     """End a JVM and what belongs to it. Not a method: it must outlive its session, at exit too."""
+    threads.shutdown(wait=False)
     watchdog.stop()
     disconnect(gateway)
     jvm.kill()
@@ -102,10 +91,12 @@ class Session:
             self._jvm.kill()
             raise
         self._watchdog = Watchdog(self._jvm.process.kill)
-        self._finalizer = weakref.finalize(self, _release, self._jvm, self._gateway, self._watchdog)
+        self._threads = concurrent.futures.ThreadPoolExecutor(os.cpu_count(), "onnx-systemds-script")
+        self._finalizer = weakref.finalize(self, _release, self._jvm, self._gateway, self._watchdog, self._threads)
         protocol: Any = importlib.import_module("py4j.protocol")
         self._java_error: type[Exception] = protocol.Py4JJavaError
         _sessions.add(self)
+        self.processors = 1  # of the JVM, known when SystemDS has started
         self._connection: Any = None
         self._single_threaded: Any = None
         self._transfer = threading.Lock()  # of the channel, for scripts that run at the same time
@@ -255,7 +246,6 @@ class Session:
         connection = self._connect({})
         self._single_threaded = self._connect({"sysds.cp.parallel.ops": "false"})
         self.processors = jvm.java.lang.Runtime.getRuntime().availableProcessors()
-        self._threads = concurrent.futures.ThreadPoolExecutor(self.processors, "onnx-systemds-script")
         if self._native_blas != "none":
             self._native = jvm.org.apache.sysds.utils.NativeHelper
             self._native.initialize("none", self._native_blas)
@@ -313,126 +303,6 @@ class Session:
         disconnect(self._gateway)
         if self._jvm.process.stdin is not None:
             self._jvm.process.stdin.close()
-
-
-class PreparedScript:
-    """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
-
-    def __init__(
-        self, session: Session, prepared: Any, inputs: Sequence[str], outputs: Sequence[str], native_blas: bool
-    ) -> None:
-        """Use `Session.prepare` instead."""
-        self._session = session
-        self._prepared = prepared
-        self._native_blas = native_blas
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
-        self._pinned: dict[str, tuple[str, Any]] = {}
-        # What an output is shows at the first run only; asked in this order, the last success first.
-        self._readers: dict[str, tuple[Callable[[Any, str], Matrix], ...]] = {}
-
-    def pin(self, name: str, matrix: Matrix) -> None:
-        """Give an input (a weight) its value for all calls to come; pinning again replaces it."""
-        if name not in self._inputs:
-            raise ValueError(f"'{name}' is not an input of the script; these are {', '.join(self._inputs)}")
-        matrix = check_array(name, matrix)
-        with self._session._operation(None, f"sending '{name}'"):
-            self._pinned[name] = self._set(name, matrix, pinned=True)
-
-    def pin_as(self, other: PreparedScript) -> None:
-        """Pin what another script of this session has pinned, without sending it again.
-
-        Sparse matrices are copied: the engine makes some of them dense in place, while another script may read them.
-        """
-        with self._session._operation(None, "pinning"):
-            self._check_open()
-            other._check_open()
-            for name, (method, block) in other._pinned.items():
-                if method == "setMatrix" and block.isInSparseFormat():
-                    block = self._session._channel.copied(block)
-                getattr(self._prepared, method)(name, block, True)
-                self._pinned[name] = (method, block)
-
-    def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
-        """Run the script and return its outputs by name.
-
-        Every input that is not pinned needs a 2-D array: numbers or booleans of any dtype, or strings. An
-        output is a 2-D float64 array (1 x 1 for a scalar), or an object array of str for a frame.
-        Raises ScriptRuntimeError, EngineTimeout, EngineClosed, EngineError; TypeError and ValueError for
-        inputs that do not fit.
-        """
-        arrays = self._checked(inputs)
-        with self._session._operation(timeout, "running a script"):
-            self._session._use_native_blas(self._native_blas)
-            return self._run(arrays)
-
-    def close(self) -> None:
-        """Let go of the compiled script and its pinned inputs; idempotent."""
-        self._prepared = None
-        self._pinned.clear()
-
-    def _checked(self, inputs: Mapping[str, Matrix]) -> dict[str, Matrix]:
-        """The inputs as arrays that can be sent. Raises EngineClosed, TypeError, ValueError."""
-        self._check_open()
-        wanted = [name for name in self._inputs if name not in self._pinned]
-        if set(wanted) != set(inputs):
-            raise ValueError(f"the script needs the inputs {sorted(wanted)}, not {sorted(inputs)}")
-        return {name: check_array(name, inputs[name]) for name in wanted}
-
-    def _run(self, arrays: Mapping[str, Matrix]) -> dict[str, Matrix]:
-        """Send the inputs, run the script, and get its outputs; inside an operation of the session."""
-        with self._session._transfer:
-            for name, array in arrays.items():
-                self._set(name, array, pinned=False)
-        try:
-            results = self._prepared.executeScript()
-        except self._session._java_error as error:
-            raise runtime_error(failure_chain(error)) from None
-        with self._session._transfer:
-            return {name: self._get(results, name) for name in self._outputs}
-
-    def _set(self, name: str, array: Matrix, *, pinned: bool) -> tuple[str, Any]:
-        """Send an input; returns the method that sets such inputs, and the engine's block."""
-        self._check_open()
-        channel = self._session._channel
-        if is_text(array):
-            sent = ("setFrame", channel.send_frame(array))
-        else:
-            sent = ("setMatrix", channel.send_matrix(array))
-        getattr(self._prepared, sent[0])(name, sent[1], pinned)
-        return sent
-
-    def _check_open(self) -> None:
-        if self._prepared is None:
-            raise EngineClosed("the prepared script is closed")
-
-    def _get(self, results: Any, name: str) -> Matrix:
-        readers = self._readers.get(name) or (self._get_matrix, self._get_frame, self._get_scalar)
-        for reader in readers:
-            try:
-                value = reader(results, name)
-            except self._session._java_error as error:
-                failure = failure_chain(error)[-1]
-                # ResultVariables says so of another kind of variable, and of none at all.
-                if not failure.kind.endswith(".DMLException"):
-                    raise runtime_error([failure]) from None
-                continue
-            if readers[0] is not reader:
-                self._readers[name] = (reader, *(other for other in readers if other is not reader))
-            return value
-        raise EngineError(f"the script gave no matrix, frame or scalar for the output '{name}'")
-
-    def _get_matrix(self, results: Any, name: str) -> Matrix:
-        return self._session._channel.receive_matrix(results.getMatrixBlock(name))
-
-    def _get_frame(self, results: Any, name: str) -> Matrix:
-        return self._session._channel.receive_frame(results.getFrameBlock(name))
-
-    def _get_scalar(self, results: Any, name: str) -> Matrix:
-        scalar = results.getScalarObject(name)
-        if scalar.getValueType().toString() == "STRING":
-            return np.array([[scalar.getStringValue() or ""]], dtype=object)
-        return np.array([[scalar.getDoubleValue()]], dtype=np.float64)
 
 
 def _check_names(what: str, names: Sequence[str]) -> None:

@@ -100,10 +100,12 @@ class Channel:
             piece = flat[start : start + _SHARED_CELLS]
             self._shared[: piece.size] = piece
             self._java_shared.get(0, target, start, piece.size)
-        block = self._matrix_block(rows, columns, target)
-        # Without these two a sparse operator would see an empty matrix, or a sparse one stay dense.
-        block.setNonZeros(int(np.count_nonzero(flat)))
-        block.examSparsity()
+        block = self._matrix_block(rows, columns, target)  # said to have no zeros
+        count = int(np.count_nonzero(flat))
+        if count < flat.size:
+            block.setNonZeros(count)
+        if 2 * count < flat.size:  # stored as sparse from 0.4 on
+            block.examSparsity()
         return block
 
     def copied(self, block: Any) -> Any:
