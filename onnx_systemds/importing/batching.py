@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx_systemds.dims import Dim, Operation, divide_exactly, lone_symbol, product, symbol, symbols
+from onnx_systemds.dims import Dim, Dims, Operation, divide_exactly, lone_symbol, product, symbol, symbols
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.ir import MapType, Node
@@ -62,7 +62,7 @@ def _batch_of(typed: TypedGraph, name: str) -> Batch | None:
         dims = typed.values[given].dims
         if axis == MANY or (axis is not None and dims is not None and dims[axis] != whole):
             return None
-    if MANY in outputs or all(axis is None for axis in outputs):
+    if MANY in outputs or all(axis is None for axis in outputs) or any(map(search.tells_size, typed.outputs)):
         return None
     needed = {*typed.outputs, *typed.run_sizes.sources}
     for position in reverse_order(typed.nodes):
@@ -101,6 +101,11 @@ class _Search:
         having = [axis for axis, size in enumerate(dims) if self._counts((size,))]
         return None if not having else having[0] if len(having) == 1 else MANY
 
+    def tells_size(self, value: str) -> bool:
+        """Whether the elements of a value are computed from the number of samples."""
+        elements = self.values[value].elements
+        return elements is not None and self._counts(elements.ravel().tolist())
+
     def size(self, value: str) -> Dim | None:
         """The size of that axis."""
         axis, dims = self.axis(value), self.values[value].dims
@@ -111,11 +116,11 @@ class _Search:
         facts, mixes = NodeFacts(node, self.values, self.typed.name), RULES.get(node.identity)
         batched: list[str] = []
         for read in names_read(node):
-            value, axis = self.values[read], self.axis(read)
-            if value.constant is not None:
+            axis = self.axis(read)
+            if self.values[read].constant is not None:
                 continue
             positions = [position for position, given in enumerate(node.inputs) if given == read]
-            if value.elements is not None and self._counts(value.elements.ravel().tolist()):
+            if self.tells_size(read):
                 if any((node.op_type, position) not in _SIZES for position in positions) or not positions:
                     return False
             elif axis is not None:
@@ -167,6 +172,46 @@ def _nothing(node: NodeFacts, position: int, axis: int) -> bool:
     return False
 
 
+def _aligned(node: NodeFacts, position: int, axis: int) -> bool:
+    """Where inputs are broadcast, all of them have the axis at the same place, or do not have it."""
+    dims = node.dims(position)
+    size, from_right = _unlimited(dims[axis]), len(dims) - axis
+    given = [other for other in range(node.input_count) if other != position and node.has(other)]
+    at = [_from_right(node.dims(other), from_right) for other in given]
+    return _at_output(node, from_right) != size or any(other not in (1, size) for other in at)
+
+
+def _from_right(dims: Dims, place: int) -> Dim:
+    return _unlimited(dims[len(dims) - place]) if place <= len(dims) else 1
+
+
+def _at_output(node: NodeFacts, place: int) -> Dim:
+    return _from_right(node.values[next(filter(None, node.node.outputs))].dims or (), place)
+
+
+def _product(node: NodeFacts, position: int, axis: int) -> bool:
+    """Rows of the left and columns of the right matrix; axes before them are broadcast."""
+    factors = (0, 3) if node.node.op_type == "QLinearMatMul" else (0, 1)
+    if position not in factors or node.attribute("transBatchA") or node.attribute("transBatchB"):
+        return True
+    size, from_right = _unlimited(node.dims(position)[axis]), node.rank(position) - axis
+    if from_right <= 2:
+        return from_right != (2 if position == 0 else 1) or _at_output(node, from_right) != size
+    other = _from_right(node.dims(factors[position == 0]), from_right)
+    return other not in (1, size) or _at_output(node, from_right) != size
+
+
+def _gemm(node: NodeFacts, position: int, axis: int) -> bool:
+    size, place = _unlimited(node.dims(position)[axis]), {0: 2, 1: 1}.get(position, node.rank(position) - axis)
+    added = _from_right(node.dims(2), place) if node.has(2) else 1
+    return _at_output(node, place) != size or added not in (1, size)
+
+
+def _quantized(node: NodeFacts, position: int, axis: int) -> bool:
+    """Scales for each place along the axis tell how long it is."""
+    return position != 0 or (product(node.dims(1)) != 1 and axis == node.axis()) or node.rank(1) > 1
+
+
 def _all_but_first(node: NodeFacts, position: int, axis: int) -> bool:
     """Rows are samples."""
     return position != 0 or axis != 0 or node.rank(0) < 2
@@ -177,7 +222,9 @@ def _at_axis(node: NodeFacts, position: int, axis: int) -> bool:
 
 
 def _from_axis(node: NodeFacts, position: int, axis: int) -> bool:
-    return position != 0 or axis >= node.axis()
+    """All from an axis on; what they are scaled by has no others."""
+    is_longer = any(node.has(other) and node.rank(other) > node.rank(0) - node.axis() for other in (1, 2))
+    return position != 0 or axis >= node.axis() or is_longer
 
 
 def _softmax(node: NodeFacts, position: int, axis: int) -> bool:
@@ -189,7 +236,8 @@ def _last_two(node: NodeFacts, position: int, axis: int) -> bool:
 
 
 def _concat(node: NodeFacts, position: int, axis: int) -> bool:
-    return axis == node.axis()
+    sizes = {_unlimited(node.dims(other)[axis]) for other in range(node.input_count)}
+    return axis == node.axis() or len(sizes) > 1
 
 
 def _input_axis(node: NodeFacts, position: int, axis: int) -> bool:
@@ -243,6 +291,11 @@ def _resize(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0 or node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
+def _expand(node: NodeFacts, position: int, axis: int) -> bool:
+    place = node.rank(0) - axis
+    return position != 0 or _at_output(node, place) != _unlimited(node.dims(0)[axis])
+
+
 def _first_only(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0
 
@@ -253,44 +306,55 @@ def _gather(node: NodeFacts, position: int, axis: int) -> bool:
 
 def _recurrent(node: NodeFacts, position: int, axis: int) -> bool:
     """X [steps, batch, features], lengths of sequences, initial states [directions, batch, units]; or batch first."""
-    batch = 0 if node.attribute("layout") else 1
-    return not (axis == batch if position in (0, 5, 6) else position == 4)
+    batch, size = 0 if node.attribute("layout") else 1, node.dims(position)[axis]
+    alike = [(0, batch), (4, 0), (5, batch), (6, batch)]
+    return (position, axis) not in alike or any(
+        node.dims(other)[its] != size for other, its in alike if node.has(other)
+    )
 
 
-_ELEMENTWISE = """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast
-CastLike Ceil Celu Clip Cos Cosh DequantizeLinear Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid
-HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow
-QuantizeLinear Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh
-ThresholdedRelu Where Xor"""
-_LOSING = """ArgMax ArgMin Expand FusedMatMul Gemm MatMul MatMulInteger QLinearMatMul ReduceL1 ReduceL2 ReduceLogSum
-ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Squeeze Transpose Unsqueeze"""
+_ELEMENTWISE = """Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+Cast Ceil Celu Clip Cos Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish Identity
+IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu
+Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor"""
+_LOSING = """ArgMax ArgMin ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
+ReduceSum ReduceSumSquare Squeeze Transpose Unsqueeze"""
 _SAMPLES = """Conv ConvInteger ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool GlobalMaxPool
 GroupNormalization InstanceNormalization LRN LpPool QLinearConv SpaceToDepth"""
 _SAMPLES_ML = """Binarizer Imputer LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor
 Scaler TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"""
-_CONTRIB = "FusedMatMul QLinearAdd QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu TransposeMatMul"
+_CONTRIB = "QLinearAdd QLinearLeakyRelu QLinearMul QLinearSigmoid QuickGelu"
 RULES: dict[tuple[str, str], Mixes] = {
-    **{("", op): _nothing for op in (*_ELEMENTWISE.split(), *_LOSING.split())},
+    **{("", op): _aligned for op in _ELEMENTWISE.split()},
+    **{("", op): _nothing for op in _LOSING.split()},
     **{("", op): _all_but_first for op in _SAMPLES.split()},
     **{("ai.onnx.ml", op): _all_but_first for op in _SAMPLES_ML.split()},
-    **{("com.microsoft", op): _nothing for op in _CONTRIB.split()},
+    **{("com.microsoft", op): _aligned for op in _CONTRIB.split()},
+    ("com.microsoft", "FusedMatMul"): _product,
     ("com.microsoft", "QLinearAveragePool"): _all_but_first,
     ("com.microsoft", "QLinearGlobalAveragePool"): _all_but_first,
     ("", "AveragePool"): _all_but_first,
     ("", "BatchNormalization"): _batch_normalization,
     ("", "Concat"): _concat,
     ("", "CumSum"): _input_axis,
+    ("", "DequantizeLinear"): _quantized,
     ("", "Dropout"): _dropout,
+    ("", "Expand"): _expand,
     ("", "Flatten"): _first_only,
     ("", "GRU"): _recurrent,
     ("", "Gather"): _gather,
+    ("", "Gemm"): _gemm,
     ("", "Hardmax"): _softmax,
     ("", "LSTM"): _recurrent,
     ("", "LayerNormalization"): _from_axis,
     ("", "LogSoftmax"): _softmax,
     ("", "LpNormalization"): _at_axis,
+    ("", "MatMul"): _product,
+    ("", "MatMulInteger"): _product,
     ("", "MaxPool"): _pool,
     ("", "Pad"): _pad,
+    ("", "QLinearMatMul"): _product,
+    ("", "QuantizeLinear"): _quantized,
     ("", "RMSNormalization"): _from_axis,
     ("", "RNN"): _recurrent,
     ("", "Reshape"): _first_only,

@@ -42,6 +42,8 @@ FOUND = {
     "product": (FLAT, "y = MatMul(x, w)", (0,), (0,)),
     "product from the left": ("float[4, n] x", "y = MatMul(w, x)", (1,), (1,)),
     "gemm of the transposed": ("float[4, n] x", "y = Gemm<transA=1>(x, w, row)", (1,), (0,)),
+    "products aligned": ("float[n, 2, 3] x, float[n, 3, 5] b", "y = MatMul(x, b)", (0, 0), (0,)),
+    "dequantised": ("int8[n, 4] x", "y = DequantizeLinear<axis=1>(x, row)", (0,), (0,)),
     "softmax by rows": (FLAT, "y = Softmax(x)", (0,), (0,)),
     "softmax by columns": ("float[4, n] x", "y = Softmax<axis=0>(x)", (1,), (1,)),
     "normalization": (FLAT, "y = LayerNormalization(x, row)", (0,), (0,)),
@@ -92,12 +94,23 @@ REFUSED = {
         " else_branch = h () => (float[n, 4] b) { b = Neg(x) }>",
     ),
     "trained statistics": (IMAGES, "y, m, v = BatchNormalization<training_mode=1>(x, ch, ch, ch, ch)"),
+    "their number as a result": (FLAT, "y = Relu(x)  z = Shape(x)"),
+    "columns as many as samples": ("float[n, 4] x, float[n] b", "y = Add(x, b)"),
+    "another size": ("float[n, 4] x, float[m, 4] b", "y = Add(x, b)"),
+    "another size beside": ("float[n, 4] x, float[m, 4] b", "y = Concat<axis=1>(x, b)"),
+    "another size of states": (
+        "float[t, n, 4] x, float[1, m, 8] h",
+        "all, y = RNN<hidden_size=8>(x, gate, state_, , , h)",
+    ),
+    "products not aligned": ("float[n, 4, 2, 3] x, float[n, 3, 5] b", "y = MatMul(x, b)"),
+    "as many rows as a constant": (FLAT, "y = Gemm(x, w, w)"),
+    "scales of samples": ("int8[n, 4] x", "y = DequantizeLinear<axis=0>(x, row)"),
     "known sizes": ("float[3, 4] x", "y = Relu(x)"),
 }
 
 
 def model(inputs: str, nodes: str) -> onnx.ModelProto:
-    outputs = "y, z" if "z = Relu" in nodes else "y"
+    outputs = "y, z" if "z = Relu" in nodes or "z = Shape" in nodes else "y"
     text = f"agraph ({inputs}) => ({', '.join('float ' + name for name in outputs.split(', '))}) {{ {nodes} }}"
     graph = onnx.parser.parse_graph(text)
     constants = {**WEIGHTS, "two4": np.array([-1, 4], np.int64), "ch": np.ones(2, np.float32),
