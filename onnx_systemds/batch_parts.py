@@ -12,15 +12,6 @@ from onnx_systemds.importing.script import Script
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
 
-def samples(script: Script, tensors: Mapping[str, Tensor]) -> int:
-    """Number of samples in the inputs of a script, 1 where they cannot be scored apart."""
-    if script.batch is not None:
-        for port, axis in zip(script.inputs, script.batch.inputs):
-            if axis is not None:
-                return int(tensors[port.name].shape[axis])
-    return 1
-
-
 def divided(script: Script, tensors: Mapping[str, Tensor], count: int) -> list[dict[str, Tensor]]:
     """The inputs of each of ``count`` parts, which have as many samples or one more."""
     assert script.batch is not None

@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
-from onnx_systemds.batch_parts import divided, joined, samples
+from onnx_systemds.batch_parts import divided, joined
 from onnx_systemds.engine import PreparedScript, Session, shared_session
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.ir import TensorType
@@ -133,7 +133,8 @@ class ScoringFunction:
         if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
             return [self._prepared]
         parts: Sequence[Mapping[str, Tensor]] = [tensors]
-        count = min(self._wanted_parts(), samples(self.script, tensors))
+        batch = self.script.batch
+        count = 1 if batch is None else min(self._wanted_parts(), sizes[batch.symbol])
         if count > 1:
             parts = divided(self.script, tensors, count)
         scripts = []

@@ -16,6 +16,8 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.ir import MapType, Node
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.walk import names_read, reverse_order
+from onnx_systemds.operator_generators.indexing import slice_ranges
+from onnx_systemds.operator_generators.padding import pad_amounts
 
 MOST_SYMBOLS = 4  # that are tried; batches come first in the inputs
 MANY = -1  # for an axis: it is none of its own
@@ -114,6 +116,7 @@ class _Search:
     def keeps_apart(self, node: Node, outputs: Sequence[str]) -> bool:
         """Whether parts of the axis can be given to a node one by one."""
         facts, mixes = NodeFacts(node, self.values, self.typed.name), RULES.get(node.identity)
+        facts.run_sizes = self.typed.run_sizes
         batched: list[str] = []
         for read in names_read(node):
             axis = self.axis(read)
@@ -262,29 +265,13 @@ def _pool(node: NodeFacts, position: int, axis: int) -> bool:
 
 def _slice(node: NodeFacts, position: int, axis: int) -> bool:
     """A slice from the first to the last element is none."""
-    if node.version < 10:
-        starts, ends, steps = node.attribute("starts"), node.attribute("ends"), None
-        axes = node.attribute("axes")
-    else:
-        starts, ends, steps = node.require_integers(1, "starts"), node.require_integers(2, "ends"), node.integers(4)
-        axes = node.require_constant(3, "axes").ravel() if node.has(3) else None
-    for i, sliced in enumerate(range(len(starts)) if axes is None else axes):
-        is_whole = starts[i] == 0 and isinstance(ends[i], int) and ends[i] >= LARGEST and (not steps or steps[i] == 1)
-        if node.normalize_axis(int(sliced), node.rank(0)) == axis and not is_whole:
-            return True
-    return position != 0
+    size = node.dims(0)[axis]
+    taken = [(start, _unlimited(count), step) for sliced, start, count, step in slice_ranges(node) if sliced == axis]
+    return position != 0 or any(part != (0, _unlimited(size), 1) for part in taken)
 
 
 def _pad(node: NodeFacts, position: int, axis: int) -> bool:
-    if node.version >= 11:
-        pads = [int(pad) for pad in node.require_constant(1, "the pads").ravel()]
-    else:
-        pads = list(node.attribute("pads") or node.attribute("paddings"))
-    rank, count = node.rank(0), len(pads) // 2
-    axes = list(range(rank))
-    if node.has(3):
-        axes = [node.normalize_axis(int(padded), rank) for padded in node.require_constant(3, "the axes").ravel()]
-    return position != 0 or any(padded == axis and (pads[i] or pads[i + count]) for i, padded in enumerate(axes))
+    return position != 0 or pad_amounts(node)[axis] != (0, 0)
 
 
 def _resize(node: NodeFacts, position: int, axis: int) -> bool:

@@ -14,9 +14,8 @@ WEIGHTS = {
     "w": np.ones((4, 4), np.float32),
     "row": np.ones(4, np.float32),
     "filters": np.ones((2, 2, 3, 3), np.float32),
-    "two": np.array([0, 4], np.int64),
+    "two4": np.array([-1, 4], np.int64),
     "by_two": np.array([-1, 8], np.int64),
-    "pairs": np.array([-1, 2, 4], np.int64),
     "zero": np.array([0], np.int64),
     "one": np.array([1], np.int64),
     "minus": np.array([-1], np.int64),
@@ -27,7 +26,8 @@ WEIGHTS = {
     "pads": np.array([1, 0, 0, 0], np.int64),
     "shifting": np.array([1, 0, -1, 0], np.int64),
     "gate": np.ones((1, 8, 4), np.float32),
-    "state": np.ones((1, 8, 2), np.float32),
+    "state_": np.ones((1, 8, 8), np.float32),
+    "ch": np.ones(2, np.float32),
     "axis0": np.array(0, np.int64),
     "axis1": np.array(1, np.int64),
 }
@@ -113,10 +113,8 @@ def model(inputs: str, nodes: str) -> onnx.ModelProto:
     outputs = "y, z" if "z = Relu" in nodes or "z = Shape" in nodes else "y"
     text = f"agraph ({inputs}) => ({', '.join('float ' + name for name in outputs.split(', '))}) {{ {nodes} }}"
     graph = onnx.parser.parse_graph(text)
-    constants = {**WEIGHTS, "two4": np.array([-1, 4], np.int64), "ch": np.ones(2, np.float32),
-                 "state_": np.ones((1, 8, 8), np.float32)}  # fmt: skip
     read = {name for node in graph.node for name in node.input}
-    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in constants.items() if name in read)
+    graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in WEIGHTS.items() if name in read)
     for output in graph.output:
         output.ClearField("type")
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
