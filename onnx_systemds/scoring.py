@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -14,13 +13,15 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
 from onnx_systemds.batch_parts import divided, joined
+from onnx_systemds.driver import driver_text, functions_of
 from onnx_systemds.engine import PreparedScript, Session, shared_session
+from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.ir import TensorType
 from onnx_systemds.importing.protos import numpy_dtype
-from onnx_systemds.importing.scope import WEIGHTS
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.values import INTEGER_DTYPES
+from onnx_systemds.steady.constants import Constants
+from onnx_systemds.steady.scripts import SteadyScript, steady_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,7 +56,8 @@ class ScoringFunction:
         outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
         self._session, self._names = session, (inputs, outputs)
-        self._prepared = self._prepare(driver_text(script), script.sizes)
+        sizes = [f"size{position}" for position in range(len(script.sizes))]
+        self._prepared = self._prepare(driver_text(script, functions_of(script)), sizes)
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
         self._steady: tuple[dict[str, tuple[int, ...]], list[PreparedScript]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
@@ -130,22 +132,37 @@ class ScoringFunction:
         if shapes != self._shapes:
             self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
         self._repeats += 1
-        if self._repeats < self._steady_after or not self._is_open or not all(all(shape) for shape in shapes.values()):
+        if self._repeats < self._steady_after or not all(all(shape) for shape in shapes.values()):
             return [self._prepared]
         parts: Sequence[Mapping[str, Tensor]] = [tensors]
         batch = self.script.batch
         count = 1 if batch is None else min(self._wanted_parts(), sizes[batch.symbol])
         if count > 1:
             parts = divided(self.script, tensors, count)
+        known: dict[str, SteadyScript] = {}
         scripts = []
         for part in parts:
             if len(parts) > 1:
                 matrices, sizes = self._matrices(part, {}), bind_sizes(self.script.inputs, part)
-            text = driver_text(self.script, _shapes(matrices), sizes)
-            scripts.append(self._prepare(text, single_threaded=len(parts) > 1))
+            key = repr((_shapes(matrices), sizes))
+            if key not in known:
+                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed)
+            text, kept = known[key].text, known[key].kept
+            if not self._is_open and not kept:
+                scripts.append(self._prepared)
+                break
+            scripts.append(self._prepare(text, [*kept], single_threaded=len(parts) > 1))
             scripts[-1].pin_as(self._prepared)  # raises when the function is closed
+            scripts[-1].pin_results(kept)
         self._steady = (shapes, scripts)
         return scripts
+
+    def _computed(self, constants: Constants) -> Mapping[str, ResultMatrix]:
+        """The constants, computed of the weights that are pinned already."""
+        text = constants.once([weight.array.shape for weight in self.script.weights])
+        once = self._session.prepare(text, [*constants.weights], [*constants.candidates])
+        once.pin_as(self._prepared, {name: f"weight{place}" for name, place in constants.weights.items()})
+        return once.computed_matrices()
 
     def _wanted_parts(self) -> int:
         """As asked for; else one for each processor, if calls are long and the script starts no threads itself."""
@@ -154,14 +171,15 @@ class ScoringFunction:
         is_long = LONG_CALL <= self._shortest < math.inf
         return self._session.processors if is_long and not _starts_threads(self.script) else 1
 
-    def _prepare(self, text: str, sizes: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
-        """Compile the text; one with sparse filters runs without the session's native BLAS.
+    def _prepare(self, text: str, further: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
+        """Compile the text, which has these further inputs.
 
-        With it the engine makes them dense: more work, and what is no number in one channel reaches all of them.
+        One with sparse filters runs without the session's native BLAS: with it the engine makes them
+        dense, which is more work, and what is no number in one channel reaches all of them.
         """
         native_blas = "depthwise_filters(" not in text
         inputs, outputs = self._names
-        inputs = [*inputs, *(f"size{position}" for position in range(len(sizes)))]
+        inputs = [*inputs, *further]
         return self._session.prepare(text, inputs, outputs, native_blas=native_blas, single_threaded=single_threaded)
 
     def close(self) -> None:
@@ -176,80 +194,6 @@ class ScoringFunction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def driver_text(
-    script: Script, shapes: Mapping[str, tuple[int, ...]] | None = None, sizes: Mapping[str, int] | None = None
-) -> str:
-    """The script with a main program around it: every input, size, weight and output is a matrix.
-
-    shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
-    sizes: of symbols, where they are known: then no input is read for them.
-    """
-    body, apart = _weights_apart(script)
-    lines = [body, *list_transfer.functions(script)]
-    arguments: list[str] = []
-    for position, port in enumerate(script.inputs):
-        name = f"in{position}"
-        if port.is_list:
-            reading, text = list_transfer.reading(port, name)
-            lines += reading
-            arguments.append(text)
-            continue
-        size = (shapes or {}).get(name) or _declared_size(port)
-        kind = ', data_type="frame"' if port.dtype == "string" else f", rows={size[0]}, cols={size[1]}" if size else ""
-        lines.append(f'{name} = read("./{name}"{kind})')
-        arguments.append(_from_matrix(port, name))
-    for position, symbol in enumerate(script.sizes):
-        if sizes is not None:
-            arguments.append(str(sizes[symbol]))
-            continue
-        name = f"size{position}"
-        lines.append(f'{name} = read("./{name}", rows=1, cols=1)')
-        arguments.append(f"as.integer(as.scalar({name}))")
-    if script.weights:
-        for position, weight in enumerate(script.weights):
-            rows, cols = weight.array.shape
-            kind = 'data_type="frame"' if weight.array.dtype == object else f"rows={rows}, cols={cols}"
-            lines.append(f'weight{position} = read("./weight{position}", {kind})')
-        if apart:
-            arguments += [f"weight{position}" for position in range(len(script.weights))]
-        else:
-            pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
-            lines.append(f"{WEIGHTS} = list({pairs})")
-            arguments.append(WEIGHTS)
-    ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
-    results = [f"result{position}" for position in range(len(ports))]
-    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-    lines.append(f"{target} = {script.function}({', '.join(arguments)})")
-    for position, port in enumerate(ports):
-        number = f"result{position}"
-        if port.is_list:
-            lines += list_transfer.writing(port, number, f"out{position}")
-            continue
-        if port.dims == () and port.dtype == "string":
-            number = f"as.frame({number})"
-        elif port.dims == ():
-            number = f"as.matrix(as.double({number}))"
-        lines.append(f"out{position} = {number}")
-        lines.append(f'write(out{position}, "./out{position}")')
-    return "\n".join(lines) + "\n"
-
-
-def _weights_apart(script: Script) -> tuple[str, bool]:
-    """The functions, and whether the main one takes each weight by itself instead of the list.
-
-    What comes out of a list has no known size, for which the engine compiles the function anew at each call. Functions
-    that hand the list on to others, or take texts out of it, keep it.
-    """
-    text = script.body_text()
-    if not script.weights:
-        return text, False
-    apart, reads = re.subn(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', r"pinned_\1_", text)
-    parameters = ", ".join(f"matrix[double] pinned_{weight.name}_" for weight in script.weights)
-    apart, signatures = re.subn(rf"list\[unknown\] {WEIGHTS}\b", parameters, apart)
-    is_complete = signatures == 1 and not re.search(rf"\b{WEIGHTS}\b", apart)
-    return (apart, True) if reads and is_complete and "pinned_" not in text else (text, False)
 
 
 def boundary_matrix(tensor: Tensor) -> Tensor:
@@ -336,23 +280,6 @@ def _map_matrix(port: Port, given: Mapping[Any, Any]) -> Tensor:
 def _as_maps(port: Port, tensor: Tensor) -> Any:
     """A dict for each row, where the output is a sequence of maps."""
     return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
-
-
-def _declared_size(port: Port) -> tuple[int, ...]:
-    """Rows and columns where they are known: then the engine compiles with all sizes."""
-    rows = port.dims[0] if port.dims else 1
-    cols = dim.product(port.dims[1:])
-    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else ()
-
-
-def _from_matrix(port: Port, name: str) -> str:
-    if port.dims != ():
-        return name
-    if port.dtype == "string":
-        return f"as.scalar({name})"
-    if port.dtype == "bool":
-        return f"(as.scalar({name}) != 0)"
-    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
 
 
 def _as_numbers(array: Tensor) -> Tensor:

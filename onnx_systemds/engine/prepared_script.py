@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,16 @@ def failure_chain(error: Any) -> list[JavaFailure]:
         chain.append(JavaFailure(throwable.getClass().getName(), throwable.getMessage() or ""))
         throwable = throwable.getCause()
     return chain
+
+
+@dataclass(frozen=True)
+class ResultMatrix:
+    """A matrix in the engine. size: bytes."""
+
+    block: Any
+    rows: int
+    cols: int
+    size: int
 
 
 class PreparedScript:
@@ -50,19 +61,42 @@ class PreparedScript:
         with self._session._operation(None, f"sending '{name}'"):
             self._pinned[name] = self._set(name, matrix, pinned=True)
 
-    def pin_as(self, other: PreparedScript) -> None:
+    def pin_as(self, other: PreparedScript, names: Mapping[str, str] | None = None) -> None:
         """Pin what another script of this session has pinned, without sending it again.
 
+        names: of those inputs that are pinned, with their names in the other script; None is all, by the same names.
         Sparse matrices are copied: the engine makes some of them dense in place, while another script may read them.
         """
         with self._session._operation(None, "pinning"):
             self._check_open()
             other._check_open()
-            for name, (method, block) in other._pinned.items():
-                if method == "setMatrix" and block.isInSparseFormat():
-                    block = self._session._channel.copied(block)
-                getattr(self._prepared, method)(name, block, True)
-                self._pinned[name] = (method, block)
+            for name, source in ({name: name for name in other._pinned} if names is None else names).items():
+                self._pin_block(name, *other._pinned[source])
+
+    def pin_results(self, matrices: Mapping[str, ResultMatrix]) -> None:
+        """Pin matrices that another script of this session has computed (`computed_matrices`)."""
+        with self._session._operation(None, "pinning"):
+            self._check_open()
+            for name, matrix in matrices.items():
+                self._pin_block(name, "setMatrix", matrix.block)
+
+    def computed_matrices(self) -> dict[str, ResultMatrix]:
+        """Run a script whose inputs are all pinned; those outputs that are matrices, which stay in the engine.
+
+        Raises as calling it does.
+        """
+        self._checked({})
+        with self._session._operation(None, "running a script"):
+            self._session._use_native_blas(self._native_blas)
+            results = self._executed()
+            found: dict[str, ResultMatrix] = {}
+            for name in self._outputs:
+                try:
+                    block = results.getMatrixBlock(name)
+                except self._session._java_error:  # it is a number
+                    continue
+                found[name] = ResultMatrix(block, block.getNumRows(), block.getNumColumns(), block.getInMemorySize())
+            return found
 
     def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
         """Run the script and return its outputs by name.
@@ -95,12 +129,22 @@ class PreparedScript:
         with self._session._transfer:
             for name, array in arrays.items():
                 self._set(name, array, pinned=False)
-        try:
-            results = self._prepared.executeScript()
-        except self._session._java_error as error:
-            raise runtime_error(failure_chain(error)) from None
+        results = self._executed()
         with self._session._transfer:
             return {name: self._get(results, name) for name in self._outputs}
+
+    def _executed(self) -> Any:
+        """What the engine's run of the script gives: ResultVariables."""
+        try:
+            return self._prepared.executeScript()
+        except self._session._java_error as error:
+            raise runtime_error(failure_chain(error)) from None
+
+    def _pin_block(self, name: str, method: str, block: Any) -> None:
+        if method == "setMatrix" and block.isInSparseFormat():
+            block = self._session._channel.copied(block)
+        getattr(self._prepared, method)(name, block, True)
+        self._pinned[name] = (method, block)
 
     def _set(self, name: str, array: Matrix, *, pinned: bool) -> tuple[str, Any]:
         """Send an input; returns the method that sets such inputs, and the engine's block."""

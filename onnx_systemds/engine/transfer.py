@@ -78,6 +78,7 @@ class Channel:
         # Looked up once: each dotted step is a round trip.
         self._matrix_block = runtime.matrix.data.MatrixBlock
         self._frame_block = runtime.frame.data.FrameBlock
+        self._one_array = runtime.data.SparseBlock.Type.CSR
         self._double, self._float64, self._string = jvm.double, types.FP64, types.STRING
         conversion, columns = runtime.util.Py4jConverterUtils, runtime.util.UtilFunctions
         self._from_bytes, self._to_bytes = conversion.convertPy4JArrayToMB, conversion.convertMBtoPy4JDenseArr
@@ -109,8 +110,8 @@ class Channel:
         return block
 
     def copied(self, block: Any) -> Any:
-        """Return a copy of a Java MatrixBlock."""
-        return self._matrix_block(block)
+        """Return a copy of a sparse Java MatrixBlock, all rows in one array."""
+        return self._matrix_block(block, self._one_array, True)
 
     def receive_matrix(self, block: Any) -> NDArray[np.float64]:
         """Return the cells of a Java MatrixBlock as a writable 2-D float64 array."""

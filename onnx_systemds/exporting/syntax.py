@@ -359,7 +359,7 @@ class Script(Node):
 
 def children(node: Node) -> Iterator[Node]:
     """Yield the nodes directly below `node`, in the order of the text."""
-    for name in _child_fields(type(node)):
+    for name in child_fields(type(node)):
         value = getattr(node, name)
         if isinstance(value, Node):
             yield value
@@ -376,7 +376,8 @@ def walk(node: Node) -> Iterator[Node]:
         stack.extend(reversed(tuple(children(found))))
 
 
-def _child_fields(kind: type[Node]) -> tuple[str, ...]:
+def child_fields(kind: type[Node]) -> tuple[str, ...]:
+    """Names of the fields of a kind of nodes in which other nodes may stand."""
     names = _CHILD_FIELDS.get(kind)
     if names is None:
         skipped = ("position", "comments", "file", "text", "warnings")

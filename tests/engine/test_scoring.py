@@ -14,6 +14,7 @@ from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.steady import sparse_products
 
 STEADY = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -71,21 +72,25 @@ def convolution(group: int) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize(("group", "native_blas"), [(1, True), (8, False)])
-def test_sparse_filters_are_kept_from_a_native_blas(
-    monkeypatch: pytest.MonkeyPatch, group: int, native_blas: bool
-) -> None:
-    asked, prepare = [], Session.prepare
+@pytest.mark.parametrize("entries", [0, sparse_products.MOST_ENTRIES])
+@pytest.mark.parametrize("group", [1, 8])
+def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPatch, group: int, entries: int) -> None:
+    """Unless they have become sparse matrices, which it leaves alone."""
+    asked: dict[str, bool] = {}
+    prepare = Session.prepare
 
-    def recorded(*arguments: Any, **options: Any) -> Any:
-        asked.append(options["native_blas"])
-        return prepare(*arguments, **options)
+    def recorded(session: Session, text: str, *arguments: Any, **options: Any) -> Any:
+        asked["filters" if "depthwise_filters(" in text else "others"] = options.get("native_blas", True)
+        return prepare(session, text, *arguments, **options)
 
+    monkeypatch.setattr(sparse_products, "MOST_ENTRIES", entries)
     monkeypatch.setattr(Session, "prepare", recorded)
     with ScoringFunction(import_model(convolution(group)), steady_after=2, parts=1) as function:
         for _ in range(3):
             function({"x": np.ones((2, 8, 6, 6), np.float32)})
-    assert asked == [native_blas, native_blas]
+        (steady,) = function._steady[1]
+        assert steady._native_blas == (group == 1 or entries > 0)
+    assert asked == ({"others": True} if group == 1 else {"filters": False, "others": True})
 
 
 def test_nan_stays_in_its_channel_in_a_session_with_a_native_blas() -> None:

@@ -118,12 +118,13 @@ def check_case(case: Case) -> None:
     """Convert the case once, run it on its inputs and at each of its sizes, and compare dtype, dims and numbers.
 
     With dynamic dims it runs once more in scripts that are compiled for each of the sizes: the engine then knows all.
-    Samples that can be scored apart are divided there.
+    Samples that can be scored apart are divided there. So it does with initializers, of which that script computes
+    what is constant beforehand.
     """
     model = case_model(case)
     script = import_model(model)
     _check_script(case, model, script)
-    if case.symbols:
+    if case.symbols or case.constants:
         _check_script(case, model, script, steady_after=1, parts=2)
 
 

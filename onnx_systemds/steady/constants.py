@@ -1,0 +1,218 @@
+"""What a script computes of weights and sizes alone: found, to be computed once and given to all calls.
+
+A statement is constant when all that it reads is, and when it always gives the same. Constants that other statements
+need are *kept*: a script of their own computes them, and the main function takes them as further arguments. Weights as
+they are, and numbers, are not worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from onnx_systemds import templates
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.exporting.printer import print_script
+from onnx_systemds.steady.sparse_products import FILTERS, MATRIX, as_products
+from onnx_systemds.steady.trees import called_functions, calls, defines, known_sizes, reads, rewritten
+
+# Calls that may give something else each time, that do something, or whose results are no matrix and no number.
+_NEVER_CONSTANT = {
+    "rand", "sample", "time", "read", "write", "print", "stop", "assert", "eval", "list", "as.list", "as.frame",
+    "append", "remove", "paramserv", "transformencode", "transformapply", "transformdecode", "transformcolmap",
+    "transformmeta",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Flow:
+    """Which statements of a function are constant, and where what they read comes from.
+
+    sources: for each statement, and for the end of the function behind them, the numbers of those that it reads of.
+    """
+
+    constant: frozenset[int]
+    sources: Sequence[frozenset[int]]
+
+    def needed(self, given: Iterable[int] = ()) -> set[int]:
+        """The statements that calls need, when the results of those in ``given`` are there."""
+        open_ones = set(range(len(self.sources) - 1)) - self.constant
+        return self._with_sources(open_ones | self.sources[-1], set(given))
+
+    def first_needed(self, is_kept: Iterable[int]) -> list[int]:
+        """Of the statements that may be kept, those of which all others can be computed."""
+        kept = set(is_kept)
+        return sorted(self.needed(kept) & kept)
+
+    def behind(self, numbers: Iterable[int]) -> set[int]:
+        """The statements with all that they need."""
+        return self._with_sources(set(numbers), set())
+
+    def _with_sources(self, numbers: set[int], given: set[int]) -> set[int]:
+        found: set[int] = set()
+        stack = list(numbers)
+        while stack:
+            number = stack.pop()
+            if number not in found:
+                found.add(number)
+                stack += [] if number in given else self.sources[number]
+        return found
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of a script's main function.
+
+    candidates: the numbers of their statements, by the names under which they are kept. weights: the places of those
+    that they are computed of among all weights, by the names of the main function's parameters.
+    """
+
+    script: tree.Script
+    main: tree.Function
+    candidates: Mapping[str, int]
+    weights: Mapping[str, int]
+    flow: _Flow
+
+    def once(self, shapes: Sequence[tuple[int, ...]]) -> str:
+        """A script that computes all candidates and writes them as ``./<name>``, and reads the weights so.
+
+        shapes: rows and columns of all weights.
+        """
+        body = self.main.body
+        names = {number: name for name, number in self.candidates.items()}
+        statements: list[tree.Statement] = [_reading(name, *shapes[place]) for name, place in self.weights.items()]
+        for number in sorted(self.flow.behind(names)):
+            statements.append(body[number])
+            if number in names:
+                kept = tree.Name(names[number])
+                (target,) = defines(body[number])
+                statements.append(tree.Assign(kept, tree.Name(target)))
+                path = tree.CallArgument(None, tree.StringLiteral(f"./{kept.name}"))
+                statements.append(tree.CallStatement(tree.Call("write", (tree.CallArgument(None, kept), path))))
+        return _with_functions(self.script, tuple(statements))
+
+    def text(self, kept: Sequence[str]) -> str:
+        """The functions of the script, the main one with a matrix more for each of the constants that are kept."""
+        names = {self.candidates[name]: name for name in kept}
+        body = self.main.body
+        statements: list[tree.Statement] = []
+        for number in sorted(self.flow.needed(names) - {len(body)}):
+            statement = body[number]
+            if number in names:
+                (target,) = defines(statement)
+                statement = tree.Assign(tree.Name(target), tree.Name(names[number]))
+            statements.append(statement)
+        matrix = tree.DataType("matrix", "double")
+        parameters = (*self.main.parameters, *(tree.Parameter(name, matrix) for name in kept))
+        return _with_functions(self.script, (replace(self.main, parameters=parameters, body=tuple(statements)),))
+
+
+def find_constants(
+    text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int
+) -> Constants | None:
+    """The constants of a script's main function; None when there are none.
+
+    text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
+    number that it is, or None. weights: how many parameters hold what never changes.
+    """
+    script = parse_script(text)
+    main = script.functions[function]
+    main = replace(main, body=_with_sizes(main, shapes))
+    fixed = [parameter.name for parameter in main.parameters[len(main.parameters) - weights :]]
+    pure = _pure_functions(script)
+    results = [result.name for result in main.results]
+    body = as_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
+    if body != main.body and MATRIX not in script.functions:
+        script = replace(script, items=(*parse_script(templates.library_text(MATRIX)).items, *script.items))
+    flow = _flow(body, fixed, results, (pure | {MATRIX}) - {FILTERS})
+    sizes = known_sizes(body)
+    numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))
+    if not numbers:
+        return None
+    prefix = "kept"
+    while prefix in text:
+        prefix += "_"
+    candidates = {f"{prefix}{place}": number for place, number in enumerate(numbers)}
+    read = {name for number in flow.behind(numbers) for name in reads(body[number])}
+    places = {name: place for place, name in enumerate(fixed) if name in read}
+    return Constants(script, replace(main, body=body), candidates, places, flow)
+
+
+def _reading(name: str, rows: int, cols: int) -> tree.Assign:
+    """The statement that reads a matrix of known sizes."""
+    sizes = {"rows": rows, "cols": cols}
+    given = [tree.CallArgument(None, tree.StringLiteral(f"./{name}"))]
+    given += [tree.CallArgument(key, tree.IntLiteral(size)) for key, size in sizes.items()]
+    return tree.Assign(tree.Name(name), tree.Call("read", tuple(given)))
+
+
+def _with_sizes(main: tree.Function, shapes: Sequence[tuple[int, ...] | int | None]) -> tree.Block:
+    """The statements of a function with the sizes of its parameters as numbers."""
+    assigned = {name for statement in main.body for name in defines(statement)}
+    known = {
+        parameter.name: shape for parameter, shape in zip(main.parameters, shapes) if parameter.name not in assigned
+    }
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Name) and isinstance(number := known.get(node.name), int):
+            return tree.IntLiteral(number) if number >= 0 else node
+        if isinstance(node, tree.Call) and node.function in ("nrow", "ncol") and len(node.arguments) == 1:
+            operand = node.arguments[0].value
+            shape = known.get(operand.name) if isinstance(operand, tree.Name) else None
+            if isinstance(shape, tuple) and shape:
+                return tree.IntLiteral(shape[node.function == "ncol"])
+        return node
+
+    body: tree.Block = rewritten(main.body, change)
+    return body
+
+
+def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], pure: frozenset[str]) -> _Flow:
+    """Which statements are constant. fixed: parameters that are; pure: functions of the script that may be called."""
+    defined: dict[str, int] = {}  # the last statement that may have defined a name; it reads those before, if any
+    constant: set[int] = set()
+    sources: list[frozenset[int]] = []
+    for number, statement in enumerate(body):
+        read = reads(statement)
+        sources.append(frozenset(defined[name] for name in read if name in defined))
+        is_fixed = sources[number] <= constant and all(name in fixed for name in read if name not in defined)
+        if isinstance(statement, tree.Assign) and is_fixed and calls(statement) <= pure:
+            constant.add(number)
+        defined |= dict.fromkeys(defines(statement), number)
+    sources.append(frozenset(defined[name] for name in results if name in defined))
+    return _Flow(frozenset(constant), sources)
+
+
+def _pure_functions(script: tree.Script) -> frozenset[str]:
+    """The functions, builtins among them, that give the same matrix or number for the same arguments."""
+    functions = script.functions
+    called = {name: calls(function) for name, function in functions.items()}
+    impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
+    impure |= _NEVER_CONSTANT - functions.keys()
+    while more := {name for name, others in called.items() if name not in impure and others & impure}:
+        impure |= more
+    return frozenset(set().union(*called.values()) - impure)
+
+
+def _gives_one_matrix(function: tree.Function) -> bool:
+    return len(function.results) == 1 and function.results[0].type.kind in ("matrix", "scalar")
+
+
+def _is_worth_keeping(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
+    """Whether it is neither a number, nor another name, nor a matrix cut to what are its own sizes."""
+    assert isinstance(statement, tree.Assign)
+    value = statement.value
+    is_cut = isinstance(value, tree.Indexed) and value.name == statement.target.name
+    if is_cut or isinstance(value, tree.Name):
+        return False
+    matrices = (tree.Call, tree.Indexed, tree.Name)
+    return any(
+        isinstance(node, matrices) and not (isinstance(node, tree.Name) and node.name in numbers)
+        for node in tree.walk(value)
+    )
+
+
+def _with_functions(script: tree.Script, items: tuple[tree.Item, ...]) -> str:
+    """The text of a script with the functions that ``items`` call in front of them."""
+    return print_script(tree.Script((*called_functions(script, items), *items)))

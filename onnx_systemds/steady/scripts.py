@@ -1,0 +1,61 @@
+"""The text of a script for sizes that stay, with the constants that it is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
+from onnx_systemds.engine.prepared_script import ResultMatrix
+from onnx_systemds.importing.script import Script
+from onnx_systemds.steady.constants import Constants, find_constants
+
+LARGEST_CONSTANTS = 256 << 20
+"""Bytes of all constants that are kept for a script."""
+
+
+@dataclass(frozen=True)
+class SteadyScript:
+    """A main program for inputs of known sizes, and the matrices that it takes as further inputs, by their names."""
+
+    text: str
+    kept: Mapping[str, ResultMatrix]
+
+
+def steady_script(
+    script: Script, shapes: Shapes, sizes: Sizes, compute: Callable[[Constants], Mapping[str, ResultMatrix]]
+) -> SteadyScript:
+    """The main program for these sizes; ``compute`` runs the script of the constants.
+
+    shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols.
+    """
+    functions = functions_of(script)
+    weights = len(script.weights) if functions.weights_apart else 0
+    constants = None
+    if not any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
+        constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
+    kept = {} if constants is None else _that_fit(compute(constants))
+    if constants is not None:
+        functions = replace(functions, text=constants.text([*kept]))
+    read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
+    return SteadyScript(driver_text(script, functions, shapes, sizes, read), kept)
+
+
+def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:
+    """What is known of the main function's parameters: rows and columns of matrices, and numbers."""
+    given: list[tuple[int, ...] | int | None] = [
+        None if port.is_list or port.dims == () else shapes.get(f"in{position}")
+        for position, port in enumerate(script.inputs)
+    ]
+    return [*given, *(sizes[symbol] for symbol in script.sizes)]
+
+
+def _that_fit(matrices: Mapping[str, ResultMatrix]) -> dict[str, ResultMatrix]:
+    """The smallest ones, until there is no room; matrices without elements are not worth it."""
+    kept: dict[str, ResultMatrix] = {}
+    left = LARGEST_CONSTANTS
+    for name, matrix in sorted(matrices.items(), key=lambda item: item[1].size):
+        left -= matrix.size
+        if left >= 0 and matrix.rows and matrix.cols:
+            kept[name] = matrix
+    return kept
