@@ -147,13 +147,13 @@ class ScoringFunction:
             key = repr((_shapes(matrices), sizes))
             if key not in known:
                 known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed)
-            text, kept = known[key].text, known[key].kept
-            if not self._is_open and not kept:
+            steady = known[key]
+            if not self._is_open and not steady.is_faster:
                 scripts.append(self._prepared)
                 break
-            scripts.append(self._prepare(text, [*kept], single_threaded=len(parts) > 1))
+            scripts.append(self._prepare(steady.text, [*steady.kept], single_threaded=len(parts) > 1))
             scripts[-1].pin_as(self._prepared)  # raises when the function is closed
-            scripts[-1].pin_results(kept)
+            scripts[-1].pin_results(steady.kept)
         self._steady = (shapes, scripts)
         return scripts
 

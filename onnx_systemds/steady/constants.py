@@ -14,7 +14,7 @@ from onnx_systemds import templates
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import print_script
-from onnx_systemds.steady.sparse_products import FILTERS, MATRIX, as_products
+from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.trees import called_functions, calls, defines, known_sizes, reads, rewritten
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
@@ -65,7 +65,8 @@ class Constants:
     """The constants of a script's main function.
 
     candidates: the numbers of their statements, by the names under which they are kept. weights: the places of those
-    that they are computed of among all weights, by the names of the main function's parameters.
+    that they are computed of among all weights, by the names of the main function's parameters. has_products: whether
+    any statement got another form (see `products`).
     """
 
     script: tree.Script
@@ -73,6 +74,7 @@ class Constants:
     candidates: Mapping[str, int]
     weights: Mapping[str, int]
     flow: _Flow
+    has_products: bool
 
     def once(self, shapes: Sequence[tuple[int, ...]]) -> str:
         """A script that computes all candidates and writes them as ``./<name>``, and reads the weights so.
@@ -110,8 +112,8 @@ class Constants:
 
 def find_constants(
     text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int
-) -> Constants | None:
-    """The constants of a script's main function; None when there are none.
+) -> Constants:
+    """The constants of a script's main function, and the function with the forms that are faster for known sizes.
 
     text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
     number that it is, or None. weights: how many parameters hold what never changes.
@@ -120,23 +122,28 @@ def find_constants(
     main = script.functions[function]
     main = replace(main, body=_with_sizes(main, shapes))
     fixed = [parameter.name for parameter in main.parameters[len(main.parameters) - weights :]]
-    pure = _pure_functions(script)
+    script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values()])
+    pure = _pure_functions(script) - {FILTERS}
     results = [result.name for result in main.results]
-    body = as_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
-    if body != main.body and MATRIX not in script.functions:
-        script = replace(script, items=(*parse_script(templates.library_text(MATRIX)).items, *script.items))
-    flow = _flow(body, fixed, results, (pure | {MATRIX}) - {FILTERS})
+    body = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
+    body = with_plain_sums(body)
+    flow = _flow(body, fixed, results, pure)
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))
-    if not numbers:
-        return None
     prefix = "kept"
     while prefix in text:
         prefix += "_"
     candidates = {f"{prefix}{place}": number for place, number in enumerate(numbers)}
     read = {name for number in flow.behind(numbers) for name in reads(body[number])}
     places = {name: place for place, name in enumerate(fixed) if name in read}
-    return Constants(script, replace(main, body=body), candidates, places, flow)
+    return Constants(script, replace(main, body=body), candidates, places, flow, body != main.body)
+
+
+def _with_library(script: tree.Script, names: Sequence[str]) -> tree.Script:
+    """The script with these library functions, too."""
+    missing = [name for name in names if name not in script.functions]
+    items = [item for name in missing for item in parse_script(templates.library_text(name)).items]
+    return replace(script, items=(*items, *script.items))
 
 
 def _reading(name: str, rows: int, cols: int) -> tree.Assign:
@@ -192,7 +199,7 @@ def _pure_functions(script: tree.Script) -> frozenset[str]:
     impure |= _NEVER_CONSTANT - functions.keys()
     while more := {name for name, others in called.items() if name not in impure and others & impure}:
         impure |= more
-    return frozenset(set().union(*called.values()) - impure)
+    return frozenset(set(functions).union(*called.values()) - impure)
 
 
 def _gives_one_matrix(function: tree.Function) -> bool:

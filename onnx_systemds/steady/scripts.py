@@ -16,10 +16,14 @@ LARGEST_CONSTANTS = 256 << 20
 
 @dataclass(frozen=True)
 class SteadyScript:
-    """A main program for inputs of known sizes, and the matrices that it takes as further inputs, by their names."""
+    """A main program for inputs of known sizes, and the matrices that it takes as further inputs, by their names.
+
+    is_faster: whether it does less at a call than the script as it is.
+    """
 
     text: str
     kept: Mapping[str, ResultMatrix]
+    is_faster: bool
 
 
 def steady_script(
@@ -30,15 +34,15 @@ def steady_script(
     shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols.
     """
     functions = functions_of(script)
+    if any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
+        return SteadyScript(driver_text(script, functions, shapes, sizes), {}, is_faster=False)
     weights = len(script.weights) if functions.weights_apart else 0
-    constants = None
-    if not any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
-        constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
-    kept = {} if constants is None else _that_fit(compute(constants))
-    if constants is not None:
-        functions = replace(functions, text=constants.text([*kept]))
+    constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
+    kept = _that_fit(compute(constants)) if constants.candidates else {}
+    functions = replace(functions, text=constants.text([*kept]))
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
-    return SteadyScript(driver_text(script, functions, shapes, sizes, read), kept)
+    text = driver_text(script, functions, shapes, sizes, read)
+    return SteadyScript(text, kept, is_faster=bool(kept) or constants.has_products)
 
 
 def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:

@@ -14,7 +14,7 @@ from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.scoring import ScoringFunction
-from onnx_systemds.steady import sparse_products
+from onnx_systemds.steady import products
 
 STEADY = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -72,7 +72,7 @@ def convolution(group: int) -> ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("entries", [0, sparse_products.MOST_ENTRIES])
+@pytest.mark.parametrize("entries", [0, products.MOST_ENTRIES])
 @pytest.mark.parametrize("group", [1, 8])
 def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPatch, group: int, entries: int) -> None:
     """Unless they have become sparse matrices, which it leaves alone."""
@@ -83,7 +83,7 @@ def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPa
         asked["filters" if "depthwise_filters(" in text else "others"] = options.get("native_blas", True)
         return prepare(session, text, *arguments, **options)
 
-    monkeypatch.setattr(sparse_products, "MOST_ENTRIES", entries)
+    monkeypatch.setattr(products, "MOST_ENTRIES", entries)
     monkeypatch.setattr(Session, "prepare", recorded)
     with ScoringFunction(import_model(convolution(group)), steady_after=2, parts=1) as function:
         for _ in range(3):

@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from onnx_systemds.steady import sparse_products
+from onnx_systemds.steady import products
 
 RANDOM = np.random.default_rng(7)
 
@@ -84,7 +84,7 @@ def test_nan_and_infinity_stay_in_their_channel() -> None:
 
 
 def test_matrices_that_would_be_too_large_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sparse_products, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(products, "MOST_ENTRIES", 100)
     model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
     assert "conv2d" in texts[-1] and "depthwise_filters" in texts[-1]

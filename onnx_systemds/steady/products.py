@@ -1,7 +1,9 @@
-"""Depthwise convolutions as products with one sparse matrix, which is made once.
+"""Forms of statements that are faster where sizes are known: products.
 
-The engine's `conv2d` copies each window for it, and of one image takes one thread; with a native BLAS it makes the
-sparse filters of a depthwise convolution dense. The matrix has an entry for each number that a result depends on.
+Depthwise convolutions become products with one sparse matrix, which is made once. The engine's `conv2d` copies each
+window for it, and of one image takes one thread; with a native BLAS it makes the sparse filters of a depthwise
+convolution dense. The matrix has an entry for each number that a result depends on. Sums and means of rows become
+products with a column, which do not correct the rounding of each addition.
 """
 
 from __future__ import annotations
@@ -17,10 +19,26 @@ MOST_ENTRIES = 16_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
 
 FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
+ROW_AGGREGATES = {"rowSums": "row_sums", "rowMeans": "row_means"}  # library functions instead of builtins
 _SHAPES = ("input_shape", "filter_shape", "stride", "padding")
 
 
-def as_products(body: tree.Block, constant: frozenset[int]) -> tree.Block:
+def with_plain_sums(body: tree.Block) -> tree.Block:
+    """The statements with products for the sums and means of rows; those of squares are fast as they are."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
+            return node
+        operand = node.arguments[0].value
+        if isinstance(operand, tree.Binary) and operand.operator == "^":
+            return node
+        return replace(node, function=ROW_AGGREGATES[node.function])
+
+    changed: tree.Block = rewritten(body, change)
+    return changed
+
+
+def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Block:
     """The statements of a function with products for those depthwise convolutions that have constant filters.
 
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
