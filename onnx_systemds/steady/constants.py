@@ -14,6 +14,7 @@ from onnx_systemds import templates
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import print_script
+from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.trees import called_functions, calls, defines, known_sizes, reads, rewritten
 
@@ -23,6 +24,9 @@ _NEVER_CONSTANT = {
     "append", "remove", "paramserv", "transformencode", "transformapply", "transformdecode", "transformcolmap",
     "transformmeta",
 }  # fmt: skip
+
+MOST_KEPT = 200
+"""Constants that are kept for a script; each costs a call some 10 microseconds."""
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,16 @@ class _Flow:
 class Constants:
     """The constants of a script's main function.
 
-    candidates: the numbers of their statements, by the names under which they are kept. weights: the places of those
-    that they are computed of among all weights, by the names of the main function's parameters. has_products: whether
-    any statement got another form (see `products`).
+    candidates: the numbers of their statements, by the names under which they are kept. The first ones are the
+    ``matrices`` of convolutions, which have to be kept, since calls would take longer than ever with them.
+    weights: the places of those that they are computed of among all weights, by the names of the main function's
+    parameters. has_products: whether any statement got another form (see `products`).
     """
 
     script: tree.Script
     main: tree.Function
     candidates: Mapping[str, int]
+    matrices: int
     weights: Mapping[str, int]
     flow: _Flow
     has_products: bool
@@ -84,8 +90,10 @@ class Constants:
         body = self.main.body
         names = {number: name for name, number in self.candidates.items()}
         statements: list[tree.Statement] = [_reading(name, *shapes[place]) for name, place in self.weights.items()]
-        for number in sorted(self.flow.behind(names)):
+        for count, number in enumerate(sorted(self.flow.behind(names)), 1):
             statements.append(body[number])
+            if count % STATEMENTS_PER_BLOCK == 0:
+                statements += parse_script(f"{NEVER}\n{BLOCK_CUT}").statements
             if number in names:
                 kept = tree.Name(names[number])
                 (target,) = defines(body[number])
@@ -130,13 +138,15 @@ def find_constants(
     flow = _flow(body, fixed, results, pure)
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))
+    numbers = sorted(numbers, key=lambda number: MATRIX not in calls(body[number]))[:MOST_KEPT]
     prefix = "kept"
     while prefix in text:
         prefix += "_"
     candidates = {f"{prefix}{place}": number for place, number in enumerate(numbers)}
     read = {name for number in flow.behind(numbers) for name in reads(body[number])}
     places = {name: place for place, name in enumerate(fixed) if name in read}
-    return Constants(script, replace(main, body=body), candidates, places, flow, body != main.body)
+    matrices = sum(MATRIX in calls(body[number]) for number in numbers)
+    return Constants(script, replace(main, body=body), candidates, matrices, places, flow, body != main.body)
 
 
 def _with_library(script: tree.Script, names: Sequence[str]) -> tree.Script:
@@ -207,16 +217,24 @@ def _gives_one_matrix(function: tree.Function) -> bool:
 
 
 def _is_worth_keeping(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
-    """Whether it is neither a number, nor another name, nor a matrix cut to what are its own sizes."""
+    """Whether it takes the engine longer than a further input does.
+
+    Neither is that a number, nor another name, a matrix cut to what are its own sizes, or one of a literal.
+    """
     assert isinstance(statement, tree.Assign)
     value = statement.value
     is_cut = isinstance(value, tree.Indexed) and value.name == statement.target.name
-    if is_cut or isinstance(value, tree.Name):
-        return False
-    matrices = (tree.Call, tree.Indexed, tree.Name)
+    is_filled = isinstance(value, tree.Call) and value.function == "matrix" and not _reads_matrices(value, numbers)
+    return not (is_cut or is_filled or isinstance(value, tree.Name)) and _reads_matrices(statement, numbers)
+
+
+def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
+    """Whether there is a call, an index or a variable that may be a matrix below a part of a script."""
+    below = [found for part in tree.children(node) if not (isinstance(node, tree.Assign) and part is node.target)
+             for found in tree.walk(part)]  # fmt: skip
     return any(
-        isinstance(node, matrices) and not (isinstance(node, tree.Name) and node.name in numbers)
-        for node in tree.walk(value)
+        isinstance(found, (tree.Call, tree.Indexed)) or (isinstance(found, tree.Name) and found.name not in numbers)
+        for found in below
     )
 
 

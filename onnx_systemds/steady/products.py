@@ -24,13 +24,13 @@ _SHAPES = ("input_shape", "filter_shape", "stride", "padding")
 
 
 def with_plain_sums(body: tree.Block) -> tree.Block:
-    """The statements with products for the sums and means of rows; those of squares are fast as they are."""
+    """The statements with products for the sums and means of rows; sums of squares are fast as they are."""
 
     def change(node: tree.Node) -> tree.Node:
         if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
             return node
         operand = node.arguments[0].value
-        if isinstance(operand, tree.Binary) and operand.operator == "^":
+        if node.function == "rowSums" and isinstance(operand, tree.Binary) and operand.operator == "^":
             return node
         return replace(node, function=ROW_AGGREGATES[node.function])
 

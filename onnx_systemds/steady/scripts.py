@@ -11,7 +11,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.steady.constants import Constants, find_constants
 
 LARGEST_CONSTANTS = 256 << 20
-"""Bytes of all constants that are kept for a script."""
+"""Bytes of the constants that are kept for a script, the matrices of convolutions apart."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def steady_script(
         return SteadyScript(driver_text(script, functions, shapes, sizes), {}, is_faster=False)
     weights = len(script.weights) if functions.weights_apart else 0
     constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
-    kept = _that_fit(compute(constants)) if constants.candidates else {}
+    kept = _that_fit(compute(constants), constants.matrices) if constants.candidates else {}
     functions = replace(functions, text=constants.text([*kept]))
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
     text = driver_text(script, functions, shapes, sizes, read)
@@ -54,11 +54,13 @@ def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int,
     return [*given, *(sizes[symbol] for symbol in script.sizes)]
 
 
-def _that_fit(matrices: Mapping[str, ResultMatrix]) -> dict[str, ResultMatrix]:
-    """The smallest ones, until there is no room; matrices without elements are not worth it."""
-    kept: dict[str, ResultMatrix] = {}
+def _that_fit(matrices: Mapping[str, ResultMatrix], needed: int) -> dict[str, ResultMatrix]:
+    """The first ``needed`` ones, and the smallest others until there is no room; those without elements stay."""
+    names = [*matrices]
+    kept = {name: matrices[name] for name in names[:needed]}
     left = LARGEST_CONSTANTS
-    for name, matrix in sorted(matrices.items(), key=lambda item: item[1].size):
+    for name in sorted(names[needed:], key=lambda name: matrices[name].size):
+        matrix = matrices[name]
         left -= matrix.size
         if left >= 0 and matrix.rows and matrix.cols:
             kept[name] = matrix

@@ -47,7 +47,10 @@ def body_of(text: str) -> list[str]:
          ["V = kept0", "if (sum(X) > 0) {", "V = V + 1", "}", "U = t(V)", "Y = X %*% U"]),
         ("Y = t(W)\nfor (i in 1:2) { Y[i, ] = X[i, ] }", ["Y"],
          ["Y = kept0", "for (i in 1:2) {", "Y[i, ] = X[i, ]", "}"]),
-        ("V = matrix(1, rows=nrow(X), cols=n)\nY = t(X) %*% V", ["V"], ["V = kept0", "Y = t(X) %*% V"]),
+        ("V = seq(1, nrow(X) * n)\nY = X * sum(V)", ["V"], ["V = kept0", "Y = X * sum(V)"]),
+        ("V = matrix(-1, rows=nrow(X), cols=n)\nY = t(X) %*% V", [], None),
+        ('V = matrix("1 2 3", rows=1, cols=3)\nY = X * V', [], None),
+        ("V = matrix(W, rows=2, cols=3)\nY = X * V", ["V"], ["V = kept0", "Y = X * V"]),
         ("Y = t(W)", ["Y"], ["Y = kept0"]),
         ("s = sum(W)\nY = X * s", ["s"], ["s = kept0", "Y = X * s"]),
     ],
@@ -63,7 +66,7 @@ def test_constants_are_found(body: str, kept: list[str], left: list[str] | None)
 
 
 def test_sizes_that_are_not_known_are_not_constant() -> None:
-    body = "V = matrix(1, rows=nrow(X), cols=n)\nY = t(X) %*% V"
+    body = "V = seq(1, nrow(X) * n)\nY = X * sum(V)"
     assert not found(body, (None, 4)).candidates
     assert not found(body, ((2, 3), None)).candidates
     assert not found("X = t(X)\n" + body).candidates
@@ -75,9 +78,9 @@ def test_what_is_not_kept_is_computed_with_all_that_it_needs() -> None:
 
 
 def test_sums_of_rows_become_products_but_for_those_of_squares() -> None:
-    constants = found("m = rowMeans(X)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
+    constants = found("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
     assert constants.has_products
-    assert body_of(constants.text([])) == ["m = row_means(X)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
+    assert body_of(constants.text([])) == ["m = row_means(X^2)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
     assert "row_means = function" in constants.text([])
 
 
@@ -103,3 +106,44 @@ def test_constants_are_computed_on_the_engine_and_numbers_are_no_matrices() -> N
     script.pin_results({"K": matrix})
     given = np.ones((2, 3))
     np.testing.assert_allclose(script({"X": given})["Y"], given @ (2 * weights + 4) * weights.sum())
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "for (i in 1:2) { Y[i, ] = X[i, ] }",
+        "parfor (i in 1:2, check=0, par=2, mode=LOCAL, opt=CONSTRAINED) { Y[i, ] = X[i, ] }",
+        "if (sum(X) > -1e9) { Y[1:2, ] = X[1:2, ] }",
+    ],
+)
+@pytest.mark.parametrize("rest", [0.0, 1.0])
+def test_a_kept_matrix_that_is_written_into_stays_what_it_is(loop: str, rest: float) -> None:
+    constants = found(f"Y = W %*% matrix(1, rows=2, cols=2)\nZ = 0 * X\n{loop}\nY = Y + sum(Z)", ((3, 2), 4))
+    (name,) = constants.candidates
+    text = constants.text([name])
+    text += f'\nX = read("./X", rows=3, cols=2)\nW = read("./W", rows=3, cols=2)\n{name} = read("./{name}", rows=3, cols=2)'
+    text += f'\nY = f(X, 4, W, {name})\nwrite(Y, "./Y")'
+    script = shared_session().prepare(text, ["X", "W", name], ["Y"])
+    kept = np.full((3, 2), rest)
+    script.pin("W", kept)
+    script.pin(name, kept)
+    for seed in range(3):
+        x = np.random.default_rng(seed).normal(size=(3, 2))
+        np.testing.assert_array_equal(script({"X": x})["Y"], np.vstack([x[:2], kept[2:]]))
+
+
+def test_no_more_constants_are_kept_than_pay_and_the_rest_is_computed_in_short_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    body = "\n".join(f"V{i} = W + {i}" for i in range(250)) + "\nY = X" + "".join(f" %*% V{i}" for i in range(250))
+    constants = found(body)
+    assert len(constants.candidates) == 200
+    assert constants.once([(3, 2)]).count("if (never)") == 2
+    assert sum("= W +" in line for line in body_of(constants.text([*constants.candidates]))) == 50
+    monkeypatch.setattr("onnx_systemds.steady.constants.MOST_KEPT", 1)
+    convolved = "F = depthwise_filters(W, 8)\nV = t(W)\n" + (
+        "Y = conv2d(X, F, input_shape=[2, 8, 3, 3], filter_shape=[8, 8, 2, 2], stride=[1, 1], padding=[0, 0]) + sum(V)"
+    )
+    constants = found(convolved, ((2, 72), 4))
+    assert constants.matrices == 1
+    assert print_statement(constants.main.body[constants.candidates["kept0"]]).startswith("F = depthwise_matrix(W, 8")

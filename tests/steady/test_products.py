@@ -12,7 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
-from onnx_systemds.steady import products
+from onnx_systemds.steady import products, scripts
 
 RANDOM = np.random.default_rng(7)
 
@@ -88,3 +88,10 @@ def test_matrices_that_would_be_too_large_are_not_made(monkeypatch: pytest.Monke
     model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
     assert "conv2d" in texts[-1] and "depthwise_filters" in texts[-1]
+
+
+def test_matrices_of_convolutions_are_kept_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "LARGEST_CONSTANTS", 0)
+    model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
+    texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
+    assert "%*%" in texts[-1] and "kept0" in texts[-1] and "depthwise_matrix" not in texts[-1]
