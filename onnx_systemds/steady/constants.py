@@ -89,11 +89,15 @@ class Constants:
         """
         body = self.main.body
         names = {number: name for name, number in self.candidates.items()}
+        computed = sorted(self.flow.behind(names))
+        called = set[str]().union(*(calls(body[number]) for number in computed))
         statements: list[tree.Statement] = [_reading(name, *shapes[place]) for name, place in self.weights.items()]
-        for count, number in enumerate(sorted(self.flow.behind(names)), 1):
+        statements += parse_script(NEVER).statements
+        statements += [statement for statement in body if _guards(statement, called & self.script.functions.keys())]
+        for count, number in enumerate(computed, 1):
             statements.append(body[number])
-            if count % STATEMENTS_PER_BLOCK == 0:
-                statements += parse_script(f"{NEVER}\n{BLOCK_CUT}").statements
+            if count % STATEMENTS_PER_BLOCK == 0 or calls(body[number]) & {"min", "max"}:  # as in the main function
+                statements += parse_script(BLOCK_CUT).statements
             if number in names:
                 kept = tree.Name(names[number])
                 (target,) = defines(body[number])
@@ -118,9 +122,7 @@ class Constants:
         return _with_functions(self.script, (replace(self.main, parameters=parameters, body=tuple(statements)),))
 
 
-def find_constants(
-    text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int
-) -> Constants:
+def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:
     """The constants of a script's main function, and the function with the forms that are faster for known sizes.
 
     text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
@@ -164,6 +166,12 @@ def _reading(name: str, rows: int, cols: int) -> tree.Assign:
     return tree.Assign(tree.Name(name), tree.Call("read", tuple(given)))
 
 
+def _guards(statement: tree.Statement, functions: set[str]) -> bool:
+    """Whether a statement never runs, and keeps the calls of one of these functions apart (see `call_guards`)."""
+    is_never = isinstance(statement, tree.If) and statement.condition == tree.Name("never")
+    return is_never and bool(calls(statement) & functions)
+
+
 def _with_sizes(main: tree.Function, shapes: Sequence[tuple[int, ...] | int | None]) -> tree.Block:
     """The statements of a function with the sizes of its parameters as numbers."""
     assigned = {name for statement in main.body for name in defines(statement)}
@@ -190,10 +198,11 @@ def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], pure: 
     defined: dict[str, int] = {}  # the last statement that may have defined a name; it reads those before, if any
     constant: set[int] = set()
     sources: list[frozenset[int]] = []
+    given = set(fixed)
     for number, statement in enumerate(body):
         read = reads(statement)
         sources.append(frozenset(defined[name] for name in read if name in defined))
-        is_fixed = sources[number] <= constant and all(name in fixed for name in read if name not in defined)
+        is_fixed = sources[number] <= constant and all(name in given for name in read if name not in defined)
         if isinstance(statement, tree.Assign) and is_fixed and calls(statement) <= pure:
             constant.add(number)
         defined |= dict.fromkeys(defines(statement), number)

@@ -147,3 +147,13 @@ def test_no_more_constants_are_kept_than_pay_and_the_rest_is_computed_in_short_b
     constants = found(convolved, ((2, 72), 4))
     assert constants.matrices == 1
     assert print_statement(constants.main.body[constants.candidates["kept0"]]).startswith("F = depthwise_matrix(W, 8")
+
+
+def test_what_keeps_the_engine_from_mistakes_is_in_the_script_of_the_constants() -> None:
+    guard = "never = time() < 0\nif (never) { print(nrow(twice(matrix(0, rows=1, cols=1)))) }\n"
+    constants = found(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V")
+    once = [print_statement(statement).split("\n")[0] for statement in parse_script(constants.once([(3, 2)])).statements]
+    assert once.count("if (never) {") == 3
+    assert once.index("if (never) {") < once.index("V = max(twice(W), 1)")
+    assert once[once.index("V = max(twice(W), 1)") + 1] == "if (never) {"
+    assert "nrow(twice" not in found(guard + "V = t(W)\nY = X %*% V").once([(3, 2)])
