@@ -95,3 +95,13 @@ def test_matrices_of_convolutions_are_kept_whatever_they_take(monkeypatch: pytes
     model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
     assert "%*%" in texts[-1] and "kept0" in texts[-1] and "depthwise_matrix" not in texts[-1]
+
+
+def test_images_that_are_nearly_empty() -> None:
+    model = depthwise(8, 1, (3, 3), ["n", 8, 20, 20], pads=[1, 1, 1, 1])
+    x = np.zeros((3, 8, 20, 20), np.float32)
+    x[1, 2, 3, 4], x[2, 7, 19, 0] = 2, -1
+    texts, results = texts_and_results(model, x)
+    assert "conv2d" not in texts[-1]
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
