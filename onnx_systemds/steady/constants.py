@@ -14,9 +14,10 @@ from onnx_systemds import templates
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import print_script
+from onnx_systemds.exporting.scopes import assigned
 from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
-from onnx_systemds.steady.trees import called_functions, calls, defines, known_sizes, reads, rewritten
+from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
 _NEVER_CONSTANT = {
@@ -39,7 +40,7 @@ class _Flow:
     constant: frozenset[int]
     sources: Sequence[frozenset[int]]
 
-    def needed(self, given: Iterable[int] = ()) -> set[int]:
+    def needed(self, given: Iterable[int]) -> set[int]:
         """The statements that calls need, when the results of those in ``given`` are there."""
         open_ones = set(range(len(self.sources) - 1)) - self.constant
         return self._with_sources(open_ones | self.sources[-1], set(given))
@@ -100,7 +101,7 @@ class Constants:
                 statements += parse_script(BLOCK_CUT).statements
             if number in names:
                 kept = tree.Name(names[number])
-                (target,) = defines(body[number])
+                (target,) = assigned((body[number],))
                 statements.append(tree.Assign(kept, tree.Name(target)))
                 path = tree.CallArgument(None, tree.StringLiteral(f"./{kept.name}"))
                 statements.append(tree.CallStatement(tree.Call("write", (tree.CallArgument(None, kept), path))))
@@ -111,10 +112,10 @@ class Constants:
         names = {self.candidates[name]: name for name in kept}
         body = self.main.body
         statements: list[tree.Statement] = []
-        for number in sorted(self.flow.needed(names) - {len(body)}):
+        for number in sorted(self.flow.needed(names)):
             statement = body[number]
             if number in names:
-                (target,) = defines(statement)
+                (target,) = assigned((statement,))
                 statement = tree.Assign(tree.Name(target), tree.Name(names[number]))
             statements.append(statement)
         matrix = tree.DataType("matrix", "double")
@@ -174,9 +175,9 @@ def _guards(statement: tree.Statement, functions: set[str]) -> bool:
 
 def _with_sizes(main: tree.Function, shapes: Sequence[tuple[int, ...] | int | None]) -> tree.Block:
     """The statements of a function with the sizes of its parameters as numbers."""
-    assigned = {name for statement in main.body for name in defines(statement)}
+    changed = assigned(main.body)
     known = {
-        parameter.name: shape for parameter, shape in zip(main.parameters, shapes) if parameter.name not in assigned
+        parameter.name: shape for parameter, shape in zip(main.parameters, shapes) if parameter.name not in changed
     }
 
     def change(node: tree.Node) -> tree.Node:
@@ -205,7 +206,7 @@ def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], pure: 
         is_fixed = sources[number] <= constant and all(name in given for name in read if name not in defined)
         if isinstance(statement, tree.Assign) and is_fixed and calls(statement) <= pure:
             constant.add(number)
-        defined |= dict.fromkeys(defines(statement), number)
+        defined |= dict.fromkeys(assigned((statement,)), number)
     sources.append(frozenset(defined[name] for name in results if name in defined))
     return _Flow(frozenset(constant), sources)
 

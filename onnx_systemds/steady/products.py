@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.steady.trees import defines, known_sizes, rewritten, whole_number
+from onnx_systemds.exporting.scopes import assigned
+from onnx_systemds.steady.trees import known_sizes, rewritten, whole_number
 
 MOST_ENTRIES = 16_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
@@ -44,7 +45,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Blo
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
     that would exceed `MOST_ENTRIES`.
     """
-    assigned = Counter(name for statement in body for name in defines(statement))
+    counts = Counter(name for statement in body for name in assigned((statement,)))
     read = Counter(
         node.name
         for statement in body
@@ -59,7 +60,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Blo
         and isinstance(statement, tree.Assign)
         and isinstance(statement.value, tree.Call)
         and statement.value.function == FILTERS
-        and assigned[statement.target.name] == read[statement.target.name] == 1
+        and counts[statement.target.name] == read[statement.target.name] == 1
     }
     matrices: dict[str, list[int]] = {}  # by the name of the filters: the arguments of `MATRIX` behind them
     left = MOST_ENTRIES

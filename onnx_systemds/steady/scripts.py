@@ -48,7 +48,7 @@ def steady_script(
 def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:
     """What is known of the main function's parameters: rows and columns of matrices, and numbers."""
     given: list[tuple[int, ...] | int | None] = [
-        None if port.is_list or port.dims == () else shapes.get(f"in{position}")
+        None if port.dims == () else shapes.get(f"in{position}")
         for position, port in enumerate(script.inputs)
     ]
     return [*given, *(sizes[symbol] for symbol in script.sizes)]

@@ -1,4 +1,4 @@
-"""What the passes over the tree of a script share: what a statement reads and defines, calls, sizes, rewriting."""
+"""What the passes over the tree of a script share: what a statement reads and calls, sizes, rewriting."""
 
 from __future__ import annotations
 
@@ -8,29 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.scopes import assigned, read_in
 
 Change = Callable[[Any], Any]
 
 
-def reads(statement: tree.Statement) -> set[str]:
+def reads(statement: tree.Statement) -> frozenset[str]:
     """The variables that a statement reads; of a branch or a loop also those that it may leave as they were."""
-    found = {node.name for node in tree.walk(statement) if isinstance(node, (tree.Name, tree.Indexed))}
     if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name) and not statement.accumulate:
-        found = {node.name for node in tree.walk(statement.value) if isinstance(node, (tree.Name, tree.Indexed))}
-    return found
-
-
-def defines(statement: tree.Statement) -> set[str]:
-    """The variables that a statement may assign, with all that stands in it."""
-    found: set[str] = set()
-    for node in tree.walk(statement):
-        if isinstance(node, tree.Assign):
-            found.add(node.target.name)
-        elif isinstance(node, tree.MultiAssign):
-            found |= {target.name for target in node.targets}
-        elif isinstance(node, tree.For):
-            found.add(node.variable)
-    return found
+        return read_in(statement.value)
+    return read_in(statement)
 
 
 def calls(node: tree.Node) -> set[str]:
@@ -89,10 +76,10 @@ def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
 
 def known_sizes(body: tree.Block) -> dict[str, int]:
     """The whole numbers among the variables that are assigned once, and not in a branch or a loop."""
-    assigned = Counter(name for statement in body for name in defines(statement))
+    counts = Counter(name for statement in body for name in assigned((statement,)))
     sizes: dict[str, int] = {}
     for statement in body:
-        if isinstance(statement, tree.Assign) and assigned[statement.target.name] == 1:
+        if isinstance(statement, tree.Assign) and counts[statement.target.name] == 1:
             value = whole_number(statement.value, sizes)
             if value is not None:
                 sizes[statement.target.name] = value
