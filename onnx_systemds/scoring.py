@@ -31,7 +31,8 @@ class InvalidInput(TranspileError):
 
 
 LONG_CALL = 0.004
-"""Seconds from which on a call is divided; below, what each part costs by itself is more than what it saves."""
+"""Seconds from which on a call is divided, and large matrices are expected; below, what that costs is more than what it
+saves."""
 
 
 class ScoringFunction:
@@ -146,7 +147,7 @@ class ScoringFunction:
                 matrices, sizes = self._matrices(part, {}), bind_sizes(self.script.inputs, part)
             key = repr((_shapes(matrices), sizes))
             if key not in known:
-                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed)
+                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed, self._is_long())
             steady = known[key]
             if not self._is_open and not steady.is_faster:
                 scripts.append(self._prepared)
@@ -168,8 +169,11 @@ class ScoringFunction:
         """As asked for; else one for each processor, if calls are long and the script starts no threads itself."""
         if self._parts is not None:
             return self._parts
-        is_long = LONG_CALL <= self._shortest < math.inf
-        return self._session.processors if is_long and not _starts_threads(self.script) else 1
+        return self._session.processors if self._is_long() and not _starts_threads(self.script) else 1
+
+    def _is_long(self) -> bool:
+        """Whether calls have taken long; they are taken to do so where the number of parts is given."""
+        return self._parts is not None or LONG_CALL <= self._shortest < math.inf
 
     def _prepare(self, text: str, further: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
         """Compile the text, which has these further inputs.

@@ -98,8 +98,9 @@ _register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node,
 _register("HardSigmoid", [1, 6],
           lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)",
           "alpha * x + beta between 0 and 1.")
-_register("HardSwish", [14], lambda node, x: f"{x} * max(min({_plus(node, f'{x} * {1 / 6}', '0.5')}, 1), 0)",
-          "x * HardSigmoid(x).")
+# three factors are one operation of the engine
+_register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)",
+          "x * HardSigmoid(x), which is x / 6 * (x + 3, between 0 and 6).")
 _register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
 _register("Softsign", [1], lambda node, x: f"{x} / (1 + abs({x}))", "x / (1 + |x|).")
 _register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")

@@ -16,6 +16,7 @@ from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import print_script
 from onnx_systemds.exporting.scopes import assigned
 from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
+from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
@@ -123,21 +124,26 @@ class Constants:
         return _with_functions(self.script, (replace(self.main, parameters=parameters, body=tuple(statements)),))
 
 
-def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:
+def find_constants(
+    text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int, *, is_long: bool = False
+) -> Constants:
     """The constants of a script's main function, and the function with the forms that are faster for known sizes.
 
     text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
-    number that it is, or None. weights: how many parameters hold what never changes.
+    number that it is, or None. weights: how many parameters hold what never changes. is_long: whether matrices are
+    expected to be large.
     """
     script = parse_script(text)
     main = script.functions[function]
     main = replace(main, body=_with_sizes(main, shapes))
     fixed = [parameter.name for parameter in main.parameters[len(main.parameters) - weights :]]
-    script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values()])
+    script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values(), *FLAT.values()])
     pure = _pure_functions(script) - {FILTERS}
     results = [result.name for result in main.results]
     body = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
     body = with_plain_sums(body)
+    if is_long:
+        body = with_flat_extremes(replace(main, body=body), script.functions)
     flow = _flow(body, fixed, results, pure)
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))

@@ -27,17 +27,23 @@ class SteadyScript:
 
 
 def steady_script(
-    script: Script, shapes: Shapes, sizes: Sizes, compute: Callable[[Constants], Mapping[str, ResultMatrix]]
+    script: Script,
+    shapes: Shapes,
+    sizes: Sizes,
+    compute: Callable[[Constants], Mapping[str, ResultMatrix]],
+    is_long: bool,
 ) -> SteadyScript:
     """The main program for these sizes; ``compute`` runs the script of the constants.
 
-    shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols.
+    shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols. is_long: whether to take
+    the forms that are faster for large matrices only.
     """
     functions = functions_of(script)
     if any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
         return SteadyScript(driver_text(script, functions, shapes, sizes), {}, is_faster=False)
     weights = len(script.weights) if functions.weights_apart else 0
-    constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
+    given = _parameters(script, shapes, sizes)
+    constants = find_constants(functions.text, script.function, given, weights, is_long=is_long)
     kept = _that_fit(compute(constants), constants.matrices) if constants.candidates else {}
     functions = replace(functions, text=constants.text([*kept]))
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
@@ -48,8 +54,7 @@ def steady_script(
 def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:
     """What is known of the main function's parameters: rows and columns of matrices, and numbers."""
     given: list[tuple[int, ...] | int | None] = [
-        None if port.dims == () else shapes.get(f"in{position}")
-        for position, port in enumerate(script.inputs)
+        None if port.dims == () else shapes.get(f"in{position}") for position, port in enumerate(script.inputs)
     ]
     return [*given, *(sizes[symbol] for symbol in script.sizes)]
 

@@ -1,0 +1,116 @@
+"""`max` and `min` of a matrix and a number on one row, in scripts for sizes that stay; numpy judges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model, scoring
+from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.exporting.printer import print_script
+from onnx_systemds.exporting.syntax import Script
+from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.steady.extremes import with_flat_extremes
+
+RANDOM = np.random.default_rng(11)
+
+
+def clip_model(low: float | None, high: float | None) -> ModelProto:
+    bounds = {"low": low, "high": high}
+    weights = [numpy_helper.from_array(np.float32(bound), name) for name, bound in bounds.items() if bound is not None]
+    inputs = ["x", *(name if bound is not None else "" for name, bound in bounds.items())]
+    nodes = [helper.make_node("Clip", inputs, ["c"]), helper.make_node("Identity", ["c"], ["y"])]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 40])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 40])
+    graph = helper.make_graph(nodes, "clip", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def texts_and_result(model: ModelProto, x: np.ndarray[Any, Any]) -> tuple[list[str], Any]:
+    """The texts of the scripts prepared on the way to a second call, and what that gives."""
+    texts: list[str] = []
+    with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
+        prepare = function._prepare
+        function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
+        function({"x": x})
+        return texts, function({"x": x})["y"]
+
+
+def images(kind: str) -> np.ndarray[Any, Any]:
+    """Five rows; the engine holds those that are mostly zeros as sparse matrices."""
+    x = RANDOM.normal(size=(5, 40)) * 3
+    if kind == "sparse":
+        x = x * (RANDOM.random(x.shape) < 0.1)
+        x[0], x[4, 39] = 0, -3  # its rows must not be taken for the first one
+    elif kind == "zeros":
+        x = x * 0
+    elif kind == "special":
+        x[1, :6] = [np.nan, np.inf, -np.inf, 0.0, -0.0, np.nan]
+    elif kind == "one row":
+        x = x[:1]
+    return x.astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "zeros", "special", "one row"])
+@pytest.mark.parametrize(("low", "high"), [(0, None), (-1, 2), (0.5, 2), (-3, -1), (None, -0.5), (None, 1), (-2, None)])
+def test_bounds(kind: str, low: float | None, high: float | None) -> None:
+    x = images(kind)
+    texts, y = texts_and_result(clip_model(low, high), x)
+    body = texts[-1].partition("gen_clip")[2]
+    assert ("flat_max(" in body, "flat_min(" in body) == (low is not None, high is not None)
+    np.testing.assert_array_equal(y, np.clip(x, low, high))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "zeros", "special", "one row"])
+def test_hard_swish(kind: str) -> None:
+    x = images(kind)
+    node = helper.make_node("HardSwish", ["x"], ["y"])
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 40]) for name in "xy"]
+    graph = helper.make_graph([node], "hard_swish", info[:1], info[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    texts, y = texts_and_result(model, x)
+    assert "flat_max(flat_min(" in texts[-1]
+    with np.errstate(invalid="ignore"):
+        expected = x * np.clip(x.astype(np.float64) + 3, 0, 6) / 6
+    np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-7)
+
+
+def rewritten_body(body: str, *, given: str = "matrix[double] X, double a") -> list[str]:
+    script = parse_script(f"f = function({given}) return (matrix[double] Y) {{\n{body}\n}}")
+    statements = with_flat_extremes(script.functions["f"], script.functions)
+    return print_script(Script(tuple(statements))).strip().splitlines()
+
+
+def test_only_matrices_and_numbers() -> None:
+    body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = X[1, ] * a\nY = max(e, b) + min(X, 0) + min(-1, e %*% t(e))"
+    assert rewritten_body(body) == body.splitlines()[:-1] + [
+        "Y = max(e, b) + flat_min(X, 0) + flat_min(e %*% t(e), -1)"
+    ]
+
+
+def test_names_that_are_not_always_matrices() -> None:
+    body = "b = X\nc = b + 1\nY = max(c, 0)\nb = 2\n[g, h] = g(X)\nZ = max(g, 0)\nfor (i in 1:2) {\n  W = max(i, 1)\n}"
+    assert rewritten_body(body) == body.splitlines()
+
+
+def test_what_is_pooled_or_transposed_next_is_left() -> None:
+    body = (
+        "a = max(X, 0)\nb = max(X, 0)\nc = max(X, 0)\nd = max(X * min(X, 6), 0)\n"
+        "P = max_pool(a, input_shape=[1, 1, 2, 2], pool_size=[2, 2], stride=[1, 1], padding=[0, 0])\nY = t(b) %*% c + t(c) + t(d)"
+    )
+    changed = rewritten_body(body, given="matrix[double] X")
+    assert changed[:4] == ["a = max(X, 0)", "b = max(X, 0)", "c = flat_max(X, 0)", "d = max(X * min(X, 6), 0)"]
+
+
+def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "LONG_CALL", 1e3)
+    texts: list[str] = []
+    with ScoringFunction(import_model(clip_model(0, None)), steady_after=2) as function:
+        prepare = function._prepare
+        function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
+        for _ in range(3):
+            function({"x": images("dense")})
+    assert len(texts) == 1 and "flat_max" not in texts[0]
