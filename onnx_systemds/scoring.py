@@ -21,6 +21,7 @@ from onnx_systemds.importing.ir import TensorType
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.steady.constants import Constants
+from onnx_systemds.steady.contest import Contest
 from onnx_systemds.steady.scripts import SteadyScript, steady_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
@@ -60,7 +61,7 @@ class ScoringFunction:
         sizes = [f"size{position}" for position in range(len(script.sizes))]
         self._prepared = self._prepare(driver_text(script, functions_of(script)), sizes)
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-        self._steady: tuple[dict[str, tuple[int, ...]], list[PreparedScript]] | None = None
+        self._steady: tuple[dict[str, tuple[int, ...]], Contest[Sequence[PreparedScript]]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._repeats, self._steady_after = 0, steady_after
         self._parts, self._shortest = parts, math.inf
@@ -79,14 +80,21 @@ class ScoringFunction:
         sizes = bind_sizes(self.script.inputs, tensors)
         matrices = self._matrices(tensors, inputs)
         scripts = self._for_sizes(matrices, tensors, sizes)
-        if len(scripts) > 1:
-            return self._in_parts(scripts, tensors, timeout)
-        if scripts[0] is self._prepared:
-            matrices |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
         start = time.perf_counter()
-        computed = scripts[0](matrices, timeout)
-        self._shortest = min(self._shortest, time.perf_counter() - start)
-        return self._results(computed, sizes)
+        if len(scripts) > 1:
+            results = self._in_parts(scripts, tensors, timeout)
+        else:
+            if scripts[0] is self._prepared:
+                matrices |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
+            results = self._results(scripts[0](matrices, timeout), sizes)
+        self._took(scripts, time.perf_counter() - start)
+        return results
+
+    def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
+        """Remember how long a call took, by which later ones are chosen."""
+        self._shortest = min(self._shortest, seconds)
+        if self._steady is not None:
+            self._steady[1].took(scripts, seconds)
 
     def _in_parts(
         self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
@@ -129,7 +137,7 @@ class ScoringFunction:
         """
         shapes = _shapes(matrices) | {name: (sizes[name],) for name in self.script.sizes}
         if self._steady is not None and self._steady[0] == shapes:
-            return self._steady[1]
+            return self._steady[1].next()
         if shapes != self._shapes:
             self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
         self._repeats += 1
@@ -141,22 +149,31 @@ class ScoringFunction:
         if count > 1:
             parts = divided(self.script, tensors, count)
         known: dict[str, SteadyScript] = {}
-        scripts = []
+        steady: list[SteadyScript] = []  # for each part
         for part in parts:
             if len(parts) > 1:
                 matrices, sizes = self._matrices(part, {}), bind_sizes(self.script.inputs, part)
             key = repr((_shapes(matrices), sizes))
             if key not in known:
-                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed, self._is_long())
-            steady = known[key]
-            if not self._is_open and not steady.is_faster:
-                scripts.append(self._prepared)
-                break
-            scripts.append(self._prepare(steady.text, [*steady.kept], single_threaded=len(parts) > 1))
-            scripts[-1].pin_as(self._prepared)  # raises when the function is closed
-            scripts[-1].pin_results(steady.kept)
-        self._steady = (shapes, scripts)
-        return scripts
+                options = {"is_open": self._is_open, "is_long": self._is_long()}
+                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed, **options)
+            steady.append(known[key])
+        candidates: list[Sequence[PreparedScript]] = [
+            [self._prepare_steady(script, form, len(parts)) for script in steady]
+            for form in range(len(steady[0].texts))
+        ]
+        self._steady = (shapes, Contest(candidates))
+        return self._steady[1].next()
+
+    def _prepare_steady(self, script: SteadyScript, form: int, parts: int) -> PreparedScript:
+        """Compile a form of a script for sizes that stay, with its weights and constants."""
+        text = script.texts[form]
+        if text is None:
+            return self._prepared
+        prepared = self._prepare(text, [*script.kept], single_threaded=parts > 1)
+        prepared.pin_as(self._prepared)  # raises when the function is closed
+        prepared.pin_results(script.kept)
+        return prepared
 
     def _computed(self, constants: Constants) -> Mapping[str, ResultMatrix]:
         """The constants, computed of the weights that are pinned already."""

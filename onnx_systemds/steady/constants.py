@@ -108,8 +108,11 @@ class Constants:
                 statements.append(tree.CallStatement(tree.Call("write", (tree.CallArgument(None, kept), path))))
         return _with_functions(self.script, tuple(statements))
 
-    def text(self, kept: Sequence[str]) -> str:
-        """The functions of the script, the main one with a matrix more for each of the constants that are kept."""
+    def text(self, kept: Sequence[str], *, is_flat: bool = False) -> str:
+        """The functions of the script, the main one with a matrix more for each of the constants that are kept.
+
+        is_flat: whether extremes are taken on one row (see `extremes`).
+        """
         names = {self.candidates[name]: name for name in kept}
         body = self.main.body
         statements: list[tree.Statement] = []
@@ -121,17 +124,17 @@ class Constants:
             statements.append(statement)
         matrix = tree.DataType("matrix", "double")
         parameters = (*self.main.parameters, *(tree.Parameter(name, matrix) for name in kept))
-        return _with_functions(self.script, (replace(self.main, parameters=parameters, body=tuple(statements)),))
+        main = replace(self.main, parameters=parameters, body=tuple(statements))
+        if is_flat:
+            main = replace(main, body=with_flat_extremes(main, self.script.functions))
+        return _with_functions(self.script, (main,))
 
 
-def find_constants(
-    text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int, *, is_long: bool = False
-) -> Constants:
+def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:
     """The constants of a script's main function, and the function with the forms that are faster for known sizes.
 
     text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
-    number that it is, or None. weights: how many parameters hold what never changes. is_long: whether matrices are
-    expected to be large.
+    number that it is, or None. weights: how many parameters hold what never changes.
     """
     script = parse_script(text)
     main = script.functions[function]
@@ -142,8 +145,6 @@ def find_constants(
     results = [result.name for result in main.results]
     body = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
     body = with_plain_sums(body)
-    if is_long:
-        body = with_flat_extremes(replace(main, body=body), script.functions)
     flow = _flow(body, fixed, results, pure)
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))

@@ -13,6 +13,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.scopes import assigned
+from onnx_systemds.steady.products import MATRIX
 from onnx_systemds.steady.trees import rewritten
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
@@ -21,19 +23,20 @@ FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of bu
 # transposed matrices; `max` alone makes those sparse that are mostly zeros, which they pass over.
 _BEST_AFTER = {"max_pool", "t"}
 
-_GIVE_MATRICES = {
-    "as.matrix", "avg_pool", "bias_add", "bias_multiply", "cbind", "conv2d", "conv2d_backward_data", "diag",
-    "matrix", "max_pool", "outer", "rbind", "rowMeans", "rowSums", "t",
+_IMAGES = {"avg_pool", "conv2d", "max_pool", MATRIX}  # sizes are among the arguments
+_AS_THE_FIRST = {
+    "abs", "bias_add", "bias_multiply", "ceil", "exp", "floor", "log", "matrix", "round", "sign", "sqrt", "t",
+    *FLAT.values(),
 }  # fmt: skip
-_OF_ELEMENTS = {"abs", "ceil", "exp", "floor", "log", "round", "sign", "sqrt", *FLAT}
 
 
 def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Block:
     """The statements of a function with library functions for `max` and `min` of a matrix and a literal number.
 
-    functions: of the script, by name. Results that only a pooling or a transposition reads stay (see `_BEST_AFTER`).
+    functions: of the script, by name. Matrices whose sizes the engine may not know stay (see `_sized`), and results
+    that only a pooling or a transposition reads (see `_BEST_AFTER`).
     """
-    matrices = _matrices(main, functions)
+    sized = _sized(main, functions)
     left = _read_once(main.body)
 
     def change(node: tree.Node) -> tree.Node:
@@ -41,7 +44,7 @@ def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Functio
             return node
         operands = [argument.value for argument in node.arguments]
         matrix, number = sorted(operands, key=_is_number)
-        if not _is_number(number) or not _is_matrix(matrix, matrices, functions):
+        if not _is_number(number) or not _is_sized(matrix, sized, functions):
             return node
         return tree.Call(FLAT[node.function], (tree.CallArgument(None, matrix), tree.CallArgument(None, number)))
 
@@ -53,47 +56,61 @@ def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Functio
     return tuple(statement if is_left(statement) else rewritten(statement, change) for statement in main.body)
 
 
-def _matrices(main: tree.Function, functions: Mapping[str, tree.Function]) -> set[str]:
-    """The variables that are always matrices."""
-    others = {parameter.name for parameter in main.parameters if parameter.type.kind != "matrix"}
-    nodes = [node for statement in main.body for node in tree.walk(statement)]
-    while True:
-        found = {parameter.name for parameter in main.parameters} - others
-        known = len(others)
-        for node in nodes:
-            if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name):
-                name = node.target.name
-                if name not in others:
-                    (found if _is_matrix(node.value, found, functions) else others).add(name)
-            elif isinstance(node, tree.MultiAssign):
-                others |= {target.name for target in node.targets}
-            elif isinstance(node, tree.For):
-                others.add(node.variable)
-        found -= others
-        if len(others) == known:
-            return found
+def _sized(main: tree.Function, functions: Mapping[str, tree.Function]) -> set[str]:
+    """The variables that are matrices of sizes which the engine knows.
+
+    What it takes for known behind branches and loops may be wrong, which would break the ways to one row and back.
+    """
+    counts = Counter(name for statement in main.body for name in assigned((statement,)))
+    found = {
+        parameter.name
+        for parameter in main.parameters
+        if parameter.type.kind == "matrix" and not counts[parameter.name]
+    }
+    for statement in main.body:
+        if isinstance(statement, tree.Assign) and _is_sized(statement.value, found, functions):
+            name = statement.target.name
+            counts[name] -= 1
+            if not counts[name]:  # all that is assigned to it is such
+                found.add(name)
+    return found
 
 
-def _is_matrix(node: tree.Expression, matrices: set[str], functions: Mapping[str, tree.Function]) -> bool:
-    """Whether an expression surely gives a matrix; matrices: variables that do."""
+def _is_sized(node: tree.Expression, sized: set[str], functions: Mapping[str, tree.Function]) -> bool:
+    """Whether an expression gives a matrix of sizes which the engine knows; sized: variables that are such."""
     while isinstance(node, tree.Binary) and node.operator != "%*%":
-        if _is_matrix(node.right, matrices, functions):
+        if _is_sized(node.right, sized, functions):
             return True
         node = node.left
-    if isinstance(node, (tree.Name, tree.Indexed)):
-        return node.name in matrices
+    if isinstance(node, tree.Binary):
+        return _is_sized(node.left, sized, functions) and _is_sized(node.right, sized, functions)
+    if isinstance(node, tree.Name):
+        return node.name in sized
     if isinstance(node, tree.Unary):
-        return _is_matrix(node.operand, matrices, functions)
+        return _is_sized(node.operand, sized, functions)
+    if isinstance(node, tree.Indexed):
+        spans = [node.rows, node.columns]
+        bounds = [bound for span in spans if span is not None for bound in (span.lower, span.upper)]
+        return len(bounds) == 4 and all(isinstance(bound, tree.IntLiteral) for bound in bounds)
     if not isinstance(node, tree.Call):
-        return isinstance(node, tree.Binary)
-    if node.function in functions:
-        results = functions[node.function].results
-        return len(results) == 1 and results[0].type.kind == "matrix"
-    if node.function in FLAT and len(node.arguments) < 2:  # of all elements
         return False
-    if node.function in _OF_ELEMENTS:
-        return any(_is_matrix(argument.value, matrices, functions) for argument in node.arguments)
-    return node.function in _GIVE_MATRICES
+    if node.function in _IMAGES:
+        return True
+    of_operands = [_is_sized(argument.value, sized, functions) for argument in node.arguments]
+    if node.function in FLAT:
+        return len(of_operands) > 1 and any(of_operands)  # of one operand it is a number
+    if node.function in ("cbind", "rbind"):
+        return all(of_operands)
+    if node.function in functions and node.function not in FLAT.values():
+        return _is_of_matrices(functions[node.function]) and all(of_operands)
+    return node.function in _AS_THE_FIRST and of_operands[:1] == [True]
+
+
+def _is_of_matrices(function: tree.Function) -> bool:
+    """Whether a function makes one matrix of matrices, without branches and loops."""
+    is_straight = all(isinstance(statement, tree.Assign) for statement in function.body)
+    values = [*function.parameters, *function.results]
+    return is_straight and len(function.results) == 1 and all(value.type.kind == "matrix" for value in values)
 
 
 def _is_number(node: tree.Expression) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
@@ -16,14 +16,13 @@ LARGEST_CONSTANTS = 256 << 20
 
 @dataclass(frozen=True)
 class SteadyScript:
-    """A main program for inputs of known sizes, and the matrices that it takes as further inputs, by their names.
+    """Main programs for inputs of known sizes, and the matrices that they take as further inputs, by their names.
 
-    is_faster: whether it does less at a call than the script as it is.
+    texts: the forms of which any may be the fastest, the surest first; None is the script as it is.
     """
 
-    text: str
+    texts: Sequence[str | None]
     kept: Mapping[str, ResultMatrix]
-    is_faster: bool
 
 
 def steady_script(
@@ -31,24 +30,27 @@ def steady_script(
     shapes: Shapes,
     sizes: Sizes,
     compute: Callable[[Constants], Mapping[str, ResultMatrix]],
+    *,
+    is_open: bool,
     is_long: bool,
 ) -> SteadyScript:
-    """The main program for these sizes; ``compute`` runs the script of the constants.
+    """The main programs for these sizes; ``compute`` runs the script of the constants.
 
-    shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols. is_long: whether to take
-    the forms that are faster for large matrices only.
+    shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols. is_open: whether these
+    are not those of the script anyhow. is_long: whether to try what is faster for large matrices only.
     """
     functions = functions_of(script)
     if any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
-        return SteadyScript(driver_text(script, functions, shapes, sizes), {}, is_faster=False)
+        return SteadyScript([driver_text(script, functions, shapes, sizes) if is_open else None], {})
     weights = len(script.weights) if functions.weights_apart else 0
-    given = _parameters(script, shapes, sizes)
-    constants = find_constants(functions.text, script.function, given, weights, is_long=is_long)
+    constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
     kept = _that_fit(compute(constants), constants.matrices) if constants.candidates else {}
-    functions = replace(functions, text=constants.text([*kept]))
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
-    text = driver_text(script, functions, shapes, sizes, read)
-    return SteadyScript(text, kept, is_faster=bool(kept) or constants.has_products)
+    plain, flat = (constants.text([*kept], is_flat=is_flat) for is_flat in (False, True))
+    forms = [plain if is_open or kept or constants.has_products else None]
+    forms += [flat] if is_long and flat != plain else []
+    texts = [form and driver_text(script, replace(functions, text=form), shapes, sizes, read) for form in forms]
+    return SteadyScript(texts, kept)
 
 
 def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:

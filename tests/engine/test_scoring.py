@@ -88,7 +88,7 @@ def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPa
     with ScoringFunction(import_model(convolution(group)), steady_after=2, parts=1) as function:
         for _ in range(3):
             function({"x": np.ones((2, 8, 6, 6), np.float32)})
-        (steady,) = function._steady[1]
+        (steady,) = function._steady[1].next()
         assert steady._native_blas == (group == 1 or entries > 0)
     assert asked.get("filters", False) is False and asked.get("others", True)
     assert ("filters" in asked) == (group == 8)
@@ -140,7 +140,7 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
             np.testing.assert_allclose(actual["z"], np.maximum(shift, 0))
             assert actual["y"].shape == (4, samples)
             if samples == 5 and function._repeats == 2:
-                assert function._steady is not None and len(function._steady[1]) == min(parts, 5)
+                assert function._steady is not None and len(function._steady[1].next()) == min(parts, 5)
 
 
 def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,7 @@ def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     with scoring_function() as function:
         for seed in range(STEADY + 2):
             check(function, 3, seed)
-        assert function._steady is not None and len(function._steady[1]) == 1
+        assert function._steady is not None and len(function._steady[1].next()) == 1
 
 
 @pytest.mark.parametrize("loop", ["for", "parfor"])
@@ -160,7 +160,7 @@ def test_long_calls_are_divided_unless_the_script_starts_threads(monkeypatch: py
         for _ in range(3):
             function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})
         expected = min(function._session.processors, 6) if loop == "for" else 1
-        assert function._steady is not None and len(function._steady[1]) == expected
+        assert function._steady is not None and len(function._steady[1].next()) == expected
 
 
 def test_an_error_in_a_part_is_raised_and_leaves_the_session_usable() -> None:

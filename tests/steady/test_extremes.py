@@ -30,13 +30,14 @@ def clip_model(low: float | None, high: float | None) -> ModelProto:
 
 
 def texts_and_result(model: ModelProto, x: np.ndarray[Any, Any]) -> tuple[list[str], Any]:
-    """The texts of the scripts prepared on the way to a second call, and what that gives."""
+    """The texts of the scripts prepared on the way to a second call, and what the last of its forms gives."""
     texts: list[str] = []
     with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
         prepare = function._prepare
         function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
-        function({"x": x})
-        return texts, function({"x": x})["y"]
+        function({"x": x})  # as it is
+        function({"x": x})  # compiled for its sizes
+        return texts, function({"x": x})["y"]  # with flat extremes
 
 
 def images(kind: str) -> np.ndarray[Any, Any]:
@@ -85,15 +86,49 @@ def rewritten_body(body: str, *, given: str = "matrix[double] X, double a") -> l
 
 
 def test_only_matrices_and_numbers() -> None:
-    body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = X[1, ] * a\nY = max(e, b) + min(X, 0) + min(-1, e %*% t(e))"
-    assert rewritten_body(body) == body.splitlines()[:-1] + [
-        "Y = max(e, b) + flat_min(X, 0) + flat_min(e %*% t(e), -1)"
-    ]
+    body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = exp(X) * a\nY = max(e, b) + min(X, 0) + min(-1, e %*% t(e))"
+    assert rewritten_body(body) == [
+        *body.splitlines()[:-1], "Y = max(e, b) + flat_min(X, 0) + flat_min(e %*% t(e), -1)"
+    ]  # fmt: skip
 
 
-def test_names_that_are_not_always_matrices() -> None:
-    body = "b = X\nc = b + 1\nY = max(c, 0)\nb = 2\n[g, h] = g(X)\nZ = max(g, 0)\nfor (i in 1:2) {\n  W = max(i, 1)\n}"
+@pytest.mark.parametrize(
+    "body",
+    [
+        "b = X\nif (a > 0) {\n  b = t(b)\n}\nY = max(b, 0)",
+        "[b, c] = g(X)\nY = max(b, 0)",
+        "for (i in 1:2) {\n  b = X\n}\nY = max(b, 0)",
+        "if (a > 0) {\n  b = X\n}\nY = max(b, 0)",
+        "b = X[1:a, ]\nY = max(b, 0)",
+        "b = X[1:2, 3]\nY = max(b, 0)",
+        "b = X\nb = X[1:a, ]\nY = max(b, 0)",
+        "b = cbind(X, g(X))\nY = max(b, 0)",
+        "b = matrix(0, rows=a, cols=3)\nY = max(b %*% X, 0)",
+        "Y = max(g(X), 0)",
+    ],
+)
+def test_matrices_of_sizes_that_may_be_unknown(body: str) -> None:
     assert rewritten_body(body) == body.splitlines()
+
+
+@pytest.mark.parametrize("value", ["X[1:2, 1:4]", "cbind(X, X)", "t(conv2d(X, g(X)))", "matrix(X, rows=a, cols=2)"])
+def test_matrices_of_sizes_that_are_known(value: str) -> None:
+    assert rewritten_body(f"b = X\nb = {value}\nY = max(b, 0)")[-1] == "Y = flat_max(b, 0)"
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        ("g = function(matrix[double] Z) return (matrix[double] Y) {\n  Y = Z + 1\n}", "flat_max(g(X), 0)"),
+        ("g = function(matrix[double] Z) return (matrix[double] Y) {\n  Y = Z\n  if (nrow(Z) > 1) {\n    Y = Y + 1\n  }\n}", "max(g(X), 0)"),
+        ("g = function(matrix[double] Z, int n) return (matrix[double] Y) {\n  Y = Z + matrix(0, rows=n, cols=1)\n}", "max(g(X, 2), 0)"),
+    ],
+)  # fmt: skip
+def test_results_of_functions(function: str, expected: str) -> None:
+    call = expected.partition("max(")[2]
+    script = parse_script(f"{function}\nf = function(matrix[double] X) return (matrix[double] Y) {{\n  Y = max({call}\n}}")
+    (statement,) = with_flat_extremes(script.functions["f"], script.functions)
+    assert print_script(Script((statement,))).strip() == f"Y = {expected}"
 
 
 def test_what_is_pooled_or_transposed_next_is_left() -> None:
@@ -113,4 +148,5 @@ def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> N
         function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
         for _ in range(3):
             function({"x": images("dense")})
+        assert function._steady is not None and len(function._steady[1].candidates) == 1
     assert len(texts) == 1 and "flat_max" not in texts[0]

@@ -1,0 +1,35 @@
+"""Which of several candidates is the fastest: tried by turns, until each has been measured often enough."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+TURNS = 20
+"""Calls of each candidate; the first half of them warms the JVM up."""
+
+
+class Contest(Generic[T]):
+    """Candidates that do the same. Only the fastest one is left after `TURNS` calls of each."""
+
+    def __init__(self, candidates: Sequence[T]) -> None:
+        """The first candidate has the first turn, and is kept where others are not faster."""
+        self.candidates = list(candidates)
+        self._seconds: list[list[float]] = [[] for _ in candidates]
+
+    def next(self) -> T:
+        """The candidate whose turn it is."""
+        calls = [len(seconds) for seconds in self._seconds]
+        return self.candidates[calls.index(min(calls))]
+
+    def took(self, candidate: T, seconds: float) -> None:
+        """Tell how long a call of a candidate took."""
+        for other, measured in zip(self.candidates, self._seconds):
+            if other is candidate:
+                measured.append(seconds)
+        if len(self.candidates) > 1 and all(len(measured) >= TURNS for measured in self._seconds):
+            medians = [statistics.median(measured[TURNS // 2 :]) for measured in self._seconds]
+            self.candidates, self._seconds = [self.candidates[medians.index(min(medians))]], [[]]
