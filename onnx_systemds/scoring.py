@@ -40,7 +40,8 @@ class ScoringFunction:
     """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name.
 
     Once the sizes of its inputs stay the same it is compiled for them. Then samples that do not depend on each other
-    (`Script.batch`) are also divided among the processors: much of the engine takes one thread only.
+    (`Script.batch`) are also divided among the processors: much of the engine takes one thread only. Where there are
+    two forms of the script, they are called by turns until it is known which one is faster.
     """
 
     def __init__(
