@@ -26,10 +26,12 @@ class Contest(Generic[T]):
         return self.candidates[calls.index(min(calls))]
 
     def took(self, candidate: T, seconds: float) -> None:
-        """Tell how long a call of a candidate took."""
+        """Tell how long a call of a candidate took; of the last one left that is not kept."""
+        if len(self.candidates) == 1:
+            return
         for other, measured in zip(self.candidates, self._seconds):
             if other is candidate:
                 measured.append(seconds)
-        if len(self.candidates) > 1 and all(len(measured) >= TURNS for measured in self._seconds):
+        if all(len(measured) >= TURNS for measured in self._seconds):
             medians = [statistics.median(measured[TURNS // 2 :]) for measured in self._seconds]
             self.candidates, self._seconds = [self.candidates[medians.index(min(medians))]], [[]]

@@ -36,3 +36,10 @@ def test_the_first_is_kept_where_others_are_as_fast() -> None:
 
 def test_one_candidate_is_always_next() -> None:
     assert played({"a": [1.0]}, 3 * TURNS) == ["a"] * (3 * TURNS)
+
+
+def test_nothing_is_kept_of_the_calls_of_the_last_candidate() -> None:
+    contest = Contest(["a", "b"])
+    for _ in range(2 * TURNS + 100):
+        contest.took(contest.next(), 1.0)
+    assert contest.candidates == ["a"] and contest._seconds == [[]]

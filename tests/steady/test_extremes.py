@@ -30,7 +30,7 @@ def clip_model(low: float | None, high: float | None) -> ModelProto:
 
 
 def texts_and_result(model: ModelProto, x: np.ndarray[Any, Any]) -> tuple[list[str], Any]:
-    """The texts of the scripts prepared on the way to a second call, and what the last of its forms gives."""
+    """The texts of the scripts prepared on the way to a third call, and what the last form gives."""
     texts: list[str] = []
     with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
         prepare = function._prepare
