@@ -14,6 +14,7 @@ from onnx_systemds.exporting.printer import print_script
 from onnx_systemds.exporting.syntax import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady.extremes import with_flat_extremes
+from tests.steady.recording import recorded
 
 RANDOM = np.random.default_rng(11)
 
@@ -31,10 +32,8 @@ def clip_model(low: float | None, high: float | None) -> ModelProto:
 
 def texts_and_result(model: ModelProto, x: np.ndarray[Any, Any]) -> tuple[list[str], Any]:
     """The texts of the scripts prepared on the way to a third call, and what the last form gives."""
-    texts: list[str] = []
     with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
-        prepare = function._prepare
-        function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
+        texts = recorded(function)
         function({"x": x})  # as it is
         function({"x": x})  # compiled for its sizes
         return texts, function({"x": x})["y"]  # with flat extremes
@@ -142,10 +141,8 @@ def test_what_is_pooled_or_transposed_next_is_left() -> None:
 
 def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "LONG_CALL", 1e3)
-    texts: list[str] = []
     with ScoringFunction(import_model(clip_model(0, None)), steady_after=2) as function:
-        prepare = function._prepare
-        function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
+        texts = recorded(function)
         for _ in range(3):
             function({"x": images("dense")})
         assert function._steady is not None and len(function._steady[1].candidates) == 1

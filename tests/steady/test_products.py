@@ -13,6 +13,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady import products, scripts
+from tests.steady.recording import recorded
 
 RANDOM = np.random.default_rng(7)
 
@@ -33,10 +34,8 @@ def depthwise(channels: int, multiplier: int, kernel: tuple[int, int], sizes: li
 
 def texts_and_results(model: ModelProto, x: np.ndarray[Any, Any], parts: int = 1) -> tuple[list[str], Mapping[str, Any]]:
     """The texts of the scripts prepared on the way to a second call, and what that gives."""
-    texts: list[str] = []
     with ScoringFunction(import_model(model), steady_after=2, parts=parts) as function:
-        prepare = function._prepare
-        function._prepare = lambda text, *given, **named: (texts.append(text), prepare(text, *given, **named))[1]  # type: ignore
+        texts = recorded(function)
         function({"x": x})
         return texts, function({"x": x})
 
