@@ -13,8 +13,8 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
 from onnx_systemds.batch_parts import divided, joined
-from onnx_systemds.driver import driver_text, functions_of
-from onnx_systemds.engine import PreparedScript, Session, shared_session
+from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
+from onnx_systemds.engine import PreparedScript, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.ir import TensorType
@@ -22,7 +22,7 @@ from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.steady.constants import Constants
 from onnx_systemds.steady.contest import Contest
-from onnx_systemds.steady.scripts import SteadyScript, steady_script
+from onnx_systemds.steady.scripts import Engine, SteadyScript, steady_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -41,7 +41,8 @@ class ScoringFunction:
 
     Once the sizes of its inputs stay the same it is compiled for them. Then samples that do not depend on each other
     (`Script.batch`) are also divided among the processors: much of the engine takes one thread only. Where there are
-    two forms of the script, they are called by turns until it is known which one is faster.
+    several forms of the script, they are called by turns until it is known which one is the fastest; one that the
+    engine refuses is dropped.
     """
 
     def __init__(
@@ -82,14 +83,32 @@ class ScoringFunction:
         matrices = self._matrices(tensors, inputs)
         scripts = self._for_sizes(matrices, tensors, sizes)
         start = time.perf_counter()
-        if len(scripts) > 1:
-            results = self._in_parts(scripts, tensors, timeout)
+        try:
+            results = self._scored(scripts, matrices, tensors, sizes, timeout)
+        except ScriptRuntimeError:
+            if self._steady is None or scripts[0] is self._prepared:
+                raise
+            results = self._scored([self._prepared], matrices, tensors, sizes, timeout)  # raises what inputs cause
+            self._steady[1].drop(scripts, [self._prepared])
         else:
-            if scripts[0] is self._prepared:
-                matrices |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
-            results = self._results(scripts[0](matrices, timeout), sizes)
-        self._took(scripts, time.perf_counter() - start)
+            self._took(scripts, time.perf_counter() - start)
         return results
+
+    def _scored(
+        self,
+        scripts: Sequence[PreparedScript],
+        matrices: Mapping[str, Tensor],
+        tensors: Mapping[str, Tensor],
+        sizes: Mapping[str, int],
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        """The results of a script, or of one for each part of the samples."""
+        if len(scripts) > 1:
+            return self._in_parts(scripts, tensors, timeout)
+        given = dict(matrices)
+        if scripts[0] is self._prepared:
+            given |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
+        return self._results(scripts[0](given, timeout), sizes)
 
     def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
         """Remember how long a call took, by which later ones are chosen."""
@@ -144,27 +163,34 @@ class ScoringFunction:
         self._repeats += 1
         if self._repeats < self._steady_after or not all(all(shape) for shape in shapes.values()):
             return [self._prepared]
-        parts: Sequence[Mapping[str, Tensor]] = [tensors]
         batch = self.script.batch
         count = 1 if batch is None else min(self._wanted_parts(), sizes[batch.symbol])
-        if count > 1:
+        whole = (_shapes(matrices), sizes)
+        if count == 1:
+            candidates = self._candidates([whole])
+        else:
             parts = divided(self.script, tensors, count)
-        known: dict[str, SteadyScript] = {}
-        steady: list[SteadyScript] = []  # for each part
-        for part in parts:
-            if len(parts) > 1:
-                matrices, sizes = self._matrices(part, {}), bind_sizes(self.script.inputs, part)
-            key = repr((_shapes(matrices), sizes))
-            if key not in known:
-                options = {"is_open": self._is_open, "is_long": self._is_long()}
-                known[key] = steady_script(self.script, _shapes(matrices), sizes, self._computed, **options)
-            steady.append(known[key])
-        candidates: list[Sequence[PreparedScript]] = [
-            [self._prepare_steady(script, form, len(parts)) for script in steady]
-            for form in range(len(steady[0].texts))
-        ]
+            of_parts = [(_shapes(self._matrices(part, {})), bind_sizes(self.script.inputs, part)) for part in parts]
+            first = self._candidates([whole], most=1) if _starts_threads(self.script) else []
+            candidates = [*first, *self._candidates(of_parts)]
         self._steady = (shapes, Contest(candidates))
         return self._steady[1].next()
+
+    def _candidates(
+        self, parts: Sequence[tuple[Shapes, Sizes]], most: int | None = None
+    ) -> list[Sequence[PreparedScript]]:
+        """The forms of the script for sizes that stay, each as a script for each of the parts; the first ``most``."""
+        options = {"is_open": self._is_open, "is_long": self._is_long(), "is_part": len(parts) > 1}
+        engine = Engine(self._computed, self._recompiled)
+        known: dict[str, SteadyScript] = {}
+        steady: list[SteadyScript] = []  # for each part
+        for shapes, sizes in parts:
+            key = repr((shapes, sizes))
+            if key not in known:
+                known[key] = steady_script(self.script, shapes, sizes, engine, **options)
+            steady.append(known[key])
+        forms = range(min(len(script.texts) for script in steady))[:most]
+        return [[self._prepare_steady(script, form, len(parts)) for script in steady] for form in forms]
 
     def _prepare_steady(self, script: SteadyScript, form: int, parts: int) -> PreparedScript:
         """Compile a form of a script for sizes that stay, with its weights and constants."""
@@ -183,11 +209,19 @@ class ScoringFunction:
         once.pin_as(self._prepared, {name: f"weight{place}" for name, place in constants.weights.items()})
         return once.computed_matrices()
 
+    def _recompiled(self, text: str, kept: Sequence[str]) -> frozenset[str]:
+        """The functions of a main program that the engine compiles anew at each of their calls."""
+        prepared = self._prepare(text, kept)
+        try:
+            return prepared.recompiled_functions()
+        finally:
+            prepared.close()
+
     def _wanted_parts(self) -> int:
-        """As asked for; else one for each processor, if calls are long and the script starts no threads itself."""
+        """As asked for; else one for each processor, if calls are long."""
         if self._parts is not None:
             return self._parts
-        return self._session.processors if self._is_long() and not _starts_threads(self.script) else 1
+        return self._session.processors if self._is_long() else 1
 
     def _is_long(self) -> bool:
         """Whether calls have taken long; they are taken to do so where the number of parts is given."""

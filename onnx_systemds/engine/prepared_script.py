@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from onnx_systemds.engine.session import Session
 
 _LONGEST_CHAIN = 50
+_RECOMPILED = re.compile(r"^-+FUNCTION \S*::(\w+) \[recompile=true\]$", re.MULTILINE)
 
 
 def failure_chain(error: Any) -> list[JavaFailure]:
@@ -97,6 +99,12 @@ class PreparedScript:
                     continue
                 found[name] = ResultMatrix(block, block.getNumRows(), block.getNumColumns(), block.getInMemorySize())
             return found
+
+    def recompiled_functions(self) -> frozenset[str]:
+        """The functions that the engine compiles anew at each of their calls, for the sizes that they are given."""
+        with self._session._operation(None, "explaining a script"):
+            self._check_open()
+            return frozenset(_RECOMPILED.findall(self._prepared.explain()))
 
     def __call__(self, inputs: Mapping[str, Matrix], timeout: float | None = None) -> dict[str, Matrix]:
         """Run the script and return its outputs by name.

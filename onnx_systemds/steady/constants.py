@@ -7,7 +7,7 @@ they are, and numbers, are not worth it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds import templates
@@ -17,6 +17,7 @@ from onnx_systemds.exporting.printer import print_script
 from onnx_systemds.exporting.scopes import assigned
 from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
 from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
+from onnx_systemds.steady.loops import called_with_loops, with_bodies, without_threads
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
@@ -108,10 +109,17 @@ class Constants:
                 statements.append(tree.CallStatement(tree.Call("write", (tree.CallArgument(None, kept), path))))
         return _with_functions(self.script, tuple(statements))
 
-    def text(self, kept: Sequence[str], *, is_flat: bool = False) -> str:
+    def with_loops(self) -> frozenset[str]:
+        """The functions whose bodies may stand in the place of their calls (see `loops`)."""
+        return called_with_loops(self.main, self.script.functions)
+
+    def text(
+        self, kept: Sequence[str], *, placed: Collection[str] = (), is_serial: bool = False, is_flat: bool = False
+    ) -> str:
         """The functions of the script, the main one with a matrix more for each of the constants that are kept.
 
-        is_flat: whether extremes are taken on one row (see `extremes`).
+        placed: functions whose bodies stand in the place of their calls. is_serial: whether loops start no threads
+        (see `loops`). is_flat: whether extremes are taken on one row (see `extremes`).
         """
         names = {self.candidates[name]: name for name in kept}
         body = self.main.body
@@ -125,9 +133,12 @@ class Constants:
         matrix = tree.DataType("matrix", "double")
         parameters = (*self.main.parameters, *(tree.Parameter(name, matrix) for name in kept))
         main = replace(self.main, parameters=parameters, body=tuple(statements))
+        functions = self.script.functions
         if is_flat:
-            main = replace(main, body=with_flat_extremes(main, self.script.functions))
-        return _with_functions(self.script, (main,))
+            main = replace(main, body=with_flat_extremes(main, functions))
+        main = with_bodies(main, [functions[name] for name in placed])
+        called = [*called_functions(self.script, (main,)), main]
+        return print_script(tree.Script(tuple(map(without_threads, called) if is_serial else called)))
 
 
 def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:

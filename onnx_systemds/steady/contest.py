@@ -35,3 +35,9 @@ class Contest(Generic[T]):
         if all(len(measured) >= TURNS for measured in self._seconds):
             medians = [statistics.median(measured[TURNS // 2 :]) for measured in self._seconds]
             self.candidates, self._seconds = [self.candidates[medians.index(min(medians))]], [[]]
+
+    def drop(self, candidate: T, instead: T) -> None:
+        """Leave a candidate out for good; where it was the only one, ``instead`` takes its place."""
+        left = [position for position, other in enumerate(self.candidates) if other is not candidate]
+        self.candidates = [self.candidates[position] for position in left] or [instead]
+        self._seconds = [self._seconds[position] for position in left] or [[]]

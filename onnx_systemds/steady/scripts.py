@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
 from onnx_systemds.engine.prepared_script import ResultMatrix
@@ -25,32 +26,50 @@ class SteadyScript:
     kept: Mapping[str, ResultMatrix]
 
 
+@dataclass(frozen=True)
+class Engine:
+    """What the engine is asked for.
+
+    computed: the constants. recompiled: the functions of a main program, which takes these further inputs, that it
+    compiles anew at each of their calls.
+    """
+
+    computed: Callable[[Constants], Mapping[str, ResultMatrix]]
+    recompiled: Callable[[str, Sequence[str]], Collection[str]]
+
+
 def steady_script(
-    script: Script,
-    shapes: Shapes,
-    sizes: Sizes,
-    compute: Callable[[Constants], Mapping[str, ResultMatrix]],
-    *,
-    is_open: bool,
-    is_long: bool,
+    script: Script, shapes: Shapes, sizes: Sizes, engine: Engine, *, is_open: bool, is_long: bool, is_part: bool
 ) -> SteadyScript:
-    """The main programs for these sizes; ``compute`` runs the script of the constants.
+    """The main programs for these sizes.
 
     shapes: rows and columns of inputs, by their names in the main program. sizes: of symbols. is_open: whether these
-    are not those of the script anyhow. is_long: whether to try what is faster for large matrices only.
+    are not those of the script anyhow. is_long: whether to try what is faster for large matrices only. is_part:
+    whether other parts of the samples are scored at the same time, so that no form starts threads.
     """
     functions = functions_of(script)
     if any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
         return SteadyScript([driver_text(script, functions, shapes, sizes) if is_open else None], {})
     weights = len(script.weights) if functions.weights_apart else 0
     constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
-    kept = _that_fit(compute(constants), constants.matrices) if constants.candidates else {}
+    kept = _that_fit(engine.computed(constants), constants.matrices) if constants.candidates else {}
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
-    plain, flat = (constants.text([*kept], is_flat=is_flat) for is_flat in (False, True))
-    forms = [plain if is_open or kept or constants.has_products else None]
-    forms += [flat] if is_long and flat != plain else []
-    texts = [form and driver_text(script, replace(functions, text=form), shapes, sizes, read) for form in forms]
-    return SteadyScript(texts, kept)
+
+    def program(text: str) -> str:
+        return driver_text(script, replace(functions, text=text), shapes, sizes, read)
+
+    placed: Collection[str] = constants.with_loops()
+    if placed:
+        placed = [name for name in engine.recompiled(program(constants.text([*kept])), [*kept]) if name in placed]
+    text = partial(constants.text, [*kept], placed=placed)
+    if placed and script.function in engine.recompiled(program(text()), [*kept]):  # it would be each time, as a whole
+        placed, text = [], partial(constants.text, [*kept])
+    plain, serial = text(), text(is_serial=True)
+    forms = [serial] if is_part else [plain, serial]
+    forms += [text(is_serial=True, is_flat=True)] if is_long else []
+    is_changed = is_open or kept or placed or constants.has_products
+    texts = dict.fromkeys(program(form) if is_changed or form != plain else None for form in forms)
+    return SteadyScript([*texts], kept)
 
 
 def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int, ...] | int | None]:

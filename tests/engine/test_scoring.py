@@ -15,6 +15,7 @@ from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady import products
+from onnx_systemds.steady.contest import Contest
 
 STEADY = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
@@ -152,15 +153,50 @@ def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("loop", ["for", "parfor"])
-def test_long_calls_are_divided_unless_the_script_starts_threads(monkeypatch: pytest.MonkeyPatch, loop: str) -> None:
+def test_long_calls_are_divided_but_may_start_threads_instead(monkeypatch: pytest.MonkeyPatch, loop: str) -> None:
     monkeypatch.setattr(scoring, "LONG_CALL", 0.0)
     script = import_model(by_columns())
     script = replace(script, library=(*script.library, f"# {loop} ("))
     with ScoringFunction(script, steady_after=2) as function:
-        for _ in range(3):
+        for _ in range(2):
             function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})
-        expected = min(function._session.processors, 6) if loop == "for" else 1
-        assert function._steady is not None and len(function._steady[1].next()) == expected
+        parts = min(function._session.processors, 6)
+        assert function._steady is not None
+        first, *others = [len(scripts) for scripts in function._steady[1].candidates]
+        assert first == (1 if loop == "parfor" else parts) and set(others) == {parts}
+
+
+def test_a_form_that_the_engine_refuses_is_dropped() -> None:
+    with scoring_function() as function:
+        for seed in range(STEADY):
+            check(function, 3, seed)
+        assert function._steady is not None
+        text = 'X = read("./in0", rows=3, cols=30)\nstop("refused")\nwrite(X, "./out0")'
+        refused = [function._session.prepare(text, ["in0"], ["out0"])]
+        good = function._steady[1].candidates[0]
+        function._steady = (function._steady[0], Contest([refused, good]))
+        check(function, 3, 0)
+        assert function._steady[1].candidates == [good]
+        function._steady = (function._steady[0], Contest([refused]))
+        check(function, 3, 1)
+        assert function._steady[1].candidates == [[function._prepared]]
+
+
+def test_forms_stay_where_inputs_are_at_fault() -> None:
+    nodes = [helper.make_node("Add", ["x", "x"], ["d"]), helper.make_node("Gather", ["d", "i"], ["y"])]
+    infos = [helper.make_tensor_value_info(name, kind, ["n"]) for name, kind in (("x", 1), ("i", 7), ("y", 1))]
+    graph = helper.make_graph(nodes, "gathered", infos[:2], infos[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = np.arange(3, dtype=np.float32)
+    with ScoringFunction(import_model(model), steady_after=1) as function:
+        function({"x": x, "i": np.array([2, 0, 1])})
+        assert function._steady is not None
+        forms = function._steady[1].candidates
+        for _ in range(3):
+            with pytest.raises(EngineError):
+                function({"x": x, "i": np.array([2, 7, 1])})
+        assert function._steady[1].candidates is forms and forms[0][0] is not function._prepared
+        np.testing.assert_array_equal(function({"x": x, "i": np.array([-1, 0, 1])})["y"], [4, 0, 2])
 
 
 def test_an_error_in_a_part_is_raised_and_leaves_the_session_usable() -> None:

@@ -14,6 +14,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
+from tests.all_forms import results_of_all_forms
 from tests.model_zoo import model_cases
 from tests.models.test_models import ALLOWED, STEP
 from tests.operators.harness import Array, compare
@@ -82,10 +83,7 @@ def test_two_further_sizes(path: Path, steady_after: int) -> None:
         for number in range(2):
             inputs = inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
             expected = judging.judge(path, inputs)
-            results = [function(inputs)]
-            if function._steady is not None:  # the other forms of the script
-                results += [function(inputs) for _ in function._steady[1].candidates[1:]]
-            for outputs in results:
+            for outputs in results_of_all_forms(function, inputs):
                 for name, judge in expected.items():
                     agree(outputs[name], judge, f"{path.parent.name}/{path.stem}", name, decided(expected))
 

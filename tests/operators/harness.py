@@ -17,6 +17,7 @@ from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
+from tests.all_forms import results_of_all_forms
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -133,9 +134,7 @@ def _check_script(case: Case, model: onnx.ModelProto, script: Script, **options:
         for differing in [{}, *case.sizes]:
             inputs = {**case.inputs, **differing}
             feeds = {name: array for name, array in inputs.items() if array is not None and name not in case.constants}
-            results = [function(feeds)]
-            if function._steady is not None:  # the other forms of the script
-                results += [function(feeds) for _ in function._steady[1].candidates[1:]]
+            results = results_of_all_forms(function, feeds)
             names = [port.name for port in script.outputs]
             for name, expected in zip(names, _expected(case, model, inputs, feeds), strict=True):
                 for actual in results:

@@ -43,3 +43,14 @@ def test_nothing_is_kept_of_the_calls_of_the_last_candidate() -> None:
     for _ in range(2 * TURNS + 100):
         contest.took(contest.next(), 1.0)
     assert contest.candidates == ["a"] and contest._seconds == [[]]
+
+
+def test_what_is_dropped_has_no_more_turns() -> None:
+    contest = Contest(["a", "b", "c"])
+    contest.took("a", 1.0)
+    contest.drop("b", "z")
+    assert [contest.next(), contest.candidates] == ["c", ["a", "c"]]
+    contest.drop("a", "z")
+    assert contest.next() == "c"
+    contest.drop("c", "z")
+    assert contest.next() == "z" and contest._seconds == [[]]
