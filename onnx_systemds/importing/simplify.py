@@ -13,6 +13,7 @@ import numpy as np
 
 from onnx_systemds.importing.activation_patterns import join_hard_swish
 from onnx_systemds.importing.convolution_folding import fold_into_convolutions
+from onnx_systemds.importing.direction_joining import join_directions
 from onnx_systemds.importing.ir import Array, Graph, Node
 
 Pass = Callable[[Graph], Graph]
@@ -31,7 +32,7 @@ def constants_to_initializers(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(kept), initializers={**graph.initializers, **found}) if found else graph
 
 
-PASSES: tuple[Pass, ...] = (constants_to_initializers, join_hard_swish, fold_into_convolutions)
+PASSES: tuple[Pass, ...] = (constants_to_initializers, join_hard_swish, fold_into_convolutions, join_directions)
 
 
 def simplify(graph: Graph) -> Graph:

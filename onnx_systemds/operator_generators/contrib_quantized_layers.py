@@ -29,7 +29,8 @@ def _lstm_shape(node: NodeFacts) -> Shape:
     hidden = node.dims(_R)[1]
     if not isinstance(hidden, int):
         raise UnsupportedCase("the hidden size is unknown")
-    return Shape(steps, batch, inputs, hidden, 2 if direction_of(node) == "bidirectional" else 1, False)
+    directions = 2 if direction_of(node) == "bidirectional" else 1
+    return Shape(steps, batch, inputs, hidden, directions, batch_first=False, joined=False)
 
 
 @shape_rule("DynamicQuantizeLSTM", domain=CONTRIB)

@@ -11,6 +11,7 @@ import numpy as np
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.direction_joining import JOINED
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -46,7 +47,10 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 
 @dataclass(frozen=True)
 class Shape:
-    """Sizes of a layer: steps, sequences, inputs, hidden units, directions; whether sequences come first."""
+    """Sizes of a layer: steps, sequences, inputs, hidden units, directions; whether sequences come first.
+
+    joined: whether the directions of all hidden states are behind the sequences.
+    """
 
     steps: Dim
     batch: Dim
@@ -54,6 +58,7 @@ class Shape:
     hidden: int
     directions: int
     batch_first: bool
+    joined: bool
 
 
 def shape_of(node: NodeFacts) -> Shape:
@@ -68,7 +73,8 @@ def shape_of(node: NodeFacts) -> Shape:
         hidden = int(node.attribute("hidden_size") or 0)
     if not hidden:
         raise UnsupportedCase("the hidden size is unknown")
-    return Shape(steps, batch, inputs, hidden, 2 if direction_of(node) == "bidirectional" else 1, batch_first)
+    directions = 2 if direction_of(node) == "bidirectional" else 1
+    return Shape(steps, batch, inputs, hidden, directions, batch_first, bool(node.attribute(JOINED)))
 
 
 def direction_of(node: NodeFacts) -> str:
@@ -88,7 +94,8 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
         every = (shape.batch, shape.steps, shape.directions, shape.hidden)
         last = (shape.batch, shape.directions, shape.hidden)
     else:
-        every = (shape.steps, shape.directions, shape.batch, shape.hidden)
+        inner = (shape.batch, shape.directions) if shape.joined else (shape.directions, shape.batch)
+        every = (shape.steps, *inner, shape.hidden)
         last = (shape.directions, shape.batch, shape.hidden)
     return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
 
@@ -166,7 +173,7 @@ class Layer:
             lines += [f"  {opening}", f"    [{', '.join(names)}] = {call}"]
         lines += ["  }", *(f"  {both[i]}[{direction}, ] = {node.reshape(names[i], rows[i])}" for i in wanted), "}"]
         results = [[node.reshape(f"{name}[{which}, ]", view) for name, view in zip(both, views)] for which in (1, 2)]
-        if not shape.batch_first:  # all states are read by whole steps, which are reshaped anyway
+        if not (shape.batch_first or shape.joined):  # all states are read by whole steps, which are reshaped anyway
             results = [[f"{both[0]}[{which}, ]", *last] for which, (_, *last) in enumerate(results, 1)]
         return lines, results
 
@@ -267,8 +274,8 @@ class Layer:
                 for text in directions
             ]  # fmt: skip
             return _joined("cbind", texts), View(rows, shape.directions * shape.hidden)
-        if shape.directions == 1:
-            return directions[0], View(rows, shape.hidden)
+        if shape.directions == 1 or shape.joined:
+            return _joined("cbind", directions), View(rows, shape.directions * shape.hidden)
         wide = View(shape.steps, shape.batch * shape.hidden)
         return _joined("cbind", [node.reshape(text, wide) for text in directions]), View(wide.rows, 2 * wide.cols)
 
@@ -356,18 +363,38 @@ class Variant:
         inputs += ["P"] if self.has_peepholes else []
         inputs += ["lens"] if self.has_lens else []
         steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
+        as_given = [f"{state} = {state}0" for state in states]
+        setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
         parts = {
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
             "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
             "bias": " + b" if self.has_bias else "",
             "gates": GATES[self.kind],
-            "setup": [f"{state} = {state}0" for state in states],
+            "scaling": scaling,
+            "setup": setup,
             "steps": steps,
+            "rescaling": rescaling,
         }
         key = node.render("recurrent_layer", name="", **parts)[0]
         return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
             "recurrent_layer", name=name, **parts)[0])
+
+    def _is_scaled(self) -> bool:
+        """Whether it is an LSTM of which one sigmoid gives all gates and the candidate."""
+        usual = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        is_plain = self.clip is None and not self.has_peepholes and not self.node.attribute("input_forget")
+        return self.kind == "LSTM" and self.activations == usual and is_plain
+
+    def _scaled(self) -> tuple[list[str], list[str], list[str]]:
+        """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
+        scaling = [
+            "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",
+            "twice = cbind(matrix(1, rows=1, cols=3 * m), matrix(2, rows=1, cols=m))",
+            *(f"{name} = {name} * twice" for name in (["W", "R", "b"] if self.has_bias else ["W", "R"])),
+            *(f"minus_{name} = matrix(-{number}, rows=n, cols=m)" for name, number in (("one", 1), ("two", 2))),
+        ]
+        return ["h = h0", "c = 2 * c0"], scaling, ["c = c / 2"]
 
     def _adds_state_bias(self) -> bool:
         return self.has_bias and _is_linear_before_reset(self.node)
@@ -401,6 +428,14 @@ class Variant:
     def lstm_step(self) -> list[str]:
         """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
         lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        if self._is_scaled():
+            sigmoid = ACTIVATIONS["sigmoid"][0]
+            return [
+                *lines,
+                f"g = {sigmoid.format(x='g')}",
+                "c_new = g[, (k + 1):l] * c + g[, 1:m] * (minus_two + 4 * g[, (l + 1):w])",
+                f"h_new = g[, (m + 1):k] * (minus_one + 2 * ({sigmoid.format(x='c_new')}))",
+            ]
         coupled = bool(self.node.attribute("input_forget"))
         if self.has_peepholes:
             lines += self._active(0, "i", "g[, 1:m] + c * P[1, ]")
