@@ -136,7 +136,8 @@ class Constants:
         functions = self.script.functions
         if is_flat:
             main = replace(main, body=with_flat_extremes(main, functions))
-        main = with_bodies(main, [functions[name] for name in placed])
+        if placed:
+            main = with_bodies(main, [functions[name] for name in placed])
         called = [*called_functions(self.script, (main,)), main]
         return print_script(tree.Script(tuple(map(without_threads, called) if is_serial else called)))
 
