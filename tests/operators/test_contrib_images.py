@@ -32,9 +32,11 @@ CASES = [
     square(3, 3),
     square(2, 3, 3),
     square(2, 2, 4, 4),
+    square(3, 1, 1),
     at_sizes(crops(4, 5), {"x": ["n", 3, "h", "w"], "boxes": ["boxes", 4], "which": ["boxes"]},
              {"x": random(1, 3, 5, 4), "boxes": BOXES[1:], "which": np.array([0, 0], np.int32)}),
     at_sizes(square(2, 3, 3), {"x": ["n", 3, 3]}, {"x": regular(5, 3, 3)}, {"x": regular(1, 3, 3)}),
+    at_sizes(square(2, 3, 3), {"x": ["n", "m", "m"]}, {"x": regular(4, 1, 1)}),
 ]  # fmt: skip
 
 
