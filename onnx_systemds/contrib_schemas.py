@@ -7,11 +7,13 @@ Defaults are those of onnxruntime's schemas, or of its documentation where a sch
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
+
+from onnx_systemds.errors import quoted
 
 CONTRIB = "com.microsoft"
 
@@ -42,6 +44,17 @@ def contrib_default(domain: str, op_type: str, name: str) -> Default:
     """The default of an attribute, None where there is none."""
     schema = find_contrib_schema(domain, op_type)
     return None if schema is None else schema.attributes.get(name)
+
+
+def unknown_parts(domain: str, op_type: str, inputs: Sequence[str], attributes: Iterable[str]) -> list[str]:
+    """What a node has that the signature of its operator has not: inputs by their place, attributes by their name."""
+    schema = find_contrib_schema(domain, op_type)
+    if schema is None:
+        return []
+    is_open = bool(schema.inputs) and schema.inputs[-1].endswith("*")
+    further = [] if is_open else [place for place, name in enumerate(inputs) if name and place >= len(schema.inputs)]
+    unknown = [name for name in attributes if name not in schema.attributes]
+    return [*(f"input {place}" for place in further), *(f"the attribute {quoted(name)}" for name in unknown)]
 
 
 def _operator(op_type: str, inputs: str, outputs: str, **attributes: Default) -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from onnx_systemds.contrib_schemas import unknown_parts
 from onnx_systemds.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.errors import (
     ConstantNeeded,
@@ -205,6 +206,8 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
     if function is not None and is_called(facts, function):
         return None
     if function is None:
+        if unknown := unknown_parts(node.domain, node.op_type, node.inputs, node.attributes):
+            raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
         resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
         if resolved is not None:
             return resolved
