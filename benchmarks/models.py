@@ -29,8 +29,8 @@ HEADER = """## Whole models against onnxruntime
 Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of
 warm-up, the transfer of inputs and outputs included, milliseconds. Models that take onnxruntime 2 ms have a JVM of
 their own, and 25 seconds to warm up. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
-Sizes stay, so that `ScoringFunction` computes constants once, has products for depthwise convolutions, and, if calls
-are long, keeps the fastest of several forms and divides samples that do not depend on each other among the processors.
+Sizes stay, so that `ScoringFunction` computes constants once, has products for depthwise convolutions, keeps the
+fastest of several forms, and, if calls are long, divides samples that do not depend on each other among the processors.
 """
 BATCH = 16
 TURNS = 5

@@ -27,12 +27,11 @@ def join_directions(graph: Graph) -> Graph:
 
 
 def _swaps_inner_axes(node: Node) -> bool:
-    return node.identity == ("", "Transpose") and node.attributes.get("perm") in ([0, 2, 1, 3], (0, 2, 1, 3))
+    return node.identity == ("", "Transpose") and node.attributes.get("perm") == (0, 2, 1, 3)
 
 
 def _gives_directions(node: Node, name: str) -> bool:
     """Whether a value is all hidden states of two directions, in the order of ONNX before layouts."""
     is_layer = node.domain == "" and node.op_type in ("RNN", "GRU", "LSTM") and node.outputs[0] == name
-    direction = node.attributes.get("direction") or b""
-    direction = direction.decode() if isinstance(direction, bytes) else str(direction)
-    return is_layer and direction.lower() == "bidirectional" and not node.attributes.get("layout")
+    is_two_way = str(node.attributes.get("direction")).lower() == "bidirectional"
+    return is_layer and is_two_way and not node.attributes.get("layout")

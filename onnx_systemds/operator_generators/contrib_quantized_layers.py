@@ -13,7 +13,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.operator_generators.recurrent import Layer, Shape, Variant, direction_of
+from onnx_systemds.operator_generators.recurrent import Layer, Shape, Variant, directions_of
 from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
 
 # --- DynamicQuantizeLSTM -----------------------------------------------------------------------------------------
@@ -29,8 +29,7 @@ def _lstm_shape(node: NodeFacts) -> Shape:
     hidden = node.dims(_R)[1]
     if not isinstance(hidden, int):
         raise UnsupportedCase("the hidden size is unknown")
-    directions = 2 if direction_of(node) == "bidirectional" else 1
-    return Shape(steps, batch, inputs, hidden, directions, batch_first=False, joined=False)
+    return Shape(steps, batch, inputs, hidden, directions_of(node), batch_first=False, joined=False)
 
 
 @shape_rule("DynamicQuantizeLSTM", domain=CONTRIB)

@@ -73,13 +73,17 @@ def shape_of(node: NodeFacts) -> Shape:
         hidden = int(node.attribute("hidden_size") or 0)
     if not hidden:
         raise UnsupportedCase("the hidden size is unknown")
-    directions = 2 if direction_of(node) == "bidirectional" else 1
-    return Shape(steps, batch, inputs, hidden, directions, batch_first, bool(node.attribute(JOINED)))
+    return Shape(steps, batch, inputs, hidden, directions_of(node), batch_first, bool(node.attribute(JOINED)))
 
 
 def direction_of(node: NodeFacts) -> str:
     """forward, reverse or bidirectional, in lower case; forward where the oldest models leave it empty."""
     return str(node.attribute("direction") or "forward").lower()
+
+
+def directions_of(node: NodeFacts) -> int:
+    """How many directions a layer has."""
+    return 2 if direction_of(node) == "bidirectional" else 1
 
 
 @shape_rule("RNN")

@@ -107,7 +107,7 @@ class Constants:
                 statements.append(tree.Assign(kept, tree.Name(target)))
                 path = tree.CallArgument(None, tree.StringLiteral(f"./{kept.name}"))
                 statements.append(tree.CallStatement(tree.Call("write", (tree.CallArgument(None, kept), path))))
-        return _with_functions(self.script, tuple(statements))
+        return print_script(_with_functions(self.script, tuple(statements)))
 
     def with_loops(self) -> frozenset[str]:
         """The functions whose bodies may stand in the place of their calls (see `loops`)."""
@@ -138,8 +138,8 @@ class Constants:
             main = replace(main, body=with_flat_extremes(main, functions))
         if placed:
             main = with_bodies(main, [functions[name] for name in placed])
-        called = [*called_functions(self.script, (main,)), main]
-        return print_script(tree.Script(tuple(map(without_threads, called) if is_serial else called)))
+        script = _with_functions(self.script, (main,))
+        return print_script(without_threads(script) if is_serial else script)
 
 
 def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:
@@ -267,6 +267,6 @@ def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
     )
 
 
-def _with_functions(script: tree.Script, items: tuple[tree.Item, ...]) -> str:
-    """The text of a script with the functions that ``items`` call in front of them."""
-    return print_script(tree.Script((*called_functions(script, items), *items)))
+def _with_functions(script: tree.Script, items: tuple[tree.Item, ...]) -> tree.Script:
+    """A script with the functions that ``items`` call in front of them."""
+    return tree.Script((*called_functions(script, items), *items))

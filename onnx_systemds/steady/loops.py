@@ -19,13 +19,13 @@ LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
 
 
-def without_threads(function: tree.Function) -> tree.Function:
-    """The function with `for` instead of `parfor`."""
+def without_threads(script: tree.Script) -> tree.Script:
+    """The script with `for` instead of `parfor`."""
 
     def change(node: tree.Node) -> tree.Node:
         return replace(node, parallel=False, options=()) if isinstance(node, tree.For) and node.parallel else node
 
-    changed: tree.Function = rewritten(function, change)
+    changed: tree.Script = rewritten(script, change)
     return changed
 
 

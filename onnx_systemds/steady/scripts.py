@@ -58,12 +58,14 @@ def steady_script(
     def program(text: str) -> str:
         return driver_text(script, replace(functions, text=text), shapes, sizes, read)
 
-    placed: Collection[str] = constants.with_loops()
-    if placed:
-        placed = [name for name in engine.recompiled(program(constants.text([*kept])), [*kept]) if name in placed]
+    def recompiled(placed: Collection[str]) -> Collection[str]:
+        return engine.recompiled(program(constants.text([*kept], placed=placed)), [*kept])
+
+    possible = constants.with_loops()
+    placed = possible.intersection(recompiled(())) if possible else possible
+    if placed and script.function in recompiled(placed):  # it would be each time, as a whole
+        placed = frozenset()
     text = partial(constants.text, [*kept], placed=placed)
-    if placed and script.function in engine.recompiled(program(text()), [*kept]):  # it would be each time, as a whole
-        placed, text = [], partial(constants.text, [*kept])
     plain, serial = text(), text(is_serial=True)
     forms = [serial] if is_part else [plain, serial]
     forms += [text(is_serial=True, is_flat=True)] if is_long else []

@@ -105,7 +105,8 @@ BODIES = [
 def test_bodies_and_loops_without_threads_give_the_same(body: str) -> None:
     script = main_of(body)
     functions, main = script.functions, script.functions["f"]
-    changed = without_threads(with_bodies(main, [functions["doubled"], functions["sums"]]))
+    placed_main = with_bodies(main, [functions["doubled"], functions["sums"]])
+    changed = without_threads(Script((placed_main,))).functions["f"]
     assert "parfor" not in print_script(Script((changed,))) and "sums(" not in print_script(Script((changed,)))
     x = np.random.default_rng(5).normal(size=(3, 4))
     results = []
@@ -188,7 +189,7 @@ def steady(model: ModelProto, recompiled: Any, **options: bool) -> SteadyScript:
     sizes, shapes = {"batch": 2, "steps": 34}, {"in0": (34, 10)}
     options = {"is_open": True, "is_long": False, "is_part": False, **options}
     engine = Engine(lambda constants: {}, recompiled)
-    return steady_script(script, shapes, {symbol: sizes[symbol] for symbol in sizes}, engine, **options)
+    return steady_script(script, shapes, sizes, engine, **options)
 
 
 def test_no_body_is_placed_where_the_whole_function_would_be_compiled_at_each_call() -> None:
