@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -186,9 +187,11 @@ class ScoringFunction:
         steady: list[SteadyScript] = []  # for each part
         for shapes, sizes in parts:
             key = repr((shapes, sizes))
-            if key not in known:
+            if key in known:  # the constants are the same, but parts run together
+                steady.append(replace(known[key], kept=self._session.copies(known[key].kept)))
+            else:
                 known[key] = steady_script(self.script, shapes, sizes, engine, **options)
-            steady.append(known[key])
+                steady.append(known[key])
         forms = range(min(len(script.texts) for script in steady))[:most]
         return [[self._prepare_steady(script, form, len(parts)) for script in steady] for form in forms]
 

@@ -76,16 +76,21 @@ class PreparedScript:
                 self._pin_block(name, *other._pinned[source])
 
     def pin_results(self, matrices: Mapping[str, ResultMatrix]) -> None:
-        """Pin matrices that another script of this session has computed (`computed_matrices`)."""
+        """Pin matrices that another script of this session has computed (`computed_matrices`).
+
+        Scripts that run together need sparse ones of their own (`Session.copies`).
+        """
         with self._session._operation(None, "pinning"):
             self._check_open()
             for name, matrix in matrices.items():
-                self._pin_block(name, "setMatrix", matrix.block)
+                self._prepared.setMatrix(name, matrix.block, True)
+                self._pinned[name] = ("setMatrix", matrix.block)
 
     def computed_matrices(self) -> dict[str, ResultMatrix]:
         """Run a script whose inputs are all pinned; those outputs that are matrices, which stay in the engine.
 
-        Raises as calling it does.
+        Of sparse ones only a copy stays, all rows in one array: the engine's garbage collector would look at each row
+        again and again. Raises as calling it does.
         """
         self._checked({})
         with self._session._operation(None, "running a script"):
@@ -97,7 +102,11 @@ class PreparedScript:
                     block = results.getMatrixBlock(name)
                 except self._session._java_error:  # it is a number
                     continue
+                if block.isInSparseFormat():
+                    sparse, block = block, self._session._channel.copied(block)
+                    self._session._channel.release(sparse)
                 found[name] = ResultMatrix(block, block.getNumRows(), block.getNumColumns(), block.getInMemorySize())
+            self._session._channel.release(results)
             return found
 
     def recompiled_functions(self) -> frozenset[str]:

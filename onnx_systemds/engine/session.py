@@ -10,6 +10,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -23,7 +24,7 @@ from onnx_systemds.engine.errors import (
     token_error,
 )
 from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, Jvm, connect, disconnect, start_jvm
-from onnx_systemds.engine.prepared_script import PreparedScript, failure_chain
+from onnx_systemds.engine.prepared_script import PreparedScript, ResultMatrix, failure_chain
 from onnx_systemds.engine.transfer import Channel, Matrix
 from onnx_systemds.engine.watchdog import Watchdog
 
@@ -148,6 +149,16 @@ class Session:
         if dropped is not None:
             raise dropped
         return PreparedScript(self, prepared, inputs, outputs, native_blas)
+
+    def copies(self, matrices: Mapping[str, ResultMatrix]) -> dict[str, ResultMatrix]:
+        """The matrices, sparse ones copied: the engine makes some of them dense in place, while others read them."""
+        with self._operation(None, "copying"):
+            return {
+                name: replace(matrix, block=self._channel.copied(matrix.block))
+                if matrix.block.isInSparseFormat()
+                else matrix
+                for name, matrix in matrices.items()
+            }
 
     def run_together(
         self, scripts: Sequence[PreparedScript], inputs: Sequence[Mapping[str, Matrix]], timeout: float | None = None

@@ -113,6 +113,13 @@ class Channel:
         """Return a copy of a sparse Java MatrixBlock, all rows in one array."""
         return self._matrix_block(block, self._one_array, True)
 
+    def release(self, java: Any) -> None:
+        """Let the JVM forget an object that is not used again.
+
+        It would when Python's garbage collector comes to it, since proxies refer to themselves: perhaps never.
+        """
+        self._gateway.detach(java)
+
     def receive_matrix(self, block: Any) -> NDArray[np.float64]:
         """Return the cells of a Java MatrixBlock as a writable 2-D float64 array."""
         rows, columns = block.getNumRows(), block.getNumColumns()

@@ -19,6 +19,7 @@ from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOC
 from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
 from onnx_systemds.steady.loops import called_with_loops, with_bodies, without_threads
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
+from onnx_systemds.steady.sample_columns import with_sample_columns
 from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
@@ -155,7 +156,8 @@ def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | 
     script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values(), *FLAT.values()])
     pure = _pure_functions(script) - {FILTERS}
     results = [result.name for result in main.results]
-    body = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
+    body, products = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
+    body = with_sample_columns(body, products, known_sizes(body), results)
     body = with_plain_sums(body)
     flow = _flow(body, fixed, results, pure)
     sizes = known_sizes(body)

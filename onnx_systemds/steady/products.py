@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned
@@ -22,6 +22,33 @@ MOST_ENTRIES = 16_000_000
 FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
 ROW_AGGREGATES = {"rowSums": "row_sums", "rowMeans": "row_means"}  # library functions instead of builtins
 _SHAPES = ("input_shape", "filter_shape", "stride", "padding")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The sizes of a ``conv2d``: images N x C x H x W, filters F x C x KH x KW, and two numbers each."""
+
+    images: tuple[int, ...]
+    filters: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    @property
+    def pixels(self) -> int:
+        """Of a plane of the result."""
+        sizes = zip(self.images[2:], self.filters[2:], self.stride, self.padding)
+        height, width = ((size + 2 * pad - kernel) // step + 1 for size, kernel, step, pad in sizes)
+        return height * width
+
+    @property
+    def entries(self) -> int:
+        """Non-zeros of its matrix if it is depthwise, at most."""
+        return self.filters[0] * self.filters[2] * self.filters[3] * self.pixels
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each pixel of a result is made of one pixel."""
+        return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
 
 
 def with_plain_sums(body: tree.Block) -> tree.Block:
@@ -39,11 +66,13 @@ def with_plain_sums(body: tree.Block) -> tree.Block:
     return changed
 
 
-def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Block:
+def with_sparse_products(
+    body: tree.Block, constant: frozenset[int]
+) -> tuple[tree.Block, Mapping[str, Convolution]]:
     """The statements of a function with products for those depthwise convolutions that have constant filters.
 
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
-    that would exceed `MOST_ENTRIES`.
+    that would exceed `MOST_ENTRIES`. Also gives the convolutions, by the names of their matrices.
     """
     counts = Counter(name for statement in body for name in assigned((statement,)))
     read = Counter(
@@ -62,7 +91,7 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Blo
         and statement.value.function == FILTERS
         and counts[statement.target.name] == read[statement.target.name] == 1
     }
-    matrices: dict[str, list[int]] = {}  # by the name of the filters: the arguments of `MATRIX` behind them
+    found: dict[str, Convolution] = {}
     left = MOST_ENTRIES
 
     def change(node: tree.Node) -> tree.Node:
@@ -70,44 +99,38 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tree.Blo
         if not isinstance(node, tree.Call) or node.function != "conv2d":
             return node
         images, weight = (argument.value for argument in node.arguments[:2])
-        shape = _shape(node, sizes)
-        if not isinstance(weight, tree.Name) or weight.name not in filters or shape is None:
+        convolution = convolution_of(node, sizes)
+        if not isinstance(weight, tree.Name) or weight.name not in filters or convolution is None:
             return node
-        entries = _entries(shape)
-        if entries > left:
+        if convolution.entries > left:
             return node
-        left -= entries
-        (_, *image), (_, _, *kernel), stride, padding = shape
-        matrices[weight.name] = [*image, *kernel, *stride, *padding]
-        return _transposed(tree.Binary("%*%", weight, _transposed(images)))
+        left -= convolution.entries
+        found[weight.name] = convolution
+        return transposed(tree.Binary("%*%", weight, transposed(images)))
 
     changed = list(rewritten(body, change))
-    for name, arguments in matrices.items():
+    for name, convolution in found.items():
         statement = changed[filters[name]]
-        given = (statement.value.arguments[0], *(tree.CallArgument(None, tree.IntLiteral(n)) for n in arguments))
+        numbers = [*convolution.images[1:], *convolution.filters[2:], *convolution.stride, *convolution.padding]
+        given = (statement.value.arguments[0], *(tree.CallArgument(None, tree.IntLiteral(n)) for n in numbers))
         changed[filters[name]] = replace(statement, value=tree.Call(MATRIX, given))
-    return tuple(changed)
+    return tuple(changed), found
 
 
-def _shape(call: tree.Call, sizes: Mapping[str, int]) -> list[list[int]] | None:
-    """The lists of a convolution (`_SHAPES`), where all numbers in them are known."""
+def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | None:
+    """The sizes of a ``conv2d``, where all are known."""
     given = {argument.name: argument.value for argument in call.arguments}
-    shape: list[list[int]] = []
+    shapes: list[tuple[int, ...]] = []
     for name in _SHAPES:
         value = given.get(name)
         numbers = [whole_number(item, sizes) for item in value.items] if isinstance(value, tree.ListExpression) else []
-        known = [number for number in numbers if number is not None]
+        known = tuple(number for number in numbers if number is not None)
         if not known or len(known) < len(numbers):
             return None
-        shape.append(known)
-    return shape
+        shapes.append(known)
+    return Convolution(*shapes)
 
 
-def _entries(shape: list[list[int]]) -> int:
-    """Non-zeros of the matrix of a depthwise convolution, at most."""
-    (_, _, height, width), (filters, _, kh, kw), (sh, sw), (ph, pw) = shape
-    return filters * kh * kw * ((height + 2 * ph - kh) // sh + 1) * ((width + 2 * pw - kw) // sw + 1)
-
-
-def _transposed(operand: tree.Expression) -> tree.Call:
+def transposed(operand: tree.Expression) -> tree.Call:
+    """``t(operand)``."""
     return tree.Call("t", (tree.CallArgument(None, operand),))

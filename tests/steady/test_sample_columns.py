@@ -1,0 +1,168 @@
+"""Images with a sample in each column behind depthwise convolutions as products; onnxruntime judges."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.exporting.printer import print_script
+from onnx_systemds.exporting.syntax import Script
+from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.steady.products import Convolution
+from onnx_systemds.steady.sample_columns import with_sample_columns
+from tests.all_forms import results_of_all_forms
+from tests.steady.recording import recorded
+
+RANDOM = np.random.default_rng(11)
+CHANNELS, SIZE = 6, 5
+node = helper.make_node
+
+
+def conv(given: str, result: str, filters: int = CHANNELS, planes: int = CHANNELS, kernel: int = 1) -> list[NodeProto]:
+    """A convolution of these sizes with weights and a bias; of single planes it is depthwise."""
+    weight = (RANDOM.normal(size=(filters, planes, kernel, kernel)) / planes).astype(np.float32)
+    bias = RANDOM.normal(size=filters).astype(np.float32)
+    constants = [
+        node("Constant", [], [f"{result}_{name}"], value=numpy_helper.from_array(array))
+        for name, array in (("w", weight), ("b", bias))
+    ]
+    group, pad = CHANNELS if planes == 1 else 1, kernel // 2
+    inputs = [given, f"{result}_w", f"{result}_b"]
+    return [*constants, node("Conv", inputs, [result], group=group, pads=[pad] * 4)]
+
+
+def depthwise(given: str, result: str, filters: int = CHANNELS) -> list[NodeProto]:
+    return conv(given, result, filters, planes=1, kernel=3)
+
+
+def constant(name: str, *values: float) -> NodeProto:
+    array = np.array(values if len(values) > 1 else values[0], np.float32)
+    return node("Constant", [], [name], value=numpy_helper.from_array(array))
+
+
+def model_of(nodes: Sequence[NodeProto], results: Sequence[str] = ("y",), batch: Any = "n") -> ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [batch, CHANNELS, SIZE, SIZE])
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in results]
+    graph = helper.make_graph(nodes, "columns", [x], outputs)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+# Nodes from "x" to "y", and how often a matrix is transposed then.
+NETWORKS = {
+    "relu": ([*depthwise("x", "a"), node("Relu", ["a"], ["y"])], 2),
+    "pointwise": ([*depthwise("x", "a"), node("Relu", ["a"], ["b"]), *conv("b", "c", 9), node("Relu", ["c"], ["y"])], 2),
+    "two products": ([*depthwise("x", "a"), *conv("a", "b"), node("Relu", ["b"], ["c"]), *depthwise("c", "y", 12)], 2),
+    "hard swish": ([*depthwise("x", "a"), node("HardSwish", ["a"], ["b"]), *conv("b", "y")], 2),
+    "sigmoid": ([*depthwise("x", "a"), node("Sigmoid", ["a"], ["b"]), node("Mul", ["a", "b"], ["c"]), *conv("c", "y")], 2),
+    "clip": (
+        [*depthwise("x", "a"), constant("low", 0), constant("high", 1), node("Clip", ["a", "low", "high"], ["b"]),
+         *conv("b", "y")],
+        2,
+    ),
+    "a sum of both": ([*depthwise("x", "a"), *conv("a", "b"), node("Add", ["a", "b"], ["c"]), *depthwise("c", "y")], 2),
+    "a sum the other way": ([*depthwise("x", "a"), *conv("a", "b"), node("Sub", ["b", "a"], ["y"])], 2),
+    "a sum with other images": ([*depthwise("x", "a"), *conv("a", "b"), node("Add", ["b", "x"], ["y"])], 2),
+    "numbers": (
+        [*depthwise("x", "a"), constant("two", 2.5), node("Sub", ["two", "a"], ["b"]), node("Abs", ["b"], ["c"]),
+         node("Sqrt", ["c"], ["d"]), node("Neg", ["d"], ["e"]), *conv("e", "y")],
+        2,
+    ),
+    "a pooling": ([*depthwise("x", "a"), *conv("a", "b"), node("MaxPool", ["b"], ["y"], kernel_shape=[2, 2])], 2),
+    "a wider kernel": ([*depthwise("x", "a"), *conv("a", "b"), *conv("b", "y", kernel=3)], 2),
+    "read by two": (
+        [*depthwise("x", "a"), node("GlobalAveragePool", ["a"], ["b"]), node("Mul", ["a", "b"], ["c"]), *conv("c", "y")],
+        2,
+    ),
+}  # fmt: skip
+
+
+def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int) -> list[str]:
+    """All forms against onnxruntime; the texts for sizes that stay."""
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = dict(zip((output.name for output in runtime.get_outputs()), runtime.run(None, {"x": x})))
+    with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
+        texts = recorded(function)
+        for results in results_of_all_forms(function, {"x": x}):
+            for name, array in expected.items():
+                np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
+    return [text for text in texts if "write(" in text and "depthwise_matrix(" not in text]
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize(("batch", "parts"), [(1, 1), (3, 1), (4, 2)])
+def test_networks_give_what_onnxruntime_gives(network: str, batch: int, parts: int) -> None:
+    nodes, transpositions = NETWORKS[network]
+    x = RANDOM.normal(size=(batch, CHANNELS, SIZE, SIZE)).astype(np.float32)
+    texts = check(model_of(nodes), x, parts)
+    assert texts
+    for text in texts:
+        assert "_columns" in text and text.count(" t(") + text.count("(t(") == transpositions
+
+
+def test_results_that_are_also_read_by_others_come_back() -> None:
+    nodes = [*depthwise("x", "a"), *conv("a", "b"), node("Relu", ["b"], ["c"]), *depthwise("c", "d")]
+    x = RANDOM.normal(size=(2, CHANNELS, SIZE, SIZE)).astype(np.float32)
+    check(model_of(nodes, ["a", "b", "d"], batch=2), x, 1)
+
+
+def test_nan_and_infinity_stay_where_they_are() -> None:
+    nodes = [*depthwise("x", "a"), node("Relu", ["a"], ["y"])]
+    x = np.ones((3, CHANNELS, SIZE, SIZE), np.float32)
+    x[0, 1, 2, 2], x[1, 3, 0, 0], x[2, 0, 4, 4] = np.nan, np.inf, -np.inf
+    check(model_of(nodes), x, 1)
+
+
+# --- statements ------------------------------------------------------------------------------------------------------
+
+PRODUCTS = {"M": Convolution((2, 3, 4, 4), (3, 3, 3, 3), (1, 1), (1, 1))}
+POINTWISE = "input_shape=[2, 3, 4, 4], filter_shape=[5, 3, 1, 1], stride=[1, 1], padding=[0, 0]"
+
+
+def rewritten(*statements: str) -> str:
+    body = parse_script("\n".join(statements)).statements
+    return print_script(Script(with_sample_columns(body, PRODUCTS, {}, ["y"])))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "y = a + b",  # what b is, nobody knows
+        "y = bias_add(a, b)",  # how many channels b takes
+        "y = max(a, b)",
+        "y = a %*% b",
+        "y = a == 0",
+        "y = matrix(a, rows=6, cols=16)",
+        f"y = conv2d(b, W, {POINTWISE})",
+        f"y = conv2d(a, W, {POINTWISE.replace('stride=[1', 'stride=[2')})",
+        f"y = conv2d(a, W, {POINTWISE.replace('[2, 3', '[1, 6')})",  # other samples than those of a
+        "y = rowSums(a)",
+        "y = t(a)",
+        "y = a[1, ]",
+    ],
+)
+def test_other_statements_read_a_sample_per_row(statement: str) -> None:
+    text = rewritten("a = t(M %*% t(x))", statement)
+    assert print_script(parse_script(statement)) in text and "y_columns" not in text
+    assert ("a = t(a_columns)" in text) is ("conv2d(b" not in statement)
+
+
+def test_variables_with_several_values_stay() -> None:
+    text = rewritten("a = t(M %*% t(x))", "y = max(a, 0)", "if (b) { y = a }")
+    assert "y_columns" not in text and "a = t(a_columns)" in text
+
+
+def test_names_are_new() -> None:
+    text = rewritten("a = t(M %*% t(x))", "a_columns = 3", "y = max(a, 0)")
+    assert "a_columns_ = M %*% t(x)" in text and "a_columns = 3" in text
+
+
+def test_long_sums_are_no_recursion() -> None:
+    text = rewritten("a = t(M %*% t(x))", "y = a" + " + a" * 3000)
+    assert text.count("a_columns") == 3002 and "y = t(y_columns)" in text
