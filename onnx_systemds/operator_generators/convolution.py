@@ -30,6 +30,7 @@ from onnx_systemds.windows import (
 )
 
 MOST_TAPS = 25  # taps of a filter that are written out
+MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
 FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
@@ -270,38 +271,85 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
 
 
 def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """Planes shifted for each tap, so that the taps lie above each other: their product with the filters.
-
-    Of one image all taps at once; of several tap by tap, since they need room.
-    """
+    """Planes shifted for each tap: of one image all at once, so that they lie above each other for one product."""
     window = layer.window
     rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
     statements, planes, line = _padded_planes(node, x, layer)
-    total = node.temporary("sum")
-    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
+    if layer.batch != 1:
+        tap_results = taps * layer.filters * product(window.padded_sizes)
+        is_small = isinstance(tap_results, int) and tap_results <= MOST_TAP_RESULTS
+        form = _shifted_results if is_small else _tap_by_tap
+        return form(node, filters, layer, statements, planes, line)
+    total, stack = node.temporary("sum"), node.temporary("stack")
     span = _span(line, window)
-    if layer.batch == 1:
-        stack, weight = node.temporary("stack"), filters.read(View(layer.filters, layer.channels * taps))
-        joined = f"cbind({', '.join(shifted)})"
-        statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
-        whole = f"{weight} %*% {stack}"
-        statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
-    else:
-        weight = filters.read(View(layer.filters * layer.channels, taps))
-        shapes = (
-            f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
-            f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
-        )
-        for tap, columns in enumerate(shifted):
-            images = node.reshape(columns, View(layer.batch, layer.channels * span))
-            own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
-            text = f"conv2d({images}, {own}, {shapes})"
-            term = layer.biased(text) if tap == 0 and layer.bias else _dense(text, layer.filters)
-            statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-        statements.append(f"{total} = {node.reshape(total, View(layer.batch * layer.filters, span))}")
-    lines = _without_gaps(node, total, layer.batch * layer.filters, line, window, statements)
-    view = View(layer.filters, product(window.outputs)) if layer.batch == 1 else layer.output_view
+    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
+    weight = filters.read(View(layer.filters, layer.channels * taps))
+    joined = f"cbind({', '.join(shifted)})"
+    statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
+    whole = f"{weight} %*% {stack}"
+    statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
+    lines = _without_gaps(node, total, layer.filters, line, window, statements)
+    view = View(layer.filters, product(window.outputs))
     return statements, node.reshape(lines, view), view
+
+
+def _shifted_results(
+    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
+) -> tuple[list[str], str, View]:
+    """All pixels weighted for each tap by one builtin, and the sum of these results, each shifted by its tap.
+
+    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly. The
+    last tap's come first, since those of the first are not shifted: so all columns that are taken are there. What a
+    shifted plane takes of the next one belongs to no window.
+    """
+    window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
+    height, width = window.outputs
+    plane = product(window.padded_sizes)
+    weight, whole, total = node.temporary("filters"), node.temporary("taps"), node.temporary("sum")
+    by_tap = f"rev(t({filters.read(View(count * layer.channels, taps))}))"
+    statements.append(f"{weight} = {node.reshape(by_tap, View(taps * count, layer.channels))}")
+    bias = f"matrix(0, rows={taps * count}, cols=1)"
+    if layer.bias is not None:
+        bias = f"rbind(matrix(0, rows={(taps - 1) * count}, cols=1), {layer.bias})"
+    images = node.reshape(planes, View(layer.batch, layer.channels * plane))
+    shapes = (
+        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, plane))}, "
+        f"filter_shape={shape_list(node, (taps * count, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
+    )
+    statements.append(f"{whole} = bias_add(conv2d({images}, {weight}, {shapes}), {bias})")
+    results: Dim = count * plane
+    for tap, first in enumerate(_firsts(line, window)):
+        start = (taps - 1 - tap) * results + first
+        term = f"{whole}[, {node.dim(start + 1)}:{node.dim(start + results)}]"
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    rows, lines = layer.batch * count, node.temporary("lines")
+    statements.append(f"{total} = {node.reshape(total, View(rows, plane))}")
+    statements.append(f"{lines} = {node.reshape(f'{total}[, 1:{node.dim(height * line)}]', View(rows * height, line))}")
+    text = lines if width == line else f"{lines}[, 1:{node.dim(width)}]"
+    return statements, node.reshape(text, layer.output_view), layer.output_view
+
+
+def _tap_by_tap(
+    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
+) -> tuple[list[str], str, View]:
+    """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
+    window, taps = layer.window, math.prod(layer.window.kernel)
+    total, span = node.temporary("sum"), _span(line, window)
+    weight = filters.read(View(layer.filters * layer.channels, taps))
+    shapes = (
+        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
+        f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
+    )
+    for tap, columns in enumerate(_shifts(node, line, window)):
+        images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
+        own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
+        text = f"conv2d({images}, {own}, {shapes})"
+        term = layer.biased(text) if tap == 0 and layer.bias else _dense(text, layer.filters)
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    rows = layer.batch * layer.filters
+    statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
+    lines = _without_gaps(node, total, rows, line, window, statements)
+    return statements, node.reshape(lines, layer.output_view), layer.output_view
 
 
 def _span(line: Dim, window: Windows) -> Dim:
@@ -311,11 +359,16 @@ def _span(line: Dim, window: Windows) -> Dim:
 
 def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
     """For each tap the columns of a plane that it meets, gaps between the lines of the result included."""
-    firsts = [
+    span = _span(line, window)
+    return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in _firsts(line, window)]
+
+
+def _firsts(line: Dim, window: Windows) -> list[Dim]:
+    """For each tap where in a plane it meets the first window."""
+    return [
         line * (i * window.dilations[0]) + j * window.dilations[1]
         for i in range(window.kernel[0]) for j in range(window.kernel[1])
     ]  # fmt: skip
-    return [f"{node.dim(first + 1)}:{node.dim(first + _span(line, window))}" for first in firsts]
 
 
 def _without_gaps(

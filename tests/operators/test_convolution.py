@@ -27,6 +27,10 @@ CASES = [
     *[_conv(X2, _weight(6, 4, 3, 2), auto_pad=mode, strides=[2, 1]) for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
     *[_conv(x, _weight(6, 4, 3, 3), B6, weight_known=known, pads=[0, 1, 2, 1], strides=[2, 2], dilations=[2, 1])
       for x in (ONE, X2) for known in (True, False)],
+    *[_conv(X2, _weight(6, 4, 3, 2), bias, weight_known=known, pads=[1, 0, 2, 1], dilations=dilations)
+      for known, bias, dilations in [(True, B6, [1, 2]), (True, None, [2, 2]), (False, B6, [2, 1])]],
+    _conv(np.where(X2 > 2, np.inf, X2).astype(np.float32), np.abs(_weight(6, 4, 2, 2)), dilations=[1, 2]),
+    _conv(random(2, 4, 9), _weight(6, 4, 3), B6, pads=[2, 1], dilations=[2]),
     *[_conv(x, _weight(6, 4, 1, 1), B6, strides=strides) for x in (ONE, X2) for strides in ([1, 1], [2, 3])],
     *[_conv(x, _weight(4 * copies, 1, 3, 2), weight_known=known, group=4, pads=[1, 0, 1, 2], strides=strides,
             dilations=dilations)
