@@ -1,7 +1,8 @@
 """Whole models against onnxruntime: ``python -m benchmarks.models [--write] [--native-blas openblas] [--only PART]``.
 
-The shared models at a batch of 16, where their first axis is open, else at the size they were made for. The library of
-the BLAS is found by LD_LIBRARY_PATH.
+The shared models at a batch of 16, where their first axis is open, else at the size they were made for; those made for
+one sample with that axis opened as well, where they then give the same for each. The library of the BLAS is found by
+LD_LIBRARY_PATH.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import argparse
 import contextlib
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
+from onnx import ModelProto
 
+from benchmarks.open_batches import with_open_batch
 from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import Session
@@ -31,6 +34,7 @@ warm-up, the transfer of inputs and outputs included, milliseconds. Models that 
 their own, and 25 seconds to warm up. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
 Sizes stay, so that `ScoringFunction` computes constants once, has products for depthwise convolutions, keeps the
 fastest of several forms, and, if calls are long, divides samples that do not depend on each other among the processors.
+A model whose file fixes a batch of one is measured so, and with that batch open where each sample still gives the same.
 """
 BATCH = 16
 TURNS = 5
@@ -66,18 +70,23 @@ def medians_by_turns(actions: Sequence[Callable[[], object]], budget: float, set
     return [statistics.median(taken) for taken in times]
 
 
-def runtime_of(path: Path) -> onnxruntime.InferenceSession:
+def runtime_of(model: Path | ModelProto) -> onnxruntime.InferenceSession:
     """onnxruntime with as many threads as the engine uses."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 2
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    source = str(model) if isinstance(model, Path) else model.SerializeToString()
+    return onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def feeds_of(path: Path, runtime: onnxruntime.InferenceSession) -> list[Feeds]:
-    """The stored inputs, before them those with an open first axis repeated to the batch, if onnxruntime takes them."""
+def stored_feeds(path: Path, runtime: onnxruntime.InferenceSession) -> Feeds:
+    """The inputs that are stored beside a model."""
     stored = np.load(path.with_suffix(".npz"), allow_pickle=True)
-    feeds = {given.name: stored[f"in_{given.name}"] for given in runtime.get_inputs()}
+    return {given.name: stored[f"in_{given.name}"] for given in runtime.get_inputs()}
+
+
+def feeds_of(feeds: Feeds, runtime: onnxruntime.InferenceSession) -> list[Feeds]:
+    """The inputs, before them those with an open first axis repeated to the batch, if onnxruntime takes them."""
     larger = {}
     for given in runtime.get_inputs():
         array = feeds[given.name]
@@ -97,14 +106,25 @@ def open_session(native_blas: str) -> Session:
     return Session(max_heap="6g", native_blas=native_blas)
 
 
-def measured(path: Path, shared: Mapping[str, Session], budget: float) -> tuple[bool, list[float]]:
+def variants(path: Path) -> Iterator[tuple[Path | ModelProto, Feeds]]:
+    """The model of a file, and with an open batch if that is fixed to one, with the inputs stored."""
+    runtime = runtime_of(path)
+    feeds = stored_feeds(path, runtime)
+    yield path, feeds
+    if len(feeds_of(feeds, runtime)) == 1 and (opened := with_open_batch(path, feeds)) is not None:
+        yield opened, feeds
+
+
+def measured(
+    model: Path | ModelProto, stored: Feeds, shared: Mapping[str, Session], budget: float
+) -> tuple[bool, list[float]]:
     """Whether the batch is 16, and the milliseconds of onnxruntime and with each native BLAS.
 
     Where there is something to compare, the sessions are new ones, one after the other.
     """
-    runtime = runtime_of(path)
-    script = import_model(path)
-    candidates = feeds_of(path, runtime)
+    runtime = runtime_of(model)
+    script = import_model(model)
+    candidates = feeds_of(stored, runtime)
     (alone,) = medians_by_turns([partial(runtime.run, None, dict(candidates[0]))], 0.1, 0.0)
     is_significant = alone >= SIGNIFICANT
     theirs, ours, feeds = [], [], candidates[0]
@@ -142,17 +162,17 @@ def main() -> None:
         if arguments.only not in path.stem:
             continue
         try:
-            batched, (theirs, *ours) = measured(path, sessions, arguments.seconds)
+            for model, feeds in variants(path):
+                batched, (theirs, *ours) = measured(model, feeds, sessions, arguments.seconds)
+                cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
+                for position, milliseconds in enumerate(ours):
+                    cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
+                    if theirs >= SIGNIFICANT:
+                        worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
+                lines.append(f"| {' | '.join(cells)} |")
+                print(lines[-1], flush=True)
         except Exception as error:
             print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
-            continue
-        cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
-        for position, milliseconds in enumerate(ours):
-            cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
-            if theirs >= SIGNIFICANT:
-                worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
-        lines.append(f"| {' | '.join(cells)} |")
-        print(lines[-1], flush=True)
     at_batch, others = (" and ".join(f"{ratio:.1f}" for ratio in worst[batched]) for batched in (True, False))
     shown = f"{at_batch} at a batch of {BATCH}, {others} at the size it was made for"
     lines.append(f"\nThe largest ratio of a model that takes onnxruntime {SIGNIFICANT:g} ms or more: {shown}.")
