@@ -15,7 +15,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
 from onnx_systemds.batch_parts import divided, joined
 from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
-from onnx_systemds.engine import PreparedScript, ScriptRuntimeError, Session, shared_session
+from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.ir import TensorType
@@ -192,8 +192,14 @@ class ScoringFunction:
             else:
                 known[key] = steady_script(self.script, shapes, sizes, engine, **options)
                 steady.append(known[key])
-        forms = range(min(len(script.texts) for script in steady))[:most]
-        return [[self._prepare_steady(script, form, len(parts)) for script in steady] for form in forms]
+        candidates: list[Sequence[PreparedScript]] = []
+        for form in range(min(len(script.texts) for script in steady))[:most]:
+            try:
+                candidates.append([self._prepare_steady(script, form, len(parts)) for script in steady])
+            except ScriptCompileError:  # the engine takes sizes for others than they are
+                if not candidates:
+                    raise
+        return candidates
 
     def _prepare_steady(self, script: SteadyScript, form: int, parts: int) -> PreparedScript:
         """Compile a form of a script for sizes that stay, with its weights and constants."""

@@ -19,9 +19,10 @@ from onnx_systemds.steady.trees import rewritten
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 
-# The engine makes one operation of `max` and `max_pool`. Products with sparse matrices (see `products`) read
-# transposed matrices; `max` alone makes those sparse that are mostly zeros, which they pass over.
-_BEST_AFTER = {"max_pool", "t"}
+# The engine makes one operation of `max` and `max_pool`, and refuses some poolings of what comes back from one row (it
+# takes its columns for none). Products with sparse matrices (see `products`) read transposed matrices; `max` alone
+# makes those sparse that are mostly zeros, which they pass over.
+_BEST_AFTER = {"avg_pool", "max_pool", "t"}
 
 _IMAGES = {"avg_pool", "conv2d", "max_pool", MATRIX}  # sizes are among the arguments
 _AS_THE_FIRST = {

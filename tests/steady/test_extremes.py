@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -14,6 +15,7 @@ from onnx_systemds.exporting.printer import print_script
 from onnx_systemds.exporting.syntax import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady.extremes import with_flat_extremes
+from tests.all_forms import results_of_all_forms
 from tests.steady.recording import recorded
 
 RANDOM = np.random.default_rng(11)
@@ -147,3 +149,24 @@ def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> N
             function({"x": images("dense")})
         assert function._steady is not None and len(function._steady[1].candidates) == 1
     assert len(texts) == 1 and "flat_max" not in texts[0]
+
+
+@pytest.mark.parametrize("readers", [["AveragePool"], ["MaxPool"], ["AveragePool", "MaxPool"]])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_poolings_of_extremes(readers: list[str], parts: int) -> None:
+    weight = numpy_helper.from_array(RANDOM.normal(size=(3, 2, 4, 4)).astype(np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 2, 2]),
+        helper.make_node("Relu", ["a"], ["b"]),
+        *(helper.make_node(kind, ["b"], [f"p{i}"], kernel_shape=[2, 2]) for i, kind in enumerate(readers)),
+        helper.make_node("Sum", [f"p{i}" for i, _ in enumerate(readers)], ["y"]),
+    ]
+    value = helper.make_tensor_value_info
+    x_info, y_info = value("x", TensorProto.FLOAT, ["n", 2, 6, 6]), value("y", TensorProto.FLOAT, [None] * 4)
+    graph = helper.make_graph(nodes, "pooled", [x_info], [y_info], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = RANDOM.normal(size=(4, 2, 6, 6)).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
+        for results in results_of_all_forms(function, {"x": x}):
+            np.testing.assert_allclose(results["y"], expected, rtol=1e-5, atol=1e-5)
