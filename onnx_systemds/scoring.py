@@ -182,7 +182,7 @@ class ScoringFunction:
     ) -> list[Sequence[PreparedScript]]:
         """The forms of the script for sizes that stay, each as a script for each of the parts; the first ``most``."""
         options = {"is_open": self._is_open, "is_long": self._is_long(), "is_part": len(parts) > 1}
-        engine = Engine(self._computed, self._recompiled)
+        engine = Engine(self._computed, self._session.values, self._recompiled)
         known: dict[str, SteadyScript] = {}
         steady: list[SteadyScript] = []  # for each part
         for shapes, sizes in parts:

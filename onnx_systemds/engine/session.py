@@ -160,6 +160,11 @@ class Session:
                 for name, matrix in matrices.items()
             }
 
+    def values(self, matrix: ResultMatrix) -> Matrix:
+        """The cells of a matrix in the engine."""
+        with self._operation(None, "receiving a matrix"):
+            return self._channel.receive_matrix(matrix.block)
+
     def run_together(
         self, scripts: Sequence[PreparedScript], inputs: Sequence[Mapping[str, Matrix]], timeout: float | None = None
     ) -> list[dict[str, Matrix]]:

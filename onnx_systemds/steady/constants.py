@@ -75,7 +75,8 @@ class Constants:
     candidates: the numbers of their statements, by the names under which they are kept. The first ones are the
     ``matrices`` of convolutions, which have to be kept, since calls would take longer than ever with them.
     weights: the places of those that they are computed of among all weights, by the names of the main function's
-    parameters. has_products: whether any statement got another form (see `products`).
+    parameters. has_products: whether any statement got another form (see `products`). bounds:
+    the names of what maxima of products are taken with before biases are added (see `sample_columns`).
     """
 
     script: tree.Script
@@ -85,6 +86,7 @@ class Constants:
     weights: Mapping[str, int]
     flow: _Flow
     has_products: bool
+    bounds: Sequence[str]
 
     def once(self, shapes: Sequence[tuple[int, ...]]) -> str:
         """A script that computes all candidates and writes them as ``./<name>``, and reads the weights so.
@@ -143,23 +145,31 @@ class Constants:
         return print_script(without_threads(script) if is_serial else script)
 
 
-def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | int | None], weights: int) -> Constants:
+def find_constants(
+    text: str,
+    function: str,
+    shapes: Sequence[tuple[int, ...] | int | None],
+    weights: int,
+    *,
+    joins_biases: bool = True,
+) -> Constants:
     """The constants of a script's main function, and the function with the forms that are faster for known sizes.
 
     text: its functions. shapes: for each parameter of ``function`` in front of the weights its rows and columns, the
-    number that it is, or None. weights: how many parameters hold what never changes.
+    number that it is, or None. weights: how many parameters hold what never changes. joins_biases: whether any are
+    joined to weights, which is precise where all ``bounds`` of the result are small.
     """
     script = parse_script(text)
     main = script.functions[function]
     main = replace(main, body=_with_sizes(main, shapes))
     fixed = [parameter.name for parameter in main.parameters[len(main.parameters) - weights :]]
     script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values(), *FLAT.values()])
-    pure = _pure_functions(script) - {FILTERS}
+    impure = _impure_functions(script)
     results = [result.name for result in main.results]
-    body, products = with_sparse_products(main.body, _flow(main.body, fixed, results, pure | {FILTERS}).constant)
-    body = with_sample_columns(body, products, known_sizes(body), results)
-    body = with_plain_sums(body)
-    flow = _flow(body, fixed, results, pure)
+    body, products = with_sparse_products(main.body, _flow(main.body, fixed, results, impure).constant)
+    columns = with_sample_columns(body, products, known_sizes(body), results, joins_biases)
+    body = with_plain_sums(columns.body)
+    flow = _flow(body, fixed, results, impure | {FILTERS})  # by a call that is left, no native BLAS is used
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))
     numbers = sorted(numbers, key=lambda number: MATRIX not in calls(body[number]))[:MOST_KEPT]
@@ -170,7 +180,9 @@ def find_constants(text: str, function: str, shapes: Sequence[tuple[int, ...] | 
     read = {name for number in flow.behind(numbers) for name in reads(body[number])}
     places = {name: place for place, name in enumerate(fixed) if name in read}
     matrices = sum(MATRIX in calls(body[number]) for number in numbers)
-    return Constants(script, replace(main, body=body), candidates, matrices, places, flow, body != main.body)
+    names = {assigned((body[number],))[0]: name for name, number in candidates.items()}
+    bounds = [names.get(variable, variable) for variable in columns.bounds]
+    return Constants(script, replace(main, body=body), candidates, matrices, places, flow, body != main.body, bounds)
 
 
 def _with_library(script: tree.Script, names: Sequence[str]) -> tree.Script:
@@ -215,8 +227,8 @@ def _with_sizes(main: tree.Function, shapes: Sequence[tuple[int, ...] | int | No
     return body
 
 
-def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], pure: frozenset[str]) -> _Flow:
-    """Which statements are constant. fixed: parameters that are; pure: functions of the script that may be called."""
+def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], impure: frozenset[str]) -> _Flow:
+    """Which statements are constant. fixed: parameters that are; impure: functions that may not be called."""
     defined: dict[str, int] = {}  # the last statement that may have defined a name; it reads those before, if any
     constant: set[int] = set()
     sources: list[frozenset[int]] = []
@@ -225,22 +237,22 @@ def _flow(body: tree.Block, fixed: Sequence[str], results: Sequence[str], pure: 
         read = reads(statement)
         sources.append(frozenset(defined[name] for name in read if name in defined))
         is_fixed = sources[number] <= constant and all(name in given for name in read if name not in defined)
-        if isinstance(statement, tree.Assign) and is_fixed and calls(statement) <= pure:
+        if isinstance(statement, tree.Assign) and is_fixed and impure.isdisjoint(calls(statement)):
             constant.add(number)
         defined |= dict.fromkeys(assigned((statement,)), number)
     sources.append(frozenset(defined[name] for name in results if name in defined))
     return _Flow(frozenset(constant), sources)
 
 
-def _pure_functions(script: tree.Script) -> frozenset[str]:
-    """The functions, builtins among them, that give the same matrix or number for the same arguments."""
+def _impure_functions(script: tree.Script) -> frozenset[str]:
+    """The functions, builtins among them, that may not give the same matrix or number for the same arguments."""
     functions = script.functions
     called = {name: calls(function) for name, function in functions.items()}
     impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
     impure |= _NEVER_CONSTANT - functions.keys()
     while more := {name for name, others in called.items() if name not in impure and others & impure}:
         impure |= more
-    return frozenset(set(functions).union(*called.values()) - impure)
+    return frozenset(impure)
 
 
 def _gives_one_matrix(function: tree.Function) -> bool:

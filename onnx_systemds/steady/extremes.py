@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned
 from onnx_systemds.steady.products import MATRIX
-from onnx_systemds.steady.trees import rewritten
+from onnx_systemds.steady.trees import call, is_number, rewritten
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 
@@ -44,10 +44,10 @@ def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Functio
         if not isinstance(node, tree.Call) or node.function not in FLAT or len(node.arguments) != 2:
             return node
         operands = [argument.value for argument in node.arguments]
-        matrix, number = sorted(operands, key=_is_number)
-        if not _is_number(number) or not _is_sized(matrix, sized, functions):
+        matrix, number = sorted(operands, key=is_number)
+        if not is_number(number) or not _is_sized(matrix, sized, functions):
             return node
-        return tree.Call(FLAT[node.function], (tree.CallArgument(None, matrix), tree.CallArgument(None, number)))
+        return call(FLAT[node.function], matrix, number)
 
     def is_left(statement: tree.Statement) -> bool:
         if not isinstance(statement, tree.Assign) or statement.target.name not in left:
@@ -112,11 +112,6 @@ def _is_of_matrices(function: tree.Function) -> bool:
     is_straight = all(isinstance(statement, tree.Assign) for statement in function.body)
     values = [*function.parameters, *function.results]
     return is_straight and len(function.results) == 1 and all(value.type.kind == "matrix" for value in values)
-
-
-def _is_number(node: tree.Expression) -> bool:
-    operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
-    return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
 
 
 def _read_once(body: tree.Block) -> set[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned
-from onnx_systemds.steady.trees import known_sizes, rewritten, whole_number
+from onnx_systemds.steady.trees import call, known_sizes, rewritten, whole_number
 
 MOST_ENTRIES = 16_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
@@ -133,4 +133,4 @@ def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | N
 
 def transposed(operand: tree.Expression) -> tree.Call:
     """``t(operand)``."""
-    return tree.Call("t", (tree.CallArgument(None, operand),))
+    return call("t", operand)

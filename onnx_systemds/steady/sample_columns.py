@@ -4,33 +4,55 @@ Such a product reads and gives its images transposed (see `products`). What foll
 on single numbers, biases, and convolutions of single pixels, which in this form are one product of their weights with
 all pixels of all samples, where `conv2d` copies the images and multiplies one by one. So images stay transposed until
 another statement reads them.
+
+Between the two products each sum and each maximum takes as long as they do. There ``W %*% max(Z + b, 0) + c`` becomes
+``W %*% max(Z, -b) + (W %*% b + c)``, and the last sum one more column of ``W`` for a channel of ones: that is an empty
+one of ``Z``, in which the maximum puts them.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import TypeGuard
 
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned, read_in
 from onnx_systemds.steady.products import Convolution, convolution_of, transposed
-from onnx_systemds.steady.trees import reads, whole_number
+from onnx_systemds.steady.trees import call, is_number, reads, whole_number
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
 _OPERATORS = {"+", "-", "*", "/", "^"}
+_EXTREMES = ("max", "min")
+
+
+@dataclass(frozen=True)
+class SampleColumns:
+    """The statements of a function, in which images have a sample in each column where that serves the products.
+
+    bounds: variables with what maxima are taken with before a bias is added.
+    """
+
+    body: tree.Block
+    bounds: Sequence[str]
 
 
 @dataclass(frozen=True)
 class _Images:
-    """An expression that holds images, the samples last: one in each column, or a channel in each row."""
+    """An expression that holds images, the samples last: one in each column, or a channel in each row.
+
+    bias: a column that is still to be added. Below the channels there is another one then, which is empty, and of ones
+    behind a maximum.
+    """
 
     value: tree.Expression
     samples: int
     channels: int
     pixels: int
     by_channel: bool = False
+    bias: tree.Expression | None = None
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -40,47 +62,47 @@ class _Images:
     @property
     def columns(self) -> tree.Expression:
         """With a sample in each column."""
+        assert self.bias is None
         rows = self.channels * self.pixels
         return _reshaped(self.value, rows, self.samples) if self.by_channel else self.value
 
     @property
     def planes(self) -> tree.Expression:
         """With a channel in each row."""
+        assert self.bias is None
         cols = self.pixels * self.samples
         return self.value if self.by_channel else _reshaped(self.value, self.channels, cols)
 
 
 def with_sample_columns(
-    body: tree.Block, products: Mapping[str, Convolution], sizes: Mapping[str, int], results: Collection[str]
-) -> tree.Block:
+    body: tree.Block,
+    products: Mapping[str, Convolution],
+    sizes: Mapping[str, int],
+    results: Collection[str],
+    joins_biases: bool = True,
+) -> SampleColumns:
     """The statements of a function, with images transposed as long as that serves the products.
 
     products: depthwise convolutions by the names of their matrices. sizes: known numbers. results: what is read
-    behind the body.
+    behind the body. joins_biases: whether biases between two products are joined to the weights of the second one.
     """
     if not products:
-        return body
+        return SampleColumns(body, ())
     counts = Counter(name for statement in body for name in assigned((statement,)))
     names = read_in(tree.Script(body)) | counts.keys()
     suffix = "_columns"
-    while any(name + suffix in names for name in names):
+    while any(suffix in name for name in names):
         suffix += "_"
-    rewriting = _Rewriting(products, sizes)
-    changed: list[tree.Statement] = []
-    for statement in body:
-        images = rewriting.of(statement.value) if _assigns_once(statement, counts) else None
-        if images is None:
-            changed.append(statement)
-            continue
-        (name,) = assigned((statement,))
-        rewriting.known[name] = replace(images, value=tree.Name(name + suffix))
-        changed.append(tree.Assign(tree.Name(name + suffix), images.value))
-    read = set(results).union(*map(reads, changed))
-    return tuple(
+    room = _with_room(body, counts, sizes, results) if joins_biases else ()
+    rewriting = _Rewriting(products, sizes, suffix, room)
+    changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
+    read = set(results).union(*(reads(statement) for block in changed for statement in block))
+    written = [
         further
-        for statement, before in zip(changed, body)
-        for further in (statement, *_transposed_back(before, rewriting.known, read))
-    )
+        for block, statement in zip(changed, body)
+        for further in (*block, *rewriting.transposed_back(statement, read))
+    ]
+    return SampleColumns(tuple(map(rewriting.with_room, written)), rewriting.bounds)
 
 
 def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeGuard[tree.Assign]:
@@ -90,34 +112,119 @@ def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeG
     return not statement.accumulate and counts[statement.target.name] == 1
 
 
-def _transposed_back(
-    statement: tree.Statement, known: Mapping[str, _Images], read: Collection[str]
-) -> list[tree.Statement]:
-    """What gives other statements the images that ``statement`` gave, a sample in each row."""
-    return [
-        tree.Assign(tree.Name(name), transposed(known[name].columns))
-        for name in assigned((statement,))
-        if name in known and name in read
-    ]
+def _with_room(
+    body: tree.Block, counts: Mapping[str, int], sizes: Mapping[str, int], results: Collection[str]
+) -> set[str]:
+    """The variables that are only read by a maximum with a number, which only convolutions of single pixels read."""
+    nodes = [node for statement in body for node in tree.walk(statement)]
+    read = Counter(node.name for node in nodes if isinstance(node, tree.Name))
+    read.subtract(counts.keys())  # where they are assigned
+    read.update(results)
+    convolved = Counter(
+        node.arguments[0].value.name
+        for node in nodes
+        if isinstance(node, tree.Call) and node.function == "conv2d" and isinstance(node.arguments[0].value, tree.Name)
+        if (convolution := convolution_of(node, sizes)) is not None and convolution.is_pointwise
+    )
+    found = set()
+    for statement in body:
+        if _assigns_once(statement, counts) and convolved[statement.target.name] == read[statement.target.name]:
+            given, functions = _behind_extremes(statement.value)
+            if "max" in functions and isinstance(given, tree.Name) and read[given.name] == 1:
+                found.add(given.name)
+    return found
+
+
+def _behind_extremes(node: tree.Expression) -> tuple[tree.Expression, set[str]]:
+    """What maxima and minima with numbers are taken of, and which of both."""
+    functions = set()
+    while isinstance(node, tree.Call) and node.function in _EXTREMES and len(node.arguments) == 2:
+        functions.add(node.function)
+        node, _ = sorted((argument.value for argument in node.arguments), key=is_number)
+    return node, functions
 
 
 class _Rewriting:
     """How expressions are written, with what is known of variables."""
 
-    def __init__(self, products: Mapping[str, Convolution], sizes: Mapping[str, int]) -> None:
-        self.known: dict[str, _Images] = {}
-        self._products, self._sizes = products, sizes
+    def __init__(
+        self, products: Mapping[str, Convolution], sizes: Mapping[str, int], suffix: str, room: Collection[str]
+    ) -> None:
+        """room: variables for whose biases a convolution has room."""
+        self.bounds: list[str] = []
+        self._known: dict[str, _Images] = {}
+        self._products, self._sizes, self._suffix, self._room = products, sizes, suffix, room
+        self._target = ""
+        self._before: list[tree.Statement] = []
+        self._wider: set[str] = set()  # matrices of products with an empty channel more
 
-    def of(self, node: tree.Expression) -> _Images | None:
+    def changed(self, statement: tree.Statement, counts: Mapping[str, int]) -> tree.Block:
+        """The statement, and what it reads, in front of it."""
+        if not _assigns_once(statement, counts):
+            return (statement,)
+        self._before, self._target = [], statement.target.name
+        images = self._of(statement.value)
+        if images is None:
+            self._before = []
+            value = self._with_rows(statement.value)
+            return *self._before, replace(statement, value=value)
+        name = tree.Name(self._target + self._suffix)
+        self._known[self._target] = replace(images, value=name)
+        return *self._before, tree.Assign(name, images.value)
+
+    def transposed_back(self, statement: tree.Statement, read: Collection[str]) -> tree.Block:
+        """What gives other statements the images that ``statement`` gave, a sample in each row."""
+        return tuple(
+            tree.Assign(tree.Name(name), transposed(self._settled(self._known[name]).columns))
+            for name in assigned((statement,))
+            if name in self._known and name in read
+        )
+
+    def with_room(self, statement: tree.Statement) -> tree.Statement:
+        """The statement that makes the matrix of a product, with empty rows for the channel more."""
+        name = statement.target.name if isinstance(statement, tree.Assign) else ""
+        if name not in self._wider:
+            return statement
+        assert isinstance(statement, tree.Assign)
+        convolution = self._products[name]
+        empty = _filled(0, convolution.pixels, prod(convolution.images[1:]))
+        return replace(statement, value=call("rbind", statement.value, empty))
+
+    def _of(self, node: tree.Expression) -> _Images | None:
         """The images that an expression gives, transposed; None where it stays as it is."""
         if isinstance(node, tree.Name):
-            return self.known.get(node.name)
+            return self._known.get(node.name)
         if isinstance(node, tree.Unary) and node.operator == "-":
-            operand = self.of(node.operand)
-            return operand and replace(operand, value=tree.Unary("-", operand.value))
+            return self._changed_numbers(node.operand, lambda operand: tree.Unary("-", operand))
         if isinstance(node, tree.Binary):
             return self._combined(node)
         return self._called(node) if isinstance(node, tree.Call) else None
+
+    def _settled(self, images: _Images) -> _Images:
+        """The images with the bias that is still to be added."""
+        if images.bias is None:
+            return images
+        value = images.value
+        if not isinstance(value, tree.Name):
+            value = self._assigned("room", value)
+        own = tree.Indexed(value.name, tree.Span(tree.IntLiteral(1), tree.IntLiteral(images.channels)), tree.Span())
+        return replace(images, value=tree.Binary("+", own, images.bias), bias=None)
+
+    def _assigned(self, what: str, value: tree.Expression) -> tree.Name:
+        """A variable, assigned in front of the statement."""
+        name = tree.Name(f"{self._target}{self._suffix}_{what}{len(self._before) or ''}")
+        self._before.append(tree.Assign(name, value))
+        return name
+
+    def _changed_numbers(
+        self, node: tree.Expression, change: Callable[[tree.Expression], tree.Expression]
+    ) -> _Images | None:
+        """Images with each number changed."""
+        images = self._of(node)
+        if images is None:
+            return None
+        images = self._settled(images)
+        return replace(images, value=change(images.value))
 
     def _combined(self, node: tree.Binary) -> _Images | None:
         """Of images and of numbers, one at least of images."""
@@ -128,7 +235,7 @@ class _Rewriting:
                 return None
             spine.append(first)
             first = first.left
-        left = self.of(first)
+        left = self._of(first)
         for binary in reversed(spine):
             left = self._of_two(binary, left)
             if left is None:
@@ -137,15 +244,16 @@ class _Rewriting:
 
     def _of_two(self, node: tree.Binary, left: _Images | None) -> _Images | None:
         """Of the images that the left operand is, if any, and of the right one."""
-        right = self.of(node.right)
+        right = self._of(node.right)
+        left, right = left and self._settled(left), right and self._settled(right)
         if left is not None and right is not None:
             if left.sizes != right.sizes:
                 return None
             other = right.planes if left.by_channel else right.columns
             return replace(left, value=tree.Binary(node.operator, left.value, other))
-        if left is not None and _is_number(node.right):
+        if left is not None and is_number(node.right):
             return replace(left, value=tree.Binary(node.operator, left.value, node.right))
-        if right is not None and _is_number(node.left):
+        if right is not None and is_number(node.left):
             return replace(right, value=tree.Binary(node.operator, node.left, right.value))
         return None
 
@@ -158,20 +266,23 @@ class _Rewriting:
             return self._pointwise(node)
         if node.function == "bias_add":
             return self._biased(*operands)
-        if node.function in ("max", "min") and len(operands) == 2:
-            return self._extreme(node, operands)
+        if node.function in _EXTREMES and len(operands) == 2:
+            return self._extreme(node.function, *sorted(operands, key=is_number))
         if node.function in _OF_NUMBERS and len(operands) == 1:
-            images = self.of(operands[0])
-            return images and replace(images, value=_call(node.function, images.value))
+            return self._changed_numbers(operands[0], lambda operand: call(node.function, operand))
         return self._same(node) if node.function == "matrix" else None
 
-    def _extreme(self, node: tree.Call, operands: Sequence[tree.Expression]) -> _Images | None:
+    def _extreme(self, function: str, matrix: tree.Expression, number: tree.Expression) -> _Images | None:
         """The larger or smaller one of images and a number."""
-        matrix, number = sorted(operands, key=_is_number)
-        images = self.of(matrix)
-        if images is None or not _is_number(number):
+        images = self._of(matrix)
+        if images is None or not is_number(number):
             return None
-        return replace(images, value=_call(node.function, images.value, number))
+        if images.bias is None:
+            return replace(images, value=call(function, images.value, number))
+        bound = self._assigned("bound", call("rbind", tree.Binary("-", number, images.bias), _filled(1, 1, 1)))
+        if function == "max":
+            self.bounds.append(bound.name)
+        return replace(images, value=call(function, images.value, bound))
 
     def _product(self, node: tree.Expression) -> _Images | None:
         """A depthwise convolution, in ``t(M %*% t(images))``."""
@@ -181,44 +292,68 @@ class _Rewriting:
         if convolution is None:
             return None
         assert isinstance(node.right, tree.Call)
-        given = self.of(node.right.arguments[0].value)
-        value = tree.Binary("%*%", node.left, node.right if given is None else given.columns)
+        given = self._of(node.right.arguments[0].value)
+        value = tree.Binary("%*%", node.left, node.right if given is None else self._settled(given).columns)
         return _Images(value, convolution.images[0], convolution.filters[0], convolution.pixels)
 
-    def _pointwise(self, node: tree.Call) -> _Images | None:
-        """A convolution of single pixels, of images that are transposed already."""
-        images = self.of(node.arguments[0].value)
+    def _pointwise(self, node: tree.Call, bias: tree.Expression | None = None) -> _Images | None:
+        """A convolution of single pixels, of images that are transposed already, with a bias if that can be joined."""
+        images = self._of(node.arguments[0].value)
         convolution = convolution_of(node, self._sizes)
         if images is None or convolution is None or not convolution.is_pointwise:
             return None
         samples, channels, height, width = convolution.images
         if images.sizes != (samples, channels, height * width):
             return None
-        filters = convolution.filters[0]
-        value = tree.Binary("%*%", node.arguments[1].value, images.planes)
-        return replace(images, value=value, channels=filters, by_channel=True)
+        filters, weights = convolution.filters[0], node.arguments[1].value
+        if images.bias is None:
+            value = tree.Binary("%*%", weights, images.planes)
+            images = replace(images, value=value, channels=filters, by_channel=True)
+            return images if bias is None else replace(images, value=tree.Binary("+", value, bias))
+        joined: tree.Expression = tree.Binary("%*%", weights, images.bias)
+        joined = joined if bias is None else tree.Binary("+", joined, bias)
+        weights = self._assigned("weights", call("cbind", weights, joined))
+        return replace(images, value=tree.Binary("%*%", weights, images.value), channels=filters, bias=None)
 
     def _biased(self, operand: tree.Expression, bias: tree.Expression) -> _Images | None:
         """Images with a number added to each channel, behind a convolution, or with one number for all."""
-        images = self.of(operand)
-        if images is None:
-            return None
         if isinstance(bias, tree.Call) and bias.function == "as.matrix":
-            return replace(images, value=_call("bias_add", images.value, bias))
-        if not isinstance(operand, tree.Call) or operand.function not in ("conv2d", "t"):  # how many channels it takes
+            return self._changed_numbers(operand, lambda images: call("bias_add", images, bias))
+        if not isinstance(operand, tree.Call):  # nobody knows how many channels it takes
             return None
-        if _is_zero(bias):  # it only keeps `conv2d` from a fault
+        if operand.function == "conv2d":
+            return self._pointwise(operand, None if _is_zero(bias) else bias)  # zeros only keep it from a fault
+        images = self._of(operand) if operand.function == "t" else None
+        if images is None or _is_zero(bias):
             return images
-        return replace(images, value=tree.Binary("+", images.planes, bias), by_channel=True)
+        if self._target not in self._room or not isinstance(bias, tree.Name):
+            return replace(images, value=tree.Binary("+", images.planes, bias), by_channel=True)
+        assert isinstance(images.value, tree.Binary) and isinstance(images.value.left, tree.Name)
+        self._wider.add(images.value.left.name)
+        planes = _reshaped(images.value, images.channels + 1, images.pixels * images.samples)
+        return replace(images, value=planes, by_channel=True, bias=bias)
 
     def _same(self, node: tree.Call) -> _Images | None:
         """``matrix`` of images, to a row for each sample, as they are."""
-        images = self.of(node.arguments[0].value)
+        images = self._of(node.arguments[0].value)
         given = {argument.name: argument.value for argument in node.arguments[1:]}
         if images is None or given.keys() != {"rows", "cols"}:
             return None
         shape = [whole_number(given[name], self._sizes) for name in ("rows", "cols")]
         return images if shape == [images.samples, images.channels * images.pixels] else None
+
+    def _with_rows(self, node: tree.Expression) -> tree.Expression:
+        """An expression that stays, but ``matrix`` of a convolution: of what that gives now, transposed back."""
+        if not isinstance(node, tree.Call) or node.function != "matrix":
+            return node
+        first, *others = node.arguments
+        if not isinstance(first.value, tree.Call) or first.value.function not in ("bias_add", "conv2d"):
+            return node
+        images = self._of(first.value)
+        if images is None:
+            return node
+        rows = transposed(self._settled(images).columns)
+        return replace(node, arguments=(replace(first, value=rows), *others))
 
 
 def _reshaped(value: tree.Expression, rows: int, cols: int) -> tree.Expression:
@@ -227,13 +362,9 @@ def _reshaped(value: tree.Expression, rows: int, cols: int) -> tree.Expression:
     return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
 
 
-def _call(function: str, *operands: tree.Expression) -> tree.Call:
-    return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
-
-
-def _is_number(node: tree.Expression) -> bool:
-    operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
-    return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
+def _filled(number: int, rows: int, cols: int) -> tree.Expression:
+    """A matrix of a number."""
+    return _reshaped(tree.IntLiteral(number), rows, cols)
 
 
 def _is_zero(node: tree.Expression) -> bool:

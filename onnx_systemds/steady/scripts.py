@@ -6,11 +6,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
+from numpy.typing import NDArray
+
 from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.importing.script import Script
 from onnx_systemds.steady.constants import Constants, find_constants
 
+LARGEST_BOUND = 1e6
+"""Of numbers that biases are taken from, to be added behind a product (see `sample_columns`): with larger ones that
+would not give what it gives in front of it."""
 LARGEST_CONSTANTS = 256 << 20
 """Bytes of the constants that are kept for a script, the matrices of convolutions apart."""
 
@@ -30,11 +36,12 @@ class SteadyScript:
 class Engine:
     """What the engine is asked for.
 
-    computed: the constants. recompiled: the functions of a main program, which takes these further inputs, that it
-    compiles anew at each of their calls.
+    computed: the constants. values: the cells of one. recompiled: the functions of a main program, which takes these
+    further inputs, that it compiles anew at each of their calls.
     """
 
     computed: Callable[[Constants], Mapping[str, ResultMatrix]]
+    values: Callable[[ResultMatrix], NDArray[np.float64]]
     recompiled: Callable[[str, Sequence[str]], Collection[str]]
 
 
@@ -51,8 +58,12 @@ def steady_script(
     if any(port.is_list for port in script.inputs + script.outputs):  # their functions are shared with the script
         return SteadyScript([driver_text(script, functions, shapes, sizes) if is_open else None], {})
     weights = len(script.weights) if functions.weights_apart else 0
-    constants = find_constants(functions.text, script.function, _parameters(script, shapes, sizes), weights)
-    kept = _that_fit(engine.computed(constants), constants.matrices) if constants.candidates else {}
+    found = partial(find_constants, functions.text, script.function, _parameters(script, shapes, sizes), weights)
+    constants = found()
+    kept = _kept(constants, engine)
+    if not all(name in kept and np.abs(engine.values(kept[name])).max() <= LARGEST_BOUND for name in constants.bounds):
+        constants = found(joins_biases=False)
+        kept = _kept(constants, engine)
     read = {name: (matrix.rows, matrix.cols) for name, matrix in kept.items()}
 
     def program(text: str) -> str:
@@ -80,6 +91,11 @@ def _parameters(script: Script, shapes: Shapes, sizes: Sizes) -> list[tuple[int,
         None if port.dims == () else shapes.get(f"in{position}") for position, port in enumerate(script.inputs)
     ]
     return [*given, *(sizes[symbol] for symbol in script.sizes)]
+
+
+def _kept(constants: Constants, engine: Engine) -> dict[str, ResultMatrix]:
+    """The constants that calls are given."""
+    return _that_fit(engine.computed(constants), constants.matrices) if constants.candidates else {}
 
 
 def _that_fit(matrices: Mapping[str, ResultMatrix], needed: int) -> dict[str, ResultMatrix]:

@@ -37,6 +37,17 @@ def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tr
     return [function for name, function in functions.items() if name in wanted]
 
 
+def call(function: str, *operands: tree.Expression) -> tree.Call:
+    """A call with these arguments by their places."""
+    return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
+
+
+def is_number(node: tree.Expression) -> bool:
+    """Whether it is a literal number, of any sign."""
+    operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
+    return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
+
+
 def rewritten(node: Any, change: Change) -> Any:
     """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
     if isinstance(node, tuple):

@@ -188,7 +188,7 @@ def steady(model: ModelProto, recompiled: Any, **options: bool) -> SteadyScript:
     script = import_model(model)
     sizes, shapes = {"batch": 2, "steps": 34}, {"in0": (34, 10)}
     options = {"is_open": True, "is_long": False, "is_part": False, **options}
-    engine = Engine(lambda constants: {}, recompiled)
+    engine = Engine(lambda constants: {}, lambda matrix: np.array(matrix.block), recompiled)
     return steady_script(script, shapes, sizes, engine, **options)
 
 

@@ -83,13 +83,14 @@ NETWORKS = {
 }  # fmt: skip
 
 
-def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int) -> list[str]:
+def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int, **further: np.ndarray[Any, Any]) -> list[str]:
     """All forms against onnxruntime; the texts for sizes that stay."""
+    inputs = {"x": x, **further}
     runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = dict(zip((output.name for output in runtime.get_outputs()), runtime.run(None, {"x": x})))
+    expected = dict(zip((output.name for output in runtime.get_outputs()), runtime.run(None, inputs)))
     with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
         texts = recorded(function)
-        for results in results_of_all_forms(function, {"x": x}):
+        for results in results_of_all_forms(function, inputs):
             for name, array in expected.items():
                 np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
     return [text for text in texts if "write(" in text and "depthwise_matrix(" not in text]
@@ -112,11 +113,65 @@ def test_results_that_are_also_read_by_others_come_back() -> None:
     check(model_of(nodes, ["a", "b", "d"], batch=2), x, 1)
 
 
-def test_nan_and_infinity_stay_where_they_are() -> None:
-    nodes = [*depthwise("x", "a"), node("Relu", ["a"], ["y"])]
+@pytest.mark.parametrize("further", [[node("Identity", ["b"], ["y"])], conv("b", "y")])
+def test_nan_and_infinity_stay_where_they_are(further: list[NodeProto]) -> None:
+    nodes = [*depthwise("x", "a"), node("Relu", ["a"], ["b"]), *further]
     x = np.ones((3, CHANNELS, SIZE, SIZE), np.float32)
     x[0, 1, 2, 2], x[1, 3, 0, 0], x[2, 0, 4, 4] = np.nan, np.inf, -np.inf
     check(model_of(nodes), x, 1)
+
+
+# --- biases that are joined to the weights behind ---------------------------------------------------------------------
+
+CLIPPED = [constant("low", 0.25), constant("high", 1.5)]
+READ_BY = {
+    "a convolution": ([node("Relu", ["a"], ["b"]), *conv("b", "y", 9)], True),
+    "a convolution without a bias": (
+        [node("Relu", ["a"], ["b"]), *conv("b", "c", 9)[:1], node("Conv", ["b", "c_w"], ["y"])], True
+    ),
+    "bounds of both kinds": ([*CLIPPED, node("Clip", ["a", "low", "high"], ["b"]), *conv("b", "y")], True),
+    "two convolutions": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), *conv("b", "y", 9)], True),
+    "another product": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), node("Relu", ["c"], ["d"]), *depthwise("d", "y")],
+                        True),
+    "no maximum": ([*CLIPPED, node("Clip", ["a", "", "high"], ["b"]), *conv("b", "y")], False),
+    "a wider kernel": ([node("Relu", ["a"], ["b"]), *conv("b", "y", kernel=3)], False),
+    "a sum": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), node("Add", ["b", "c"], ["y"])], False),
+    "another maximum": ([node("Relu", ["a"], ["b"]), *conv("b", "c"), node("Max", ["a", "c"], ["y"])], False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READ_BY)
+@pytest.mark.parametrize(("batch", "parts"), [(1, 1), (4, 2)])
+def test_biases_are_joined_where_only_products_read_what_a_maximum_gives(reader: str, batch: int, parts: int) -> None:
+    further, is_joined = READ_BY[reader]
+    results = ["y", "c"] if reader == "two convolutions" else ["y"]
+    x = RANDOM.normal(size=(batch, CHANNELS, SIZE, SIZE)).astype(np.float32)
+    texts = check(model_of([*depthwise("x", "a"), *further], results), x, parts)
+    assert texts
+    for text in texts:
+        assert ("_columns_bound" in text) is ("_columns_weights" in text) is is_joined
+
+
+@pytest.mark.parametrize("bias", [-1e20, 3e7, np.inf, np.nan])
+def test_large_biases_are_not_taken_away_to_be_added_again(bias: float) -> None:
+    nodes = [*depthwise("x", "a"), node("Relu", ["a"], ["b"]), *conv("b", "y")]
+    biases = nodes[1].attribute[0].t
+    array = numpy_helper.to_array(biases).copy()
+    array[2] = bias
+    changed = [nodes[0], node("Constant", [], ["a_b"], value=numpy_helper.from_array(array)), *nodes[2:]]
+    x = RANDOM.normal(size=(2, CHANNELS, SIZE, SIZE)).astype(np.float32)
+    texts = check(model_of(changed), x, 1)
+    assert texts and not any("_columns_bound" in text for text in texts)
+
+
+def test_biases_that_are_inputs_are_not_joined() -> None:
+    nodes = [part for part in depthwise("x", "a") if part.output[0] != "a_b"]
+    model = model_of([*nodes, node("Relu", ["a"], ["b"]), *conv("b", "y")])
+    model.graph.input.append(helper.make_tensor_value_info("a_b", TensorProto.FLOAT, [CHANNELS]))
+    x = RANDOM.normal(size=(2, CHANNELS, SIZE, SIZE)).astype(np.float32)
+    a_b = RANDOM.normal(size=CHANNELS).astype(np.float32)
+    texts = check(model, x, 1, a_b=a_b)
+    assert texts and not any("_columns_bound" in text for text in texts)
 
 
 # --- statements ------------------------------------------------------------------------------------------------------
@@ -127,7 +182,30 @@ POINTWISE = "input_shape=[2, 3, 4, 4], filter_shape=[5, 3, 1, 1], stride=[1, 1],
 
 def rewritten(*statements: str) -> str:
     body = parse_script("\n".join(statements)).statements
-    return print_script(Script(with_sample_columns(body, PRODUCTS, {}, ["y"])))
+    return print_script(Script(with_sample_columns(body, PRODUCTS, {}, ["y"]).body))
+
+
+ROOM = ("M = depthwise_matrix(F, 3, 4, 4, 3, 3, 1, 1, 1, 1)", "z = bias_add(t(M %*% t(x)), b)")
+
+
+def test_a_product_gets_an_empty_channel_for_the_ones() -> None:
+    text = rewritten(*ROOM, "a = max(0, z)", f"y = bias_add(conv2d(a, W, {POINTWISE}), c)")
+    assert text == """M = rbind(depthwise_matrix(F, 3, 4, 4, 3, 3, 1, 1, 1, 1), matrix(0, rows=16, cols=48))
+z_columns = matrix(M %*% t(x), rows=4, cols=32)
+a_columns_bound = rbind(0 - b, matrix(1, rows=1, cols=1))
+a_columns = max(z_columns, a_columns_bound)
+y_columns_weights = cbind(W, W %*% b + c)
+y_columns = y_columns_weights %*% a_columns
+y = t(matrix(y_columns, rows=80, cols=2))
+"""
+
+
+def test_what_has_an_empty_channel_is_cut_where_it_is_read_otherwise() -> None:
+    text = rewritten(*ROOM, "a = max(z, 0)", f"y = rowSums(conv2d(a, W, {POINTWISE}))")
+    assert "a = t(matrix(a_columns[1:3, ] + b, rows=48, cols=2))" in text
+    text = rewritten(ROOM[0], ROOM[1] + " * 2", "a = max(z, 0)", f"y = conv2d(a, W, {POINTWISE})")
+    assert "z_columns_room = matrix(M %*% t(x), rows=4, cols=32)" in text
+    assert "z_columns = (z_columns_room[1:3, ] + b) * 2" in text
 
 
 @pytest.mark.parametrize(
