@@ -143,12 +143,10 @@ class PreparedScript:
 
     def _run(self, arrays: Mapping[str, Matrix]) -> dict[str, Matrix]:
         """Send the inputs, run the script, and get its outputs; inside an operation of the session."""
-        with self._session._transfer:
-            for name, array in arrays.items():
-                self._set(name, array, pinned=False)
+        for name, array in arrays.items():
+            self._set(name, array, pinned=False)
         results = self._executed()
-        with self._session._transfer:
-            return {name: self._get(results, name) for name in self._outputs}
+        return {name: self._get(results, name) for name in self._outputs}
 
     def _executed(self) -> Any:
         """What the engine's run of the script gives: ResultVariables."""

@@ -100,7 +100,6 @@ class Session:
         self.processors = 1  # of the JVM, known when SystemDS has started
         self._connection: Any = None
         self._single_threaded: Any = None
-        self._transfer = threading.Lock()  # of the channel, for scripts that run at the same time
         threading.Thread(target=self._warm_up, name="onnx-systemds-warm-up", daemon=True).start()
 
     @property

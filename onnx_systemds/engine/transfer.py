@@ -11,6 +11,8 @@ import contextlib
 import mmap
 import secrets
 import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +69,20 @@ def encode_strings(array: Matrix) -> bytes:
     return bytes(encoded)
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """The same memory as an array and as Java's DoubleBuffer."""
+
+    here: NDArray[np.float64]
+    in_java: Any
+
+
 class Channel:
-    """The way in and out of one JVM. Not thread safe: locks of the session are around every use."""
+    """The way in and out of one JVM, also of several threads at the same time."""
 
     def __init__(self, gateway: Any, directory: Path) -> None:
-        """Open the channel; `directory` takes the file behind the shared memory."""
-        self._gateway = gateway
+        """Open the channel; `directory` takes the files behind shared memory."""
+        self._gateway, self._directory = gateway, directory
         jvm = gateway.jvm
         runtime, types = jvm.org.apache.sysds.runtime, jvm.org.apache.sysds.common.Types.ValueType
         # Looked up once: each dotted step is a round trip.
@@ -85,7 +95,7 @@ class Channel:
         self._columns_from_bytes, self._copies = conversion.convertFused, columns.nCopies
         self._frame_text = runtime.util.DataConverter.toString
         self._to_double_vector = runtime.util.DataConverter.convertToDoubleVector
-        self._map_memory(jvm, directory / "shared")
+        self._mapped = [self._map_memory()]  # not in use
 
     def send_matrix(self, array: Matrix) -> Any:
         """Return a Java MatrixBlock with the cells of a 2-D array of real numbers or booleans."""
@@ -97,10 +107,11 @@ class Channel:
             return self._from_bytes(cells.tobytes(), rows, columns, self._float64)
         flat = np.ascontiguousarray(array).reshape(-1)
         target = self._gateway.new_array(self._double, flat.size)
-        for start in range(0, flat.size, _SHARED_CELLS):
-            piece = flat[start : start + _SHARED_CELLS]
-            self._shared[: piece.size] = piece
-            self._java_shared.get(0, target, start, piece.size)
+        with self._shared_memory() as shared:
+            for start in range(0, flat.size, _SHARED_CELLS):
+                piece = flat[start : start + _SHARED_CELLS]
+                shared.here[: piece.size] = piece
+                shared.in_java.get(0, target, start, piece.size)
         block = self._matrix_block(rows, columns, target)  # said to have no zeros
         count = int(np.count_nonzero(flat))
         if count < flat.size:
@@ -133,10 +144,11 @@ class Channel:
         if values is None:  # sparse, or all zero and never allocated
             values = self._to_double_vector(block)
         cells = np.empty(size, dtype=np.float64)
-        for start in range(0, size, _SHARED_CELLS):
-            piece = cells[start : start + _SHARED_CELLS]
-            self._java_shared.put(0, values, start, piece.size)
-            piece[:] = self._shared[: piece.size]
+        with self._shared_memory() as shared:
+            for start in range(0, size, _SHARED_CELLS):
+                piece = cells[start : start + _SHARED_CELLS]
+                shared.in_java.put(0, values, start, piece.size)
+                piece[:] = shared.here[: piece.size]
         return cells.reshape(rows, columns)
 
     def send_frame(self, array: Matrix) -> Any:
@@ -174,17 +186,27 @@ class Channel:
         for row, line in enumerate(lines):
             cells[row] = line.split(between)
 
-    def _map_memory(self, jvm: Any, path: Path) -> None:
-        """Map one file here and in Java: `_shared` and `_java_shared` are the same memory."""
-        size = _SHARED_CELLS * 8
+    @contextlib.contextmanager
+    def _shared_memory(self) -> Iterator[_Shared]:
+        """Shared memory that no other thread uses."""
+        try:
+            memory = self._mapped.pop()
+        except IndexError:
+            memory = self._map_memory()
+        yield memory
+        self._mapped.append(memory)
+
+    def _map_memory(self) -> _Shared:
+        """Map a file here and in Java."""
+        jvm, size, path = self._gateway.jvm, _SHARED_CELLS * 8, self._directory / f"shared-{secrets.token_hex(8)}"
         with path.open("wb+") as file:
             path.chmod(0o600)
             file.truncate(size)
-            self._shared = np.frombuffer(mmap.mmap(file.fileno(), size), dtype="<f8")
+            here = np.frombuffer(mmap.mmap(file.fileno(), size), dtype="<f8")
         java_file = jvm.java.io.RandomAccessFile(str(path), "rw")
         mode = jvm.java.nio.channels.FileChannel.MapMode.READ_WRITE
         mapped = java_file.getChannel().map(mode, 0, size)
         java_file.close()
         with contextlib.suppress(OSError):  # Windows keeps a mapped file; the directory is removed at the end
             path.unlink()
-        self._java_shared = mapped.order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asDoubleBuffer()
+        return _Shared(here, mapped.order(jvm.java.nio.ByteOrder.LITTLE_ENDIAN).asDoubleBuffer())

@@ -233,3 +233,13 @@ def test_sparse_weights_are_copied_for_scripts_that_run_together() -> None:
     assert blocks[0]._get_object_id() != blocks[1]._get_object_id()
     for result in session.run_together([first, second], [{"X": np.ones((1, 400))}] * 2):
         np.testing.assert_allclose(result["Y"], np.ones((1, 400)) @ weight)
+
+
+def test_large_matrices_are_sent_and_received_side_by_side() -> None:
+    text = 'X = read("./X", rows=3, cols=300000)\nY = X + 1\nwrite(Y, "./Y")\n'
+    session = shared_session()
+    scripts = [session.prepare(text, ["X"], ["Y"], single_threaded=True) for _ in range(3)]
+    for turn in range(4):
+        given = [np.random.default_rng(10 * turn + i).normal(size=(3, 300_000)) for i, _ in enumerate(scripts)]
+        for x, result in zip(given, session.run_together(scripts, [{"X": x} for x in given]), strict=True):
+            np.testing.assert_array_equal(result["Y"], x + 1)
