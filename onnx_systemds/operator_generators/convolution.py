@@ -98,12 +98,17 @@ class Layer:
         In a dense matrix the zeros would carry NaN and Inf from one channel to the others.
         """
         taps = math.prod(self.window.extents)
-        return self.planes == 1 and self.group >= 3 and 8 * self.group * taps > SPARSE_ROW + 12 * max(4, taps)
+        return self.planes == 1 and self.group >= 3 and _is_sparse(self.group * taps, taps)
 
     @property
     def output_view(self) -> View:
         """The view in which the result comes: an image per row."""
         return View(self.batch, self.filters * product(self.window.outputs))
+
+
+def _is_sparse(cols: int, entries: int) -> bool:
+    """Whether the engine stores a matrix of so many columns, and entries in each row, as a sparse one."""
+    return 8 * cols > SPARSE_ROW + 12 * max(4, entries)
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------
@@ -274,12 +279,13 @@ def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[l
     """Planes shifted for each tap: of one image all at once, so that they lie above each other for one product."""
     window = layer.window
     rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
+    if layer.batch != 1:
+        of_plane = taps * product(window.sizes)
+        if isinstance(of_plane, int) and layer.filters * of_plane <= MOST_TAP_RESULTS and _is_sparse(of_plane, taps):
+            return _shifted_results(node, x, filters, layer)  # of a dense matrix, zeros would carry NaN to all windows
     statements, planes, line = _padded_planes(node, x, layer)
     if layer.batch != 1:
-        tap_results = taps * layer.filters * product(window.padded_sizes)
-        is_small = isinstance(tap_results, int) and tap_results <= MOST_TAP_RESULTS
-        form = _shifted_results if is_small else _tap_by_tap
-        return form(node, filters, layer, statements, planes, line)
+        return _tap_by_tap(node, filters, layer, statements, planes, line)
     total, stack = node.temporary("sum"), node.temporary("stack")
     span = _span(line, window)
     shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
@@ -294,39 +300,30 @@ def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[l
 
 
 def _shifted_results(
-    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
+    node: NodeView, x: Read, filters: Filters, layer: Layer
 ) -> tuple[list[str], str, View]:
-    """All pixels weighted for each tap by one builtin, and the sum of these results, each shifted by its tap.
+    """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
 
-    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly. The
-    last tap's come first, since those of the first are not shifted: so all columns that are taken are there. What a
-    shifted plane takes of the next one belongs to no window.
+    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
     """
     window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
-    height, width = window.outputs
-    plane = product(window.padded_sizes)
-    weight, whole, total = node.temporary("filters"), node.temporary("taps"), node.temporary("sum")
-    by_tap = f"rev(t({filters.read(View(count * layer.channels, taps))}))"
-    statements.append(f"{weight} = {node.reshape(by_tap, View(taps * count, layer.channels))}")
-    bias = f"matrix(0, rows={taps * count}, cols=1)"
-    if layer.bias is not None:
-        bias = f"rbind(matrix(0, rows={(taps - 1) * count}, cols=1), {layer.bias})"
-    images = node.reshape(planes, View(layer.batch, layer.channels * plane))
+    weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
+    by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
+    sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
+    pixels = product(window.sizes)
+    images = x(View(layer.batch, layer.channels * pixels))
     shapes = (
-        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, plane))}, "
+        f"input_shape={shape_list(node, (layer.batch, layer.channels, *window.sizes))}, "
         f"filter_shape={shape_list(node, (taps * count, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
     )
-    statements.append(f"{whole} = bias_add(conv2d({images}, {weight}, {shapes}), {bias})")
-    results: Dim = count * plane
-    for tap, first in enumerate(_firsts(line, window)):
-        start = (taps - 1 - tap) * results + first
-        term = f"{whole}[, {node.dim(start + 1)}:{node.dim(start + results)}]"
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-    rows, lines = layer.batch * count, node.temporary("lines")
-    statements.append(f"{total} = {node.reshape(total, View(rows, plane))}")
-    statements.append(f"{lines} = {node.reshape(f'{total}[, 1:{node.dim(height * line)}]', View(rows * height, line))}")
-    text = lines if width == line else f"{lines}[, 1:{node.dim(width)}]"
-    return statements, node.reshape(text, layer.output_view), layer.output_view
+    statements = [
+        f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
+        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
+        f"{results} = {_dense(f'conv2d({images}, {weight}, {shapes})', taps * count)}",
+    ]
+    by_filter = node.reshape(results, View(layer.batch * count, taps * pixels))
+    total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
+    return statements, layer.biased(total), layer.output_view
 
 
 def _tap_by_tap(

@@ -128,6 +128,11 @@ CASES += [
     for x in (ONE, X2) for bias, known in ((None, True), (B6[:5], False))
     for pads, dilations in (([0] * 4, [2, 1]), ([2, 3, 2, 1], [2, 3]), ([1, 0, 1, 0], [3, 5]))
 ]
+for height, width in ((1, 2), (2, 2), (3, 3), (4, 5)):  # from some size on, the shifts of taps are a sparse matrix
+    images = random(3, 2, height, width)
+    images[0, 1, 0, 1], images[1, 0, -1, 0], images[2, 1, 0, 0] = np.nan, np.inf, -np.inf
+    CASES += [_conv(images, _weight(3, 2, *kernel), B6[:3], pads=[2] * 4, dilations=[2, 3])
+              for kernel in ((1, 2), (2, 2), (3, 2))]
 CASES += [
     _conv(random(1, 32, 90, 94), _weight(16, 32, 3, 3), bias, pads=pads) for bias in (None, random(16, seed=5))
     for pads in ([1] * 4, [0, 1, 2, 0])
