@@ -7,18 +7,29 @@ from typing import Any
 
 import pytest
 
+from onnx_systemds.engine import PreparedScript, ScriptCompileError
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady.contest import Contest
+from onnx_systemds.steady.scripts import SteadyScript
 
 
 def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A call of each form that competes at these sizes; none may be refused by the engine."""
+    """A call of each form that competes at these sizes; none may be refused by the engine, at compile time or later."""
 
     def refuse(self: Contest[Any], candidate: Any, instead: Any) -> None:
         raise AssertionError(f"the engine refuses form {self.candidates.index(candidate)} of {len(self.candidates)}")
 
+    prepare = ScoringFunction._prepare_steady
+
+    def compiled(self: ScoringFunction, script: SteadyScript, form: int, parts: int) -> PreparedScript:
+        try:
+            return prepare(self, script, form, parts)
+        except ScriptCompileError as error:
+            raise AssertionError(f"the engine does not compile form {form} of {len(script.texts)}") from error
+
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Contest, "drop", refuse)
+        patch.setattr(ScoringFunction, "_prepare_steady", compiled)
         results = [function(inputs)]
         if function._steady is not None:
             results += [function(inputs) for _ in function._steady[1].candidates[1:]]

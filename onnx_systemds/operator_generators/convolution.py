@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, all_known, product
+from onnx_systemds.dims import Dims, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -17,7 +15,9 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.operator_generators.combining import stripped, wrapped
+from onnx_systemds.operator_generators.convolution_layers import Filters, Layer, Read, dense
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.windows import (
     Image,
     Windows,
@@ -29,87 +29,7 @@ from onnx_systemds.windows import (
     windows,
 )
 
-MOST_TAPS = 25  # taps of a filter that are written out
-MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
-FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
-SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
-
-Read = Callable[[View], str]
-"""Gives the identifier of a tensor in a view."""
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """The weight: its known content, if any, and how its identifier is got in a view."""
-
-    content: Array | None
-    read: Read
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """A convolution over two spatial axes: ``filters`` of ``channels // group`` planes each."""
-
-    batch: Dim
-    channels: int
-    filters: int
-    group: int
-    window: Windows
-    bias: str | None = None
-    """Identifier of a column with a number for each filter."""
-
-    def biased(self, images: str) -> str:
-        """Images with the bias added."""
-        return images if self.bias is None else f"bias_add({images}, {self.bias})"
-
-    @property
-    def planes(self) -> int:
-        """Input planes that one filter reads."""
-        return self.channels // self.group
-
-    @property
-    def has_holes_to_skip(self) -> bool:
-        """Whether it is depthwise and dilated, and small and known enough to be written tap by tap."""
-        window = self.window
-        is_plain = self.planes == 1 and self.filters == self.group > 1 and set(window.strides) == {1}
-        known = all_known((*window.sizes, *window.outputs)) and math.prod(window.kernel) <= MOST_TAPS
-        return is_plain and known and window.kernel != window.extents
-
-    @property
-    def is_better_stacked(self) -> bool:
-        """Whether it is dilated, where the builtin would read holes, or of one image, where it has one thread."""
-        window = self.window
-        taps = math.prod(window.kernel)
-        if self.group > 1 or set(window.strides) != {1} or not 1 < taps <= MOST_TAPS:
-            return False
-        if window.kernel != window.extents:
-            return True
-        if self.batch != 1 or not all_known((*window.sizes, *window.outputs)):  # else the bounds are long texts
-            return False
-        pixels = product(window.outputs)
-        is_deep = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
-        return is_deep and isinstance(pixels, int) and pixels >= FEWEST_PIXELS
-
-    @property
-    def has_sparse_filters(self) -> bool:
-        """Whether it is depthwise, and the engine stores its filters over all channels as a sparse matrix.
-
-        In a dense matrix the zeros would carry NaN and Inf from one channel to the others.
-        """
-        taps = math.prod(self.window.extents)
-        return self.planes == 1 and self.group >= 3 and _is_sparse(self.group * taps, taps)
-
-    @property
-    def output_view(self) -> View:
-        """The view in which the result comes: an image per row."""
-        return View(self.batch, self.filters * product(self.window.outputs))
-
-
-def _is_sparse(cols: int, entries: int) -> bool:
-    """Whether the engine stores a matrix of so many columns, and entries in each row, as a sparse one."""
-    return 8 * cols > SPARSE_ROW + 12 * max(4, entries)
-
 
 # --- shapes ----------------------------------------------------------------------------------------------------
 
@@ -223,9 +143,9 @@ def _planar(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[li
     if layer.window.is_pointwise and layer.group == 1 and layer.batch == 1:
         return _pointwise(node, x, filters, layer)
     if layer.has_holes_to_skip:
-        return _dilated_depthwise(node, x, filters, layer)
+        return dilated_depthwise(node, x, filters, layer)
     if layer.is_better_stacked:
-        return _stacked(node, x, filters, layer)
+        return stacked(node, x, filters, layer)
     return _windowed(node, x, filters, layer)
 
 
@@ -237,149 +157,6 @@ def _pointwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple
     weight = filters.read(View(layer.filters, layer.channels))
     total = f"{weight} %*% {text}"
     return [], total if layer.bias is None else f"{total} + {layer.bias}", View(layer.filters, product(outputs))
-
-
-def _dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
-    window = layer.window
-    rows, taps = layer.batch * layer.channels, product(window.kernel)
-    statements, planes, line = _padded_planes(node, x, layer)
-    weight = filters.read(View(layer.channels, taps))
-    if layer.batch != 1:
-        all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
-        ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
-        weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
-    if not weight.isidentifier():
-        name = node.temporary("taps")
-        statements.append(f"{name} = {weight}")
-        weight = name
-    total = node.temporary("sum")
-    for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
-        term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-    text = _without_gaps(node, total, rows, line, window, statements)
-    return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
-
-
-def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], str, Dim]:
-    """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
-    window, rows = layer.window, layer.batch * layer.channels
-    view = View(rows, product(window.sizes))
-    statements, image = padded(
-        node, Image(x(view), view, rows, window.sizes), window.before, window.after
-    )
-    planes = seen = image.seen(node, View(rows, product(image.sizes)))
-    if not seen.isidentifier():
-        planes = node.temporary("planes")
-        statements.append(f"{planes} = {seen}")
-    return statements, planes, image.sizes[1]
-
-
-def _stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """Planes shifted for each tap: of one image all at once, so that they lie above each other for one product."""
-    window = layer.window
-    rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
-    if layer.batch != 1:
-        of_plane = taps * product(window.sizes)
-        if isinstance(of_plane, int) and layer.filters * of_plane <= MOST_TAP_RESULTS and _is_sparse(of_plane, taps):
-            return _shifted_results(node, x, filters, layer)  # of a dense matrix, zeros would carry NaN to all windows
-    statements, planes, line = _padded_planes(node, x, layer)
-    if layer.batch != 1:
-        return _tap_by_tap(node, filters, layer, statements, planes, line)
-    total, stack = node.temporary("sum"), node.temporary("stack")
-    span = _span(line, window)
-    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
-    weight = filters.read(View(layer.filters, layer.channels * taps))
-    joined = f"cbind({', '.join(shifted)})"
-    statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
-    whole = f"{weight} %*% {stack}"
-    statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
-    lines = _without_gaps(node, total, layer.filters, line, window, statements)
-    view = View(layer.filters, product(window.outputs))
-    return statements, node.reshape(lines, view), view
-
-
-def _shifted_results(
-    node: NodeView, x: Read, filters: Filters, layer: Layer
-) -> tuple[list[str], str, View]:
-    """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
-
-    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
-    """
-    window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
-    weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
-    by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
-    sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
-    pixels = product(window.sizes)
-    images = x(View(layer.batch, layer.channels * pixels))
-    shapes = (
-        f"input_shape={shape_list(node, (layer.batch, layer.channels, *window.sizes))}, "
-        f"filter_shape={shape_list(node, (taps * count, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
-    )
-    statements = [
-        f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
-        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
-        f"{results} = {_dense(f'conv2d({images}, {weight}, {shapes})', taps * count)}",
-    ]
-    by_filter = node.reshape(results, View(layer.batch * count, taps * pixels))
-    total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
-    return statements, layer.biased(total), layer.output_view
-
-
-def _tap_by_tap(
-    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
-) -> tuple[list[str], str, View]:
-    """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
-    window, taps = layer.window, math.prod(layer.window.kernel)
-    total, span = node.temporary("sum"), _span(line, window)
-    weight = filters.read(View(layer.filters * layer.channels, taps))
-    shapes = (
-        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
-        f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
-    )
-    for tap, columns in enumerate(_shifts(node, line, window)):
-        images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
-        own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
-        text = f"conv2d({images}, {own}, {shapes})"
-        term = layer.biased(text) if tap == 0 and layer.bias else _dense(text, layer.filters)
-        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
-    rows = layer.batch * layer.filters
-    statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
-    lines = _without_gaps(node, total, rows, line, window, statements)
-    return statements, node.reshape(lines, layer.output_view), layer.output_view
-
-
-def _span(line: Dim, window: Windows) -> Dim:
-    """Columns from the first result in a plane of lines to the last one."""
-    return (window.outputs[0] - 1) * line + window.outputs[1]
-
-
-def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
-    """For each tap the columns of a plane that it meets, gaps between the lines of the result included."""
-    span = _span(line, window)
-    return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in _firsts(line, window)]
-
-
-def _firsts(line: Dim, window: Windows) -> list[Dim]:
-    """For each tap where in a plane it meets the first window."""
-    return [
-        line * (i * window.dilations[0]) + j * window.dilations[1]
-        for i in range(window.kernel[0]) for j in range(window.kernel[1])
-    ]  # fmt: skip
-
-
-def _without_gaps(
-    node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]
-) -> str:
-    """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
-    height, width = window.outputs
-    whole = View(rows * height, line)
-    if width == line:
-        return node.reshape(total, whole)
-    lines = node.temporary("lines")
-    rest = f"matrix(0, rows={node.dim(rows)}, cols={node.dim(line - width)})"
-    statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
-    return f"{lines}[, 1:{node.dim(width)}]"
 
 
 def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
@@ -405,7 +182,7 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     )
     if layer.group == 1:
         text = f"conv2d({image.seen(node, view)}, {weight}, {shapes})"
-        return statements, layer.biased(text) if layer.bias else _dense(text, count), layer.output_view
+        return statements, layer.biased(text) if layer.bias else dense(text, count), layer.output_view
     whole = image.text
     if image.view != view:
         whole = node.temporary("images")
@@ -424,17 +201,9 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
         part = node.temporary("group")
-        statements.append(f"{part} = {_dense(f'conv2d({own}, {shapes})', count)}")
+        statements.append(f"{part} = {dense(f'conv2d({own}, {shapes})', count)}")
         parts.append(part)
     return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
-
-
-def _dense(convolution: str, filters: int) -> str:
-    """A convolution without bias, with a bias of zeros: else the engine is wrong where the images are nearly empty.
-
-    Under 0.00004 of other numbers than 0, it has the filters overwrite each other in a sparse result.
-    """
-    return f"bias_add({convolution}, matrix(0, rows={filters}, cols=1))"
 
 
 def _weight(node: NodeView, filters: Filters, layer: Layer) -> tuple[list[str], str]:

@@ -1,0 +1,155 @@
+"""Convolutions as sums over the taps of the filters: of shifted images, or of shifted results.
+
+Holes of a dilation are never read so, and of one image a product takes more than one thread.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onnx_systemds.dims import Dim, product
+from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.convolution_layers import Filters, Layer, Read, dense, is_sparse
+from onnx_systemds.windows import Image, Windows, padded, shape_list
+
+MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
+
+
+def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
+    window = layer.window
+    rows, taps = layer.batch * layer.channels, product(window.kernel)
+    statements, planes, line = _padded_planes(node, x, layer)
+    weight = filters.read(View(layer.channels, taps))
+    if layer.batch != 1:
+        all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
+        ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
+        weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
+    if not weight.isidentifier():
+        name = node.temporary("taps")
+        statements.append(f"{name} = {weight}")
+        weight = name
+    total = node.temporary("sum")
+    for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
+        term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    text = _without_gaps(node, total, rows, line, window, statements)
+    return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
+
+
+def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], str, Dim]:
+    """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
+    window, rows = layer.window, layer.batch * layer.channels
+    view = View(rows, product(window.sizes))
+    statements, image = padded(
+        node, Image(x(view), view, rows, window.sizes), window.before, window.after
+    )
+    planes = seen = image.seen(node, View(rows, product(image.sizes)))
+    if not seen.isidentifier():
+        planes = node.temporary("planes")
+        statements.append(f"{planes} = {seen}")
+    return statements, planes, image.sizes[1]
+
+
+def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """Planes shifted for each tap: of one image all at once, so that they lie above each other for one product."""
+    window = layer.window
+    rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
+    if layer.batch != 1:
+        of_plane = taps * product(window.sizes)
+        if isinstance(of_plane, int) and layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps):
+            return _shifted_results(node, x, filters, layer)  # of a dense matrix, zeros would carry NaN to all windows
+    statements, planes, line = _padded_planes(node, x, layer)
+    if layer.batch != 1:
+        return _tap_by_tap(node, filters, layer, statements, planes, line)
+    total, stack = node.temporary("sum"), node.temporary("stack")
+    span = _span(line, window)
+    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
+    weight = filters.read(View(layer.filters, layer.channels * taps))
+    joined = f"cbind({', '.join(shifted)})"
+    statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
+    whole = f"{weight} %*% {stack}"
+    statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
+    lines = _without_gaps(node, total, layer.filters, line, window, statements)
+    view = View(layer.filters, product(window.outputs))
+    return statements, node.reshape(lines, view), view
+
+
+def _shifted_results(
+    node: NodeView, x: Read, filters: Filters, layer: Layer
+) -> tuple[list[str], str, View]:
+    """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
+
+    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
+    """
+    window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
+    weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
+    by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
+    sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
+    pixels = product(window.sizes)
+    images = x(View(layer.batch, layer.channels * pixels))
+    shapes = (
+        f"input_shape={shape_list(node, (layer.batch, layer.channels, *window.sizes))}, "
+        f"filter_shape={shape_list(node, (taps * count, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
+    )
+    statements = [
+        f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
+        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
+        f"{results} = {dense(f'conv2d({images}, {weight}, {shapes})', taps * count)}",
+    ]
+    by_filter = node.reshape(results, View(layer.batch * count, taps * pixels))
+    total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
+    return statements, layer.biased(total), layer.output_view
+
+
+def _tap_by_tap(
+    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
+) -> tuple[list[str], str, View]:
+    """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
+    window, taps = layer.window, math.prod(layer.window.kernel)
+    total, span = node.temporary("sum"), _span(line, window)
+    weight = filters.read(View(layer.filters * layer.channels, taps))
+    shapes = (
+        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
+        f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
+    )
+    for tap, columns in enumerate(_shifts(node, line, window)):
+        images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
+        own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
+        text = f"conv2d({images}, {own}, {shapes})"
+        term = layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters)
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    rows = layer.batch * layer.filters
+    statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
+    lines = _without_gaps(node, total, rows, line, window, statements)
+    return statements, node.reshape(lines, layer.output_view), layer.output_view
+
+
+def _span(line: Dim, window: Windows) -> Dim:
+    """Columns from the first result in a plane of lines to the last one."""
+    return (window.outputs[0] - 1) * line + window.outputs[1]
+
+
+def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
+    """For each tap the columns of a plane that it meets, gaps between the lines of the result included."""
+    span = _span(line, window)
+    firsts = [
+        line * (i * window.dilations[0]) + j * window.dilations[1]
+        for i in range(window.kernel[0]) for j in range(window.kernel[1])
+    ]  # fmt: skip
+    return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in firsts]
+
+
+def _without_gaps(
+    node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]
+) -> str:
+    """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
+    height, width = window.outputs
+    whole = View(rows * height, line)
+    if width == line:
+        return node.reshape(total, whole)
+    lines = node.temporary("lines")
+    rest = f"matrix(0, rows={node.dim(rows)}, cols={node.dim(line - width)})"
+    statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
+    return f"{lines}[, 1:{node.dim(width)}]"
