@@ -93,7 +93,7 @@ def with_sample_columns(
     suffix = "_columns"
     while any(suffix in name for name in names):
         suffix += "_"
-    room = _with_room(body, counts, sizes, results) if joins_biases else ()
+    room = _joinable(body, counts, sizes, results) if joins_biases else ()
     rewriting = _Rewriting(products, sizes, suffix, room)
     changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
     read = set(results).union(*(reads(statement) for block in changed for statement in block))
@@ -112,7 +112,7 @@ def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeG
     return not statement.accumulate and counts[statement.target.name] == 1
 
 
-def _with_room(
+def _joinable(
     body: tree.Block, counts: Mapping[str, int], sizes: Mapping[str, int], results: Collection[str]
 ) -> set[str]:
     """The variables that are only read by a maximum with a number, which only convolutions of single pixels read."""
