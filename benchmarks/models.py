@@ -161,18 +161,19 @@ def main() -> None:
     for path in model_paths("real", "generated"):
         if arguments.only not in path.stem:
             continue
-        try:
-            for model, feeds in variants(path):
+        for model, feeds in variants(path):
+            try:
                 batched, (theirs, *ours) = measured(model, feeds, sessions, arguments.seconds)
-                cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
-                for position, milliseconds in enumerate(ours):
-                    cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
-                    if theirs >= SIGNIFICANT:
-                        worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
-                lines.append(f"| {' | '.join(cells)} |")
-                print(lines[-1], flush=True)
-        except Exception as error:
-            print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+            except Exception as error:
+                print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+                continue
+            cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
+            for position, milliseconds in enumerate(ours):
+                cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
+                if theirs >= SIGNIFICANT:
+                    worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
+            lines.append(f"| {' | '.join(cells)} |")
+            print(lines[-1], flush=True)
     at_batch, others = (" and ".join(f"{ratio:.1f}" for ratio in worst[batched]) for batched in (True, False))
     shown = f"{at_batch} at a batch of {BATCH}, {others} at the size it was made for"
     lines.append(f"\nThe largest ratio of a model that takes onnxruntime {SIGNIFICANT:g} ms or more: {shown}.")

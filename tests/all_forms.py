@@ -1,11 +1,14 @@
-"""What all forms of a script give: as it is, and those that are compiled for sizes that stay."""
+"""What all forms of a script give: as it is, and those that are compiled for sizes that stay; onnxruntime judges."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+import onnxruntime
 import pytest
+from onnx import ModelProto
 
 from onnx_systemds.engine import PreparedScript, ScriptCompileError
 from onnx_systemds.scoring import ScoringFunction
@@ -34,3 +37,16 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
         if function._steady is not None:
             results += [function(inputs) for _ in function._steady[1].candidates[1:]]
         return results
+
+
+def check_all_forms(
+    function: ScoringFunction, model: ModelProto, inputs: Mapping[str, Any], rtol: float = 1e-5, atol: float = 1e-5
+) -> None:
+    """All forms give what onnxruntime gives, in shapes and numbers."""
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    expected = dict(zip((output.name for output in runtime.get_outputs()), runtime.run(None, dict(inputs))))
+    for results in results_of_all_forms(function, inputs):
+        assert results.keys() == expected.keys()
+        for name, array in expected.items():
+            assert results[name].shape == array.shape, name
+            np.testing.assert_allclose(results[name], array, rtol=rtol, atol=atol, err_msg=name)

@@ -53,22 +53,33 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
 
 
 def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
-    """Planes shifted for each tap: of one image all at once, so that they lie above each other for one product."""
+    """The form that serves the number of images and their size."""
+    if layer.batch == 1:
+        return _in_one_product(node, x, filters, layer)
+    if _has_few_results(layer):
+        return _shifted_results(node, x, filters, layer)
+    return _tap_by_tap(node, x, filters, layer)
+
+
+def _has_few_results(layer: Layer) -> bool:
+    """Whether there is room for those of all taps, and what sums them is sparse: else zeros carry NaN everywhere."""
+    taps = math.prod(layer.window.kernel)
+    of_plane = taps * product(layer.window.sizes)
+    if not isinstance(of_plane, int):
+        return False
+    return layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps)
+
+
+def _in_one_product(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """Planes of one image, shifted for each tap, all at once: they lie above each other for one product."""
     window = layer.window
-    rows, taps = layer.batch * layer.channels, math.prod(window.kernel)
-    if layer.batch != 1:
-        of_plane = taps * product(window.sizes)
-        if isinstance(of_plane, int) and layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps):
-            return _shifted_results(node, x, filters, layer)  # of a dense matrix, zeros would carry NaN to all windows
     statements, planes, line = _padded_planes(node, x, layer)
-    if layer.batch != 1:
-        return _tap_by_tap(node, filters, layer, statements, planes, line)
+    rows = layer.channels * math.prod(window.kernel)
     total, stack = node.temporary("sum"), node.temporary("stack")
-    span = _span(line, window)
     shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
-    weight = filters.read(View(layer.filters, layer.channels * taps))
+    weight = filters.read(View(layer.filters, rows))
     joined = f"cbind({', '.join(shifted)})"
-    statements.append(f"{stack} = {node.reshape(joined, View(rows * taps, span))}")
+    statements.append(f"{stack} = {node.reshape(joined, View(rows, _span(line, window)))}")
     whole = f"{weight} %*% {stack}"
     statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
     lines = _without_gaps(node, total, layer.filters, line, window, statements)
@@ -76,9 +87,7 @@ def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[li
     return statements, node.reshape(lines, view), view
 
 
-def _shifted_results(
-    node: NodeView, x: Read, filters: Filters, layer: Layer
-) -> tuple[list[str], str, View]:
+def _shifted_results(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
 
     The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
@@ -87,43 +96,43 @@ def _shifted_results(
     weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
     by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
     sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
-    pixels = product(window.sizes)
-    images = x(View(layer.batch, layer.channels * pixels))
-    shapes = (
-        f"input_shape={shape_list(node, (layer.batch, layer.channels, *window.sizes))}, "
-        f"filter_shape={shape_list(node, (taps * count, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
-    )
+    images = x(View(layer.batch, layer.channels * product(window.sizes)))
     statements = [
         f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
         f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
-        f"{results} = {dense(f'conv2d({images}, {weight}, {shapes})', taps * count)}",
+        f"{results} = {dense(_of_pixels(node, layer, images, window.sizes, weight, taps * count), taps * count)}",
     ]
-    by_filter = node.reshape(results, View(layer.batch * count, taps * pixels))
+    by_filter = node.reshape(results, View(layer.batch * count, taps * product(window.sizes)))
     total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
     return statements, layer.biased(total), layer.output_view
 
 
-def _tap_by_tap(
-    node: NodeView, filters: Filters, layer: Layer, statements: list[str], planes: str, line: Dim
-) -> tuple[list[str], str, View]:
+def _tap_by_tap(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
     """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
     window, taps = layer.window, math.prod(layer.window.kernel)
+    statements, planes, line = _padded_planes(node, x, layer)
     total, span = node.temporary("sum"), _span(line, window)
     weight = filters.read(View(layer.filters * layer.channels, taps))
-    shapes = (
-        f"input_shape={shape_list(node, (layer.batch, layer.channels, 1, span))}, "
-        f"filter_shape={shape_list(node, (layer.filters, layer.channels, 1, 1))}, stride=[1, 1], padding=[0, 0]"
-    )
     for tap, columns in enumerate(_shifts(node, line, window)):
         images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
         own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
-        text = f"conv2d({images}, {own}, {shapes})"
+        text = _of_pixels(node, layer, images, (1, span), own, layer.filters)
         term = layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters)
         statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
     rows = layer.batch * layer.filters
     statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
     lines = _without_gaps(node, total, rows, line, window, statements)
     return statements, node.reshape(lines, layer.output_view), layer.output_view
+
+
+def _of_pixels(
+    node: NodeView, layer: Layer, images: str, sizes: tuple[Dim, ...], weight: str, filters: int
+) -> str:
+    """A convolution of single pixels, of all channels of the layer."""
+    given = shape_list(node, (layer.batch, layer.channels, *sizes))
+    filter_shape = shape_list(node, (filters, layer.channels, 1, 1))
+    shapes = f"input_shape={given}, filter_shape={filter_shape}, stride=[1, 1], padding=[0, 0]"
+    return f"conv2d({images}, {weight}, {shapes})"
 
 
 def _span(line: Dim, window: Windows) -> Dim:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
@@ -17,7 +16,7 @@ from onnx_systemds.exporting.syntax import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.steady.products import Convolution
 from onnx_systemds.steady.sample_columns import with_sample_columns
-from tests.all_forms import results_of_all_forms
+from tests.all_forms import check_all_forms
 from tests.steady.recording import recorded
 
 RANDOM = np.random.default_rng(11)
@@ -85,14 +84,9 @@ NETWORKS = {
 
 def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int, **further: np.ndarray[Any, Any]) -> list[str]:
     """All forms against onnxruntime; the texts for sizes that stay."""
-    inputs = {"x": x, **further}
-    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    expected = dict(zip((output.name for output in runtime.get_outputs()), runtime.run(None, inputs)))
     with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
         texts = recorded(function)
-        for results in results_of_all_forms(function, inputs):
-            for name, array in expected.items():
-                np.testing.assert_allclose(results[name], array, rtol=1e-5, atol=1e-5)
+        check_all_forms(function, model, {"x": x, **further})
     return [text for text in texts if "write(" in text and "depthwise_matrix(" not in text]
 
 
