@@ -21,9 +21,10 @@ class Contest(Generic[T]):
         self._seconds: list[list[float]] = [[] for _ in candidates]
 
     def next(self) -> T:
-        """The candidate whose turn it is."""
+        """The candidate whose turn it is; every second round goes backwards, as calls feel what ran before them."""
         calls = [len(seconds) for seconds in self._seconds]
-        return self.candidates[calls.index(min(calls))]
+        places = range(len(calls)) if min(calls) % 2 == 0 else reversed(range(len(calls)))
+        return self.candidates[min(places, key=calls.__getitem__)]
 
     def took(self, candidate: T, seconds: float) -> None:
         """Tell how long a call of a candidate took; of the last one left that is not kept."""
