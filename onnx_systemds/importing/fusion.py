@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from onnx import TensorProto
+
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.dims import product
 from onnx_systemds.importing.facts import NodeFacts
@@ -14,6 +16,7 @@ _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 _NEAR = 64  # nodes in front of a node among which the one that makes its input is looked for
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _MOVEMENTS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice")
+_MEANS = ("AveragePool", "GlobalAveragePool")
 
 
 def fused(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, ...] | None:
@@ -21,7 +24,7 @@ def fused(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, 
     node = facts.node
     if node.identity == ("", "MatMul"):
         return _product_of_transposed(facts, before, prefix)
-    if node.domain == "" and node.op_type in (*_MOVEMENTS, "MaxPool", "QuantizeLinear") and node.inputs[0]:
+    if node.domain == "" and node.op_type in (*_MOVEMENTS, *_MEANS, "MaxPool", "QuantizeLinear") and node.inputs[0]:
         made = next((made for made in reversed(before[-_NEAR:]) if node.inputs[0] in made.outputs), None)
         if made is not None and made.domain == "":
             return _requantized(facts, made) if node.op_type == "QuantizeLinear" else _exchanged(facts, made, prefix)
@@ -31,7 +34,8 @@ def fused(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, 
 def _exchanged(facts: NodeFacts, made: Node, prefix: str) -> tuple[Node, ...] | None:
     """A node in front of the function that its elements went through: fewer elements, and a quantisation may vanish.
 
-    A maximum goes before what keeps the order of numbers, where its indices are not asked for.
+    A maximum goes before what keeps the order of numbers, where its indices are not asked for; a mean before what is
+    linear, unless it counts zeros of the padding, and what it gives is no longer of the quantised type.
     """
     node = facts.node
     if node.op_type == "MaxPool":
@@ -40,9 +44,17 @@ def _exchanged(facts: NodeFacts, made: Node, prefix: str) -> tuple[Node, ...] | 
             return None
     elif not _is_per_tensor(facts, made):
         return None
+    source, numbers = made.inputs[0], ()  # type: str, tuple[Node, ...]
+    if node.op_type in _MEANS:
+        if node.attributes.get("count_include_pad"):
+            return None
+        source = f"{prefix}/numbers"
+        to = {"to": int(TensorProto.FLOAT)}
+        numbers = (replace(node, op_type="Cast", inputs=made.inputs[:1], outputs=(source,), attributes=to),)
     moved = f"{prefix}/moved"
     return (
-        replace(node, inputs=(made.inputs[0], *node.inputs[1:]), outputs=(moved,)),
+        *numbers,
+        replace(node, inputs=(source, *node.inputs[1:]), outputs=(moved,)),
         replace(made, inputs=(moved, *made.inputs[1:]), outputs=node.outputs[:1]),
     )
 

@@ -130,10 +130,14 @@ def quantize_linear(node: NodeView) -> Fragment:
     zero = _one_zero(node)
     # cut off first, infinities among it: what is out of range, or beyond the reach of any zero point
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
-    near = Operand(f"min(max({stripped(quotient.text)}, {bounds[0]}), {bounds[1]})", quotient.kind)
-    whole = applied(node, "nearest_integer", _in_precision(node, near, precision))
+    # many zeros would have the engine make a matrix sparse, and dense again where the zero point is added
+    lowest = -0.25 if bounds[0] == 0 else bounds[0]
+    near = Operand(f"min(max({stripped(quotient.text)}, {lowest}), {bounds[1]})", quotient.kind)
+    near = _in_precision(node, near, precision)
+    function, *shift = ("nearest_integer_plus", literal(zero)) if zero else ("nearest_integer",)
+    whole = applied(node, function, near, *shift)
     if zero is not None:
-        return node.fragment(statements) + finish(node, increased(whole, zero), given)
+        return node.fragment(statements) + finish(node, whole, given)
     whole = infix(node, "+", whole, given.items[2], given.form)
     text = f"min(max({stripped(whole.text)}, {literal(low)}), {literal(high)})"
     return node.fragment(statements) + finish(node, Operand(text, whole.kind), given)

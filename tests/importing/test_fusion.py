@@ -138,9 +138,35 @@ QUANTISED = [
 ])  # fmt: skip
 def test_quantised_numbers_are_moved_without_rounding(moving: Any) -> None:
     text = script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "step", "zero", output="Y")])
-    assert text.count("nearest_integer(single_precision(") == 1
+    assert text.count("nearest_integer_plus(single_precision(") == 1
     assert script_of([*QUANTISED, moving, node("QuantizeLinear", "M", "other", "zero", output="Y")]).count(
-        "nearest_integer(single_precision(") == 2  # fmt: skip
+        "nearest_integer_plus(single_precision(") == 2  # fmt: skip
+
+
+MEAN = {name: POOL[name] for name in ("kernel_shape", "strides")}
+
+
+@pytest.mark.parametrize("mean", [
+    node("AveragePool", "D", output="Y", **MEAN), node("GlobalAveragePool", "D", output="Y"),
+    node("AveragePool", "D", output="Y", **POOL), node("AveragePool", "D", output="Y", ceil_mode=1, **MEAN),
+])  # fmt: skip
+def test_means_before_they_are_dequantised(mean: Any) -> None:
+    text = script_of([*QUANTISED, mean])
+    mean_of = "rowMeans(" if mean.op_type == "GlobalAveragePool" else "avg_pool("
+    assert text.index(mean_of) < text.index("as.matrix(-100)")
+
+
+def test_means_of_counted_padding_stay_behind() -> None:
+    """A zero of the padding is no zero point."""
+    text = script_of([*QUANTISED, node("AveragePool", "D", output="Y", count_include_pad=1, **POOL)])
+    assert text.index("as.matrix(-100)") < text.index("avg_pool(")
+
+
+def test_means_are_quantised_again() -> None:
+    """What is behind a mean is no integer, though its numbers come from integers of the same scale; of nine no half."""
+    again = node("QuantizeLinear", "M", "step", "zero", output="Y")
+    text = script_of([*QUANTISED, node("AveragePool", "D", output="M", kernel_shape=[3, 3]), again])
+    assert text.count("nearest_integer_plus(single_precision(") == 2
 
 
 @pytest.mark.parametrize(("scale", "zero"), [("falling", "zero"), ("steps", "zeros")])
