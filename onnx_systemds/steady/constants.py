@@ -20,6 +20,7 @@ from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
 from onnx_systemds.steady.loops import called_with_loops, with_bodies, without_threads
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.sample_columns import with_sample_columns
+from onnx_systemds.steady.tap_sums import SHIFTS
 from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
@@ -172,14 +173,14 @@ def find_constants(
     flow = _flow(body, fixed, results, impure | {FILTERS})  # by a call that is left, no native BLAS is used
     sizes = known_sizes(body)
     numbers = flow.first_needed(number for number in flow.constant if _is_worth_keeping(body[number], sizes))
-    numbers = sorted(numbers, key=lambda number: MATRIX not in calls(body[number]))[:MOST_KEPT]
+    numbers = sorted(numbers, key=lambda number: not _makes_sparse(body[number]))[:MOST_KEPT]
     prefix = "kept"
     while prefix in text:
         prefix += "_"
     candidates = {f"{prefix}{place}": number for place, number in enumerate(numbers)}
     read = {name for number in flow.behind(numbers) for name in reads(body[number])}
     places = {name: place for place, name in enumerate(fixed) if name in read}
-    matrices = sum(MATRIX in calls(body[number]) for number in numbers)
+    matrices = sum(_makes_sparse(body[number]) for number in numbers)
     names = {assigned((body[number],))[0]: name for name, number in candidates.items()}
     bounds = [names.get(variable, variable) for variable in columns.bounds]
     return Constants(script, replace(main, body=body), candidates, matrices, places, flow, body != main.body, bounds)
@@ -257,6 +258,11 @@ def _impure_functions(script: tree.Script) -> frozenset[str]:
 
 def _gives_one_matrix(function: tree.Function) -> bool:
     return len(function.results) == 1 and function.results[0].type.kind in ("matrix", "scalar")
+
+
+def _makes_sparse(statement: tree.Statement) -> bool:
+    """Whether it makes a sparse matrix for a convolution."""
+    return not calls(statement).isdisjoint((MATRIX, SHIFTS))
 
 
 def _is_worth_keeping(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:

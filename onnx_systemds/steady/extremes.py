@@ -20,9 +20,8 @@ from onnx_systemds.steady.trees import call, is_number, rewritten
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 
 # The engine makes one operation of `max` and `max_pool`, and refuses some poolings of what comes back from one row (it
-# takes its columns for none). Products with sparse matrices (see `products`) read transposed matrices; `max` alone
-# makes those sparse that are mostly zeros, which they pass over.
-_BEST_AFTER = {"avg_pool", "max_pool", "t"}
+# takes its columns for none).
+_BEST_AFTER = {"avg_pool", "max_pool"}
 
 _IMAGES = {"avg_pool", "conv2d", "max_pool", MATRIX}  # sizes are among the arguments
 _AS_THE_FIRST = {
@@ -35,7 +34,7 @@ def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Functio
     """The statements of a function with library functions for `max` and `min` of a matrix and a literal number.
 
     functions: of the script, by name. Matrices whose sizes the engine may not know stay (see `_sized`), and results
-    that only a pooling or a transposition reads (see `_BEST_AFTER`).
+    that only a pooling reads (see `_BEST_AFTER`).
     """
     sized = _sized(main, functions)
     left = _read_once(main.body)

@@ -3,7 +3,8 @@
 Such a product reads and gives its images transposed (see `products`). What follows it often does not care: operations
 on single numbers, biases, and convolutions of single pixels, which in this form are one product of their weights with
 all pixels of all samples, where `conv2d` copies the images and multiplies one by one. So images stay transposed until
-another statement reads them.
+another statement reads them. Sums over the taps of dilated convolutions (see `tap_sums`) are such products, too, with
+all channels at once, and channels of several images stand below each other.
 
 Between the two products each sum and each maximum takes as long as they do. There ``W %*% max(Z + b, 0) + c`` becomes
 ``W %*% max(Z, -b) + (W %*% b + c)``, and the last sum one more column of ``W`` for a channel of ones: that is an empty
@@ -20,8 +21,10 @@ from typing import TypeGuard
 
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned, read_in
+from onnx_systemds.steady.images import Images, filled, is_zero, reshaped, shape_of, stacked
 from onnx_systemds.steady.products import Convolution, convolution_of, transposed
-from onnx_systemds.steady.trees import call, is_number, reads, whole_number
+from onnx_systemds.steady.tap_sums import TapSum, tap_sum_of, tap_sums
+from onnx_systemds.steady.trees import call, is_number, reads
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
 _OPERATORS = {"+", "-", "*", "/", "^"}
@@ -39,41 +42,6 @@ class SampleColumns:
     bounds: Sequence[str]
 
 
-@dataclass(frozen=True)
-class _Images:
-    """An expression that holds images, the samples last: one in each column, or a channel in each row.
-
-    bias: a column that is still to be added. Below the channels there is another one then, which is empty, and of ones
-    behind a maximum.
-    """
-
-    value: tree.Expression
-    samples: int
-    channels: int
-    pixels: int
-    by_channel: bool = False
-    bias: tree.Expression | None = None
-
-    @property
-    def sizes(self) -> tuple[int, int, int]:
-        """Those that two images have in common to be added."""
-        return self.samples, self.channels, self.pixels
-
-    @property
-    def columns(self) -> tree.Expression:
-        """With a sample in each column."""
-        assert self.bias is None
-        rows = self.channels * self.pixels
-        return _reshaped(self.value, rows, self.samples) if self.by_channel else self.value
-
-    @property
-    def planes(self) -> tree.Expression:
-        """With a channel in each row."""
-        assert self.bias is None
-        cols = self.pixels * self.samples
-        return self.value if self.by_channel else _reshaped(self.value, self.channels, cols)
-
-
 def with_sample_columns(
     body: tree.Block,
     products: Mapping[str, Convolution],
@@ -86,7 +54,8 @@ def with_sample_columns(
     products: depthwise convolutions by the names of their matrices. sizes: known numbers. results: what is read
     behind the body. joins_biases: whether biases between two products are joined to the weights of the second one.
     """
-    if not products:
+    sums = tap_sums(body, sizes)
+    if not products and not sums:
         return SampleColumns(body, ())
     counts = Counter(name for statement in body for name in assigned((statement,)))
     names = read_in(tree.Script(body)) | counts.keys()
@@ -94,7 +63,7 @@ def with_sample_columns(
     while any(suffix in name for name in names):
         suffix += "_"
     room = _joinable(body, counts, sizes, results) if joins_biases else ()
-    rewriting = _Rewriting(products, sizes, suffix, room)
+    rewriting = _Rewriting(products, sums, sizes, suffix, room)
     changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
     read = set(results).union(*(reads(statement) for block in changed for statement in block))
     written = [
@@ -102,7 +71,7 @@ def with_sample_columns(
         for block, statement in zip(changed, body)
         for further in (*block, *rewriting.transposed_back(statement, read))
     ]
-    return SampleColumns(tuple(map(rewriting.with_room, written)), rewriting.bounds)
+    return SampleColumns(tuple(map(rewriting.enlarged, written)), rewriting.bounds)
 
 
 def _assigns_once(statement: tree.Statement, counts: Mapping[str, int]) -> TypeGuard[tree.Assign]:
@@ -148,12 +117,19 @@ class _Rewriting:
     """How expressions are written, with what is known of variables."""
 
     def __init__(
-        self, products: Mapping[str, Convolution], sizes: Mapping[str, int], suffix: str, room: Collection[str]
+        self,
+        products: Mapping[str, Convolution],
+        sums: Mapping[str, TapSum],
+        sizes: Mapping[str, int],
+        suffix: str,
+        room: Collection[str],
     ) -> None:
         """room: variables for whose biases a convolution has room."""
         self.bounds: list[str] = []
-        self._known: dict[str, _Images] = {}
-        self._products, self._sizes, self._suffix, self._room = products, sizes, suffix, room
+        self._known: dict[str, Images] = {}
+        self._products, self._sums, self._sizes, self._suffix, self._room = products, sums, sizes, suffix, room
+        self._taps = {found.taps for found in sums.values()}
+        self._summed: set[str] = set()  # shifts that are those of all planes at once
         self._target = ""
         self._before: list[tree.Statement] = []
         self._wider: set[str] = set()  # matrices of products with an empty channel more
@@ -180,17 +156,21 @@ class _Rewriting:
             if name in self._known and name in read
         )
 
-    def with_room(self, statement: tree.Statement) -> tree.Statement:
-        """The statement that makes the matrix of a product, with empty rows for the channel more."""
+    def enlarged(self, statement: tree.Statement) -> tree.Statement:
+        """The statement that makes the matrix of a product, with empty rows for the channel more, or for all planes."""
         name = statement.target.name if isinstance(statement, tree.Assign) else ""
-        if name not in self._wider:
+        if name not in self._wider | self._summed:
             return statement
-        assert isinstance(statement, tree.Assign)
+        assert isinstance(statement, tree.Assign) and isinstance(statement.value, tree.Call)
+        if name in self._summed:
+            planes = tree.CallArgument(None, tree.IntLiteral(self._sums[name].filters))
+            given = (planes, *statement.value.arguments[1:])  # instead of one
+            return replace(statement, value=replace(statement.value, arguments=given))
         convolution = self._products[name]
-        empty = _filled(0, convolution.pixels, prod(convolution.images[1:]))
+        empty = filled(0, convolution.pixels, prod(convolution.images[1:]))
         return replace(statement, value=call("rbind", statement.value, empty))
 
-    def _of(self, node: tree.Expression) -> _Images | None:
+    def _of(self, node: tree.Expression) -> Images | None:
         """The images that an expression gives, transposed; None where it stays as it is."""
         if isinstance(node, tree.Name):
             return self._known.get(node.name)
@@ -200,7 +180,7 @@ class _Rewriting:
             return self._combined(node)
         return self._called(node) if isinstance(node, tree.Call) else None
 
-    def _settled(self, images: _Images) -> _Images:
+    def _settled(self, images: Images) -> Images:
         """The images with the bias that is still to be added."""
         if images.bias is None:
             return images
@@ -218,7 +198,7 @@ class _Rewriting:
 
     def _changed_numbers(
         self, node: tree.Expression, change: Callable[[tree.Expression], tree.Expression]
-    ) -> _Images | None:
+    ) -> Images | None:
         """Images with each number changed."""
         images = self._of(node)
         if images is None:
@@ -226,7 +206,7 @@ class _Rewriting:
         images = self._settled(images)
         return replace(images, value=change(images.value))
 
-    def _combined(self, node: tree.Binary) -> _Images | None:
+    def _combined(self, node: tree.Binary) -> Images | None:
         """Of images and of numbers, one at least of images."""
         spine: list[tree.Binary] = []  # sums of many terms are deep on the left
         first: tree.Expression = node
@@ -242,7 +222,7 @@ class _Rewriting:
                 return None
         return left
 
-    def _of_two(self, node: tree.Binary, left: _Images | None) -> _Images | None:
+    def _of_two(self, node: tree.Binary, left: Images | None) -> Images | None:
         """Of the images that the left operand is, if any, and of the right one."""
         right = self._of(node.right)
         left, right = left and self._settled(left), right and self._settled(right)
@@ -257,7 +237,7 @@ class _Rewriting:
             return replace(right, value=tree.Binary(node.operator, node.left, right.value))
         return None
 
-    def _called(self, node: tree.Call) -> _Images | None:
+    def _called(self, node: tree.Call) -> Images | None:
         """What a call gives, of those that do not care how images lie."""
         operands = [argument.value for argument in node.arguments]
         if node.function == "t":
@@ -270,21 +250,23 @@ class _Rewriting:
             return self._extreme(node.function, *sorted(operands, key=is_number))
         if node.function in _OF_NUMBERS and len(operands) == 1:
             return self._changed_numbers(operands[0], lambda operand: call(node.function, operand))
-        return self._same(node) if node.function == "matrix" else None
+        if node.function == "cbind":
+            return self._stacked(operands)
+        return self._tap_sum(node) or self._same(node) if node.function == "matrix" else None
 
-    def _extreme(self, function: str, matrix: tree.Expression, number: tree.Expression) -> _Images | None:
+    def _extreme(self, function: str, matrix: tree.Expression, number: tree.Expression) -> Images | None:
         """The larger or smaller one of images and a number."""
         images = self._of(matrix)
         if images is None or not is_number(number):
             return None
         if images.bias is None:
             return replace(images, value=call(function, images.value, number))
-        bound = self._assigned("bound", call("rbind", tree.Binary("-", number, images.bias), _filled(1, 1, 1)))
+        bound = self._assigned("bound", call("rbind", tree.Binary("-", number, images.bias), filled(1, 1, 1)))
         if function == "max":
             self.bounds.append(bound.name)
         return replace(images, value=call(function, images.value, bound))
 
-    def _product(self, node: tree.Expression) -> _Images | None:
+    def _product(self, node: tree.Expression) -> Images | None:
         """A depthwise convolution, in ``t(M %*% t(images))``."""
         if not isinstance(node, tree.Binary) or node.operator != "%*%" or not isinstance(node.left, tree.Name):
             return None
@@ -294,16 +276,19 @@ class _Rewriting:
         assert isinstance(node.right, tree.Call)
         given = self._of(node.right.arguments[0].value)
         value = tree.Binary("%*%", node.left, node.right if given is None else self._settled(given).columns)
-        return _Images(value, convolution.images[0], convolution.filters[0], convolution.pixels)
+        return Images(value, convolution.images[0], convolution.filters[0], convolution.pixels)
 
-    def _pointwise(self, node: tree.Call, bias: tree.Expression | None = None) -> _Images | None:
+    def _pointwise(self, node: tree.Call, bias: tree.Expression | None = None) -> Images | None:
         """A convolution of single pixels, of images that are transposed already, with a bias if that can be joined."""
-        images = self._of(node.arguments[0].value)
+        given = node.arguments[0].value
+        images = self._of(given)
         convolution = convolution_of(node, self._sizes)
-        if images is None or convolution is None or not convolution.is_pointwise:
+        if convolution is None or not convolution.is_pointwise:
             return None
         samples, channels, height, width = convolution.images
-        if images.sizes != (samples, channels, height * width):
+        if images is None and self._target in self._taps:
+            images = Images(transposed(given), samples, channels, height * width)
+        if images is None or images.sizes != (samples, channels, height * width):
             return None
         filters, weights = convolution.filters[0], node.arguments[1].value
         if images.bias is None:
@@ -315,32 +300,46 @@ class _Rewriting:
         weights = self._assigned("weights", call("cbind", weights, joined))
         return replace(images, value=tree.Binary("%*%", weights, images.value), channels=filters, bias=None)
 
-    def _biased(self, operand: tree.Expression, bias: tree.Expression) -> _Images | None:
+    def _biased(self, operand: tree.Expression, bias: tree.Expression) -> Images | None:
         """Images with a number added to each channel, behind a convolution, or with one number for all."""
         if isinstance(bias, tree.Call) and bias.function == "as.matrix":
             return self._changed_numbers(operand, lambda images: call("bias_add", images, bias))
         if not isinstance(operand, tree.Call):  # nobody knows how many channels it takes
             return None
         if operand.function == "conv2d":
-            return self._pointwise(operand, None if _is_zero(bias) else bias)  # zeros only keep it from a fault
-        images = self._of(operand) if operand.function == "t" else None
-        if images is None or _is_zero(bias):
+            return self._pointwise(operand, None if is_zero(bias) else bias)  # zeros only keep it from a fault
+        is_product = operand.function == "t"
+        images = self._of(operand) if is_product else self._tap_sum(operand)
+        if images is None or is_zero(bias):
             return images
-        if self._target not in self._room or not isinstance(bias, tree.Name):
+        if not is_product or self._target not in self._room or not isinstance(bias, tree.Name):
             return replace(images, value=tree.Binary("+", images.planes, bias), by_channel=True)
         assert isinstance(images.value, tree.Binary) and isinstance(images.value.left, tree.Name)
         self._wider.add(images.value.left.name)
-        planes = _reshaped(images.value, images.channels + 1, images.pixels * images.samples)
+        planes = reshaped(images.value, images.channels + 1, images.pixels * images.samples)
         return replace(images, value=planes, by_channel=True, bias=bias)
 
-    def _same(self, node: tree.Call) -> _Images | None:
+    def _tap_sum(self, node: tree.Call) -> Images | None:
+        """The sum of what taps give, of all planes by one product."""
+        found = tap_sum_of(node, self._sizes)
+        images = None if found is None or found.shifts not in self._sums else self._known.get(found.taps)
+        if found is None or images is None:
+            return None
+        self._summed.add(found.shifts)
+        value = tree.Binary("%*%", tree.Name(found.shifts), self._settled(images).columns)
+        return Images(value, found.samples, found.filters, found.pixels)
+
+    def _stacked(self, operands: Sequence[tree.Expression]) -> Images | None:
+        """Channels of several images, one after the other."""
+        parts = [images for operand in operands if (images := self._of(operand)) is not None]
+        return stacked([self._settled(images) for images in parts]) if len(parts) == len(operands) else None
+
+    def _same(self, node: tree.Call) -> Images | None:
         """``matrix`` of images, to a row for each sample, as they are."""
         images = self._of(node.arguments[0].value)
-        given = {argument.name: argument.value for argument in node.arguments[1:]}
-        if images is None or given.keys() != {"rows", "cols"}:
+        if images is None or shape_of(node, self._sizes) != (images.samples, images.channels * images.pixels):
             return None
-        shape = [whole_number(given[name], self._sizes) for name in ("rows", "cols")]
-        return images if shape == [images.samples, images.channels * images.pixels] else None
+        return images
 
     def _with_rows(self, node: tree.Expression) -> tree.Expression:
         """An expression that stays, but ``matrix`` of a convolution: of what that gives now, transposed back."""
@@ -354,19 +353,3 @@ class _Rewriting:
             return node
         rows = transposed(self._settled(images).columns)
         return replace(node, arguments=(replace(first, value=rows), *others))
-
-
-def _reshaped(value: tree.Expression, rows: int, cols: int) -> tree.Expression:
-    """``matrix(value, rows=rows, cols=cols)``."""
-    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
-    return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
-
-
-def _filled(number: int, rows: int, cols: int) -> tree.Expression:
-    """A matrix of a number."""
-    return _reshaped(tree.IntLiteral(number), rows, cols)
-
-
-def _is_zero(node: tree.Expression) -> bool:
-    """Whether it is ``matrix(0, rows=..., cols=...)``."""
-    return isinstance(node, tree.Call) and node.function == "matrix" and node.arguments[0].value == tree.IntLiteral(0)

@@ -24,7 +24,9 @@ CHANNELS, SIZE = 6, 5
 node = helper.make_node
 
 
-def conv(given: str, result: str, filters: int = CHANNELS, planes: int = CHANNELS, kernel: int = 1) -> list[NodeProto]:
+def conv(
+    given: str, result: str, filters: int = CHANNELS, planes: int = CHANNELS, kernel: int = 1, dilation: int = 1
+) -> list[NodeProto]:
     """A convolution of these sizes with weights and a bias; of single planes it is depthwise."""
     weight = (RANDOM.normal(size=(filters, planes, kernel, kernel)) / planes).astype(np.float32)
     bias = RANDOM.normal(size=filters).astype(np.float32)
@@ -32,9 +34,9 @@ def conv(given: str, result: str, filters: int = CHANNELS, planes: int = CHANNEL
         node("Constant", [], [f"{result}_{name}"], value=numpy_helper.from_array(array))
         for name, array in (("w", weight), ("b", bias))
     ]
-    group, pad = CHANNELS if planes == 1 else 1, kernel // 2
+    group, pad = CHANNELS if planes == 1 else 1, kernel // 2 * dilation
     inputs = [given, f"{result}_w", f"{result}_b"]
-    return [*constants, node("Conv", inputs, [result], group=group, pads=[pad] * 4)]
+    return [*constants, node("Conv", inputs, [result], group=group, pads=[pad] * 4, dilations=[dilation] * 2)]
 
 
 def depthwise(given: str, result: str, filters: int = CHANNELS) -> list[NodeProto]:
@@ -78,6 +80,23 @@ NETWORKS = {
     "read by two": (
         [*depthwise("x", "a"), node("GlobalAveragePool", ["a"], ["b"]), node("Mul", ["a", "b"], ["c"]), *conv("c", "y")],
         2,
+    ),
+    "dilated": ([*conv("x", "a", 4, kernel=3, dilation=2), node("Relu", ["a"], ["y"])], 2),
+    "dilated twice": ([*conv("x", "a", kernel=3, dilation=2), *conv("a", "y", 9, kernel=3, dilation=3)], 2),
+    "dilated between products": ([*depthwise("x", "a"), *conv("a", "b", kernel=3, dilation=2), *depthwise("b", "y")], 2),
+    "dilated and convolved": (
+        [*conv("x", "a", kernel=3, dilation=2), node("Relu", ["a"], ["b"]), *conv("b", "c"), *conv("c", "y", kernel=3)], 2
+    ),
+    "branches": (
+        [*depthwise("x", "a"), *conv("a", "b", 4), *conv("a", "c", kernel=3, dilation=2), *depthwise("a", "d", 12),
+         node("Concat", ["b", "c", "d"], ["e"], axis=1), *conv("e", "f", planes=22), node("Add", ["a", "f"], ["y"])],
+        2,
+    ),
+    "a branch in rows": ([*depthwise("x", "a"), node("Concat", ["a", "x"], ["b"], axis=1), *conv("b", "y", planes=12)], 2),
+    "branches of other sizes": (
+        [*depthwise("x", "a"), node("MaxPool", ["a"], ["b"], kernel_shape=[2, 1]),
+         *[part for i in "ab" for part in depthwise(i, f"{i}d")], node("Concat", ["ad", "bd"], ["y"], axis=2)],
+        5,
     ),
 }  # fmt: skip
 
@@ -223,6 +242,38 @@ def test_other_statements_read_a_sample_per_row(statement: str) -> None:
     text = rewritten("a = t(M %*% t(x))", statement)
     assert print_script(parse_script(statement)) in text and "y_columns" not in text
     assert ("a = t(a_columns)" in text) is ("conv2d(b" not in statement)
+
+
+TAPS = (
+    "S = tap_shifts(1, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)",
+    "T = bias_add(conv2d(x, W, input_shape=[2, 3, 4, 4], filter_shape=[45, 3, 1, 1], stride=[1, 1], padding=[0, 0]), "
+    "matrix(0, rows=45, cols=1))",
+)
+SUMMED = "y = matrix(t(S %*% t(matrix(T, rows=10, cols=144))), rows=2, cols=80)"
+
+
+def test_taps_are_summed_for_all_planes_at_once() -> None:
+    assert rewritten(*TAPS, SUMMED) == """S = tap_shifts(5, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)
+T_columns = W %*% matrix(t(x), rows=3, cols=32)
+y_columns = S %*% matrix(T_columns, rows=720, cols=2)
+y = t(y_columns)
+"""
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        [*TAPS, SUMMED.replace("y", "z"), "y = z + sum(T)"],  # read by others
+        [*TAPS, SUMMED.replace("y", "z"), "y = z + sum(S)"],
+        [TAPS[0].replace("tap_shifts(1", "f(1"), TAPS[1], SUMMED],
+        [*TAPS, SUMMED.replace("t(S %*% t(matrix(T, rows=10, cols=144)))", "S %*% t(matrix(T, rows=10, cols=144))")],
+        [*TAPS, SUMMED.replace("rows=10", "rows=n")],
+        [*TAPS, SUMMED.replace("rows=10", "rows=9")],
+        ["S = 1", *TAPS, SUMMED],
+    ],
+)
+def test_other_sums_stay(others: list[str]) -> None:
+    assert rewritten(*others) == print_script(parse_script("\n".join(others)))
 
 
 def test_variables_with_several_values_stay() -> None:

@@ -1,0 +1,76 @@
+"""Convolutions that weight all pixels for each tap of a filter, and shift and sum what these give by a product."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.scopes import assigned
+from onnx_systemds.steady.images import shape_of
+
+SHIFTS = "tap_shifts"  # library function
+
+
+@dataclass(frozen=True)
+class TapSum:
+    """``matrix(t(shifts %*% t(matrix(taps, ...))), ...)``: for each sample and filter what the taps give, summed.
+
+    taps, shifts: variables. pixels: of the results for one filter.
+    """
+
+    taps: str
+    shifts: str
+    samples: int
+    filters: int
+    pixels: int
+
+
+def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None:
+    """The sum that an expression is, by its form; sizes: known numbers."""
+    outer = shape_of(node, sizes)
+    product = _operand(node, "matrix", "t")
+    if outer is None or not isinstance(product, tree.Binary) or product.operator != "%*%":
+        return None
+    given = _operand(product.right, "t")
+    inner = None if given is None else shape_of(given, sizes)
+    taps = None if given is None else _operand(given, "matrix")
+    if inner is None or not isinstance(product.left, tree.Name) or not isinstance(taps, tree.Name):
+        return None
+    samples = outer[0]
+    if not samples or not inner[0] or inner[0] % samples or outer[1] % (inner[0] // samples):
+        return None
+    filters = inner[0] // samples
+    return TapSum(taps.name, product.left.name, samples, filters, outer[1] // filters)
+
+
+def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
+    """The sums by their shifts, of those whose variables are assigned once and read by nothing else."""
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    nodes = [node for statement in body for node in tree.walk(statement)]
+    seen = Counter(node.name for node in nodes if isinstance(node, tree.Name))
+    made = {
+        statement.target.name
+        for statement in body
+        if isinstance(statement, tree.Assign)
+        and isinstance(statement.value, tree.Call)
+        and statement.value.function == SHIFTS
+    }
+    found = {}
+    for node in nodes:
+        sum_of = tap_sum_of(node, sizes) if isinstance(node, tree.Call) else None
+        if sum_of is None or sum_of.shifts not in made:
+            continue
+        if all(counts[name] == 1 and seen[name] == 2 for name in (sum_of.taps, sum_of.shifts)):  # once assigned
+            found[sum_of.shifts] = sum_of
+    return found
+
+
+def _operand(node: tree.Expression, *functions: str) -> tree.Expression | None:
+    """The first operand of calls of these functions in each other."""
+    for function in functions:
+        if not isinstance(node, tree.Call) or node.function != function:
+            return None
+        node = node.arguments[0].value
+    return node
