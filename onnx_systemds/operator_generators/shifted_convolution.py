@@ -99,7 +99,7 @@ def _shifted_results(node: NodeView, x: Read, filters: Filters, layer: Layer) ->
     images = x(View(layer.batch, layer.channels * product(window.sizes)))
     statements = [
         f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
-        f"{shifts} = {node.call('tap_shifts', 1, *map(node.dim, sizes))}",
+        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
         f"{results} = {dense(_of_pixels(node, layer, images, window.sizes, weight, taps * count), taps * count)}",
     ]
     by_filter = node.reshape(results, View(layer.batch * count, taps * product(window.sizes)))

@@ -20,7 +20,7 @@ from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
 from onnx_systemds.steady.loops import called_with_loops, with_bodies, without_threads
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
 from onnx_systemds.steady.sample_columns import with_sample_columns
-from onnx_systemds.steady.tap_sums import SHIFTS
+from onnx_systemds.steady.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
 from onnx_systemds.steady.trees import called_functions, calls, known_sizes, reads, rewritten
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
@@ -164,7 +164,7 @@ def find_constants(
     main = script.functions[function]
     main = replace(main, body=_with_sizes(main, shapes))
     fixed = [parameter.name for parameter in main.parameters[len(main.parameters) - weights :]]
-    script = _with_library(script, [MATRIX, *ROW_AGGREGATES.values(), *FLAT.values()])
+    script = _with_library(script, [MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values()])
     impure = _impure_functions(script)
     results = [result.name for result in main.results]
     body, products = with_sparse_products(main.body, _flow(main.body, fixed, results, impure).constant)
@@ -262,7 +262,7 @@ def _gives_one_matrix(function: tree.Function) -> bool:
 
 def _makes_sparse(statement: tree.Statement) -> bool:
     """Whether it makes a sparse matrix for a convolution."""
-    return not calls(statement).isdisjoint((MATRIX, SHIFTS))
+    return not calls(statement).isdisjoint((MATRIX, SHIFTS, SHIFTS_OF_SAMPLES))
 
 
 def _is_worth_keeping(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:

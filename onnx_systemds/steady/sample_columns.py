@@ -23,7 +23,7 @@ from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned, read_in
 from onnx_systemds.steady.images import Images, filled, is_zero, reshaped, shape_of, stacked
 from onnx_systemds.steady.products import Convolution, convolution_of, transposed
-from onnx_systemds.steady.tap_sums import TapSum, tap_sum_of, tap_sums
+from onnx_systemds.steady.tap_sums import TapSum, shifts_of_samples, summed_taps, tap_sum_of, tap_sums, weights_by_tap
 from onnx_systemds.steady.trees import call, is_number, reads
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
@@ -69,6 +69,7 @@ def with_sample_columns(
     written = [
         further
         for block, statement in zip(changed, body)
+        if not rewriting.is_gone(statement)
         for further in (*block, *rewriting.transposed_back(statement, read))
     ]
     return SampleColumns(tuple(map(rewriting.enlarged, written)), rewriting.bounds)
@@ -129,7 +130,8 @@ class _Rewriting:
         self._known: dict[str, Images] = {}
         self._products, self._sums, self._sizes, self._suffix, self._room = products, sums, sizes, suffix, room
         self._taps = {found.taps for found in sums.values()}
-        self._summed: set[str] = set()  # shifts that are those of all planes at once
+        self._convolved: dict[str, tuple[Images, tree.Expression]] = {}  # what the taps are made of: images and weights
+        self._summed: set[str] = set()  # by their shifts
         self._target = ""
         self._before: list[tree.Statement] = []
         self._wider: set[str] = set()  # matrices of products with an empty channel more
@@ -139,6 +141,8 @@ class _Rewriting:
         if not _assigns_once(statement, counts):
             return (statement,)
         self._before, self._target = [], statement.target.name
+        if self._target in self._taps:
+            self._note_taps(statement.value)
         images = self._of(statement.value)
         if images is None:
             self._before = []
@@ -156,6 +160,11 @@ class _Rewriting:
             if name in self._known and name in read
         )
 
+    def is_gone(self, statement: tree.Statement) -> bool:
+        """Whether nothing reads what a statement assigns any longer."""
+        names = {self._sums[shifts].taps for shifts in self._summed}
+        return isinstance(statement, tree.Assign) and statement.target.name in names
+
     def enlarged(self, statement: tree.Statement) -> tree.Statement:
         """The statement that makes the matrix of a product, with empty rows for the channel more, or for all planes."""
         name = statement.target.name if isinstance(statement, tree.Assign) else ""
@@ -163,9 +172,7 @@ class _Rewriting:
             return statement
         assert isinstance(statement, tree.Assign) and isinstance(statement.value, tree.Call)
         if name in self._summed:
-            planes = tree.CallArgument(None, tree.IntLiteral(self._sums[name].filters))
-            given = (planes, *statement.value.arguments[1:])  # instead of one
-            return replace(statement, value=replace(statement.value, arguments=given))
+            return replace(statement, value=shifts_of_samples(self._sums[name], statement.value))
         convolution = self._products[name]
         empty = filled(0, convolution.pixels, prod(convolution.images[1:]))
         return replace(statement, value=call("rbind", statement.value, empty))
@@ -280,15 +287,12 @@ class _Rewriting:
 
     def _pointwise(self, node: tree.Call, bias: tree.Expression | None = None) -> Images | None:
         """A convolution of single pixels, of images that are transposed already, with a bias if that can be joined."""
-        given = node.arguments[0].value
-        images = self._of(given)
+        images = self._of(node.arguments[0].value)
         convolution = convolution_of(node, self._sizes)
-        if convolution is None or not convolution.is_pointwise:
+        if images is None or convolution is None or not convolution.is_pointwise:
             return None
         samples, channels, height, width = convolution.images
-        if images is None and self._target in self._taps:
-            images = Images(transposed(given), samples, channels, height * width)
-        if images is None or images.sizes != (samples, channels, height * width):
+        if images.sizes != (samples, channels, height * width):
             return None
         filters, weights = convolution.filters[0], node.arguments[1].value
         if images.bias is None:
@@ -319,15 +323,34 @@ class _Rewriting:
         planes = reshaped(images.value, images.channels + 1, images.pixels * images.samples)
         return replace(images, value=planes, by_channel=True, bias=bias)
 
+    def _note_taps(self, node: tree.Expression) -> None:
+        """Remember what taps are made of: a convolution of single pixels, with a bias of zeros."""
+        if isinstance(node, tree.Call) and node.function == "bias_add" and is_zero(node.arguments[1].value):
+            node = node.arguments[0].value
+        if not isinstance(node, tree.Call) or node.function != "conv2d":
+            return
+        convolution = convolution_of(node, self._sizes)
+        if convolution is None or not convolution.is_pointwise:
+            return
+        given, weights = (argument.value for argument in node.arguments[:2])
+        images = self._known.get(given.name) if isinstance(given, tree.Name) else None
+        samples, channels, height, width = convolution.images
+        images = images or Images(transposed(given), samples, channels, height * width)
+        if images.sizes == (samples, channels, height * width):
+            self._convolved[self._target] = self._settled(images), weights
+
     def _tap_sum(self, node: tree.Call) -> Images | None:
-        """The sum of what taps give, of all planes by one product."""
+        """The sum of what taps give, of all samples by one product."""
         found = tap_sum_of(node, self._sizes)
-        images = None if found is None or found.shifts not in self._sums else self._known.get(found.taps)
-        if found is None or images is None:
+        if found is None or found.shifts not in self._sums or found.taps not in self._convolved:
+            return None
+        images, weights = self._convolved[found.taps]
+        if images.samples != found.samples or found.given % images.pixels:
             return None
         self._summed.add(found.shifts)
-        value = tree.Binary("%*%", tree.Name(found.shifts), self._settled(images).columns)
-        return Images(value, found.samples, found.filters, found.pixels)
+        by_tap = self._assigned("weights", weights_by_tap(found, weights, found.given // images.pixels))
+        value = summed_taps(found, images.planes, by_tap)
+        return Images(value, found.samples, found.filters, found.pixels, by_channel=True)
 
     def _stacked(self, operands: Sequence[tree.Expression]) -> Images | None:
         """Channels of several images, one after the other."""

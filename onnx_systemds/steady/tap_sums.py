@@ -8,22 +8,25 @@ from dataclasses import dataclass
 
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.scopes import assigned
-from onnx_systemds.steady.images import shape_of
+from onnx_systemds.steady.images import reshaped, shape_of
+from onnx_systemds.steady.products import transposed
+from onnx_systemds.steady.trees import call
 
-SHIFTS = "tap_shifts"  # library function
+SHIFTS, SHIFTS_OF_SAMPLES = "tap_shifts", "sample_tap_shifts"  # library functions
 
 
 @dataclass(frozen=True)
 class TapSum:
     """``matrix(t(shifts %*% t(matrix(taps, ...))), ...)``: for each sample and filter what the taps give, summed.
 
-    taps, shifts: variables. pixels: of the results for one filter.
+    taps, shifts: variables. given, pixels: numbers for a sample and filter, before the sum and behind it.
     """
 
     taps: str
     shifts: str
     samples: int
     filters: int
+    given: int
     pixels: int
 
 
@@ -42,7 +45,7 @@ def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None
     if not samples or not inner[0] or inner[0] % samples or outer[1] % (inner[0] // samples):
         return None
     filters = inner[0] // samples
-    return TapSum(taps.name, product.left.name, samples, filters, outer[1] // filters)
+    return TapSum(taps.name, product.left.name, samples, filters, inner[1], outer[1] // filters)
 
 
 def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
@@ -65,6 +68,29 @@ def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
         if all(counts[name] == 1 and seen[name] == 2 for name in (sum_of.taps, sum_of.shifts)):  # once assigned
             found[sum_of.shifts] = sum_of
     return found
+
+
+def shifts_of_samples(found: TapSum, shifts: tree.Expression) -> tree.Call:
+    """The shifts for samples next to each other, instead of those of each sample; shifts: the call that makes these."""
+    assert isinstance(shifts, tree.Call)
+    samples = tree.CallArgument(None, tree.IntLiteral(found.samples))
+    return tree.Call(SHIFTS_OF_SAMPLES, (samples, *shifts.arguments))
+
+
+def weights_by_tap(found: TapSum, weights: tree.Expression, taps: int) -> tree.Expression:
+    """A column for each tap and filter, of weights with a row for each filter and tap."""
+    return transposed(call("swapped_rows", weights, *map(tree.IntLiteral, (1, found.filters, taps))))
+
+
+def summed_taps(found: TapSum, planes: tree.Expression, by_tap: tree.Expression) -> tree.Expression:
+    """The sum, a row for each filter, of images with a row for each channel and of `weights_by_tap`.
+
+    A matrix with a column for each channel stays dense where most of its numbers are zeros, but with a row for each it
+    would not: the engine passes over zeros much more slowly than it multiplies all numbers.
+    """
+    results = tree.Binary("%*%", transposed(planes), by_tap)
+    rows = reshaped(results, found.given * found.samples, found.filters)
+    return transposed(tree.Binary("%*%", tree.Name(found.shifts), rows))
 
 
 def _operand(node: tree.Expression, *functions: str) -> tree.Expression | None:

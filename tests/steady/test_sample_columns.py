@@ -81,16 +81,16 @@ NETWORKS = {
         [*depthwise("x", "a"), node("GlobalAveragePool", ["a"], ["b"]), node("Mul", ["a", "b"], ["c"]), *conv("c", "y")],
         2,
     ),
-    "dilated": ([*conv("x", "a", 4, kernel=3, dilation=2), node("Relu", ["a"], ["y"])], 2),
-    "dilated twice": ([*conv("x", "a", kernel=3, dilation=2), *conv("a", "y", 9, kernel=3, dilation=3)], 2),
-    "dilated between products": ([*depthwise("x", "a"), *conv("a", "b", kernel=3, dilation=2), *depthwise("b", "y")], 2),
+    "dilated": ([*conv("x", "a", 4, kernel=3, dilation=2), node("Relu", ["a"], ["y"])], 4),
+    "dilated twice": ([*conv("x", "a", kernel=3, dilation=2), *conv("a", "y", 9, kernel=3, dilation=3)], 6),
+    "dilated between products": ([*depthwise("x", "a"), *conv("a", "b", kernel=3, dilation=2), *depthwise("b", "y")], 4),
     "dilated and convolved": (
-        [*conv("x", "a", kernel=3, dilation=2), node("Relu", ["a"], ["b"]), *conv("b", "c"), *conv("c", "y", kernel=3)], 2
+        [*conv("x", "a", kernel=3, dilation=2), node("Relu", ["a"], ["b"]), *conv("b", "c"), *conv("c", "y", kernel=3)], 4
     ),
     "branches": (
         [*depthwise("x", "a"), *conv("a", "b", 4), *conv("a", "c", kernel=3, dilation=2), *depthwise("a", "d", 12),
          node("Concat", ["b", "c", "d"], ["e"], axis=1), *conv("e", "f", planes=22), node("Add", ["a", "f"], ["y"])],
-        2,
+        4,
     ),
     "a branch in rows": ([*depthwise("x", "a"), node("Concat", ["a", "x"], ["b"], axis=1), *conv("b", "y", planes=12)], 2),
     "branches of other sizes": (
@@ -245,7 +245,7 @@ def test_other_statements_read_a_sample_per_row(statement: str) -> None:
 
 
 TAPS = (
-    "S = tap_shifts(1, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)",
+    "S = tap_shifts(4, 4, 3, 3, 2, 2, 2, 2, 4, 4)",
     "T = bias_add(conv2d(x, W, input_shape=[2, 3, 4, 4], filter_shape=[45, 3, 1, 1], stride=[1, 1], padding=[0, 0]), "
     "matrix(0, rows=45, cols=1))",
 )
@@ -253,10 +253,11 @@ SUMMED = "y = matrix(t(S %*% t(matrix(T, rows=10, cols=144))), rows=2, cols=80)"
 
 
 def test_taps_are_summed_for_all_planes_at_once() -> None:
-    assert rewritten(*TAPS, SUMMED) == """S = tap_shifts(5, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)
-T_columns = W %*% matrix(t(x), rows=3, cols=32)
-y_columns = S %*% matrix(T_columns, rows=720, cols=2)
-y = t(y_columns)
+    assert rewritten(*TAPS, SUMMED) == """S = sample_tap_shifts(2, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)
+y_columns_weights = t(swapped_rows(W, 1, 5, 9))
+y_columns = t(S %*% matrix(t(matrix(t(x), rows=3, cols=32)) %*% y_columns_weights, rows=288,
+    cols=5))
+y = t(matrix(y_columns, rows=80, cols=2))
 """
 
 
@@ -265,7 +266,7 @@ y = t(y_columns)
     [
         [*TAPS, SUMMED.replace("y", "z"), "y = z + sum(T)"],  # read by others
         [*TAPS, SUMMED.replace("y", "z"), "y = z + sum(S)"],
-        [TAPS[0].replace("tap_shifts(1", "f(1"), TAPS[1], SUMMED],
+        [TAPS[0].replace("tap_shifts", "f"), TAPS[1], SUMMED],
         [*TAPS, SUMMED.replace("t(S %*% t(matrix(T, rows=10, cols=144)))", "S %*% t(matrix(T, rows=10, cols=144))")],
         [*TAPS, SUMMED.replace("rows=10", "rows=n")],
         [*TAPS, SUMMED.replace("rows=10", "rows=9")],
