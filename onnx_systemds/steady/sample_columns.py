@@ -130,7 +130,7 @@ class _Rewriting:
         self._known: dict[str, Images] = {}
         self._products, self._sums, self._sizes, self._suffix, self._room = products, sums, sizes, suffix, room
         self._taps = {found.taps for found in sums.values()}
-        self._convolved: dict[str, tuple[Images, tree.Expression]] = {}  # what the taps are made of: images and weights
+        self._convolved: dict[str, tuple[Images, tree.Expression, int]] = {}  # what taps are made of (see `_note_taps`)
         self._summed: set[str] = set()  # by their shifts
         self._target = ""
         self._before: list[tree.Statement] = []
@@ -143,9 +143,11 @@ class _Rewriting:
         self._before, self._target = [], statement.target.name
         if self._target in self._taps:
             self._note_taps(statement.value)
+        wider, summed, bounds = self._wider.copy(), self._summed.copy(), len(self.bounds)
         images = self._of(statement.value)
-        if images is None:
-            self._before = []
+        if images is None:  # then a part of it stays as well
+            self._before, self._wider, self._summed = [], wider, summed
+            del self.bounds[bounds:]
             value = self._with_rows(statement.value)
             return *self._before, replace(statement, value=value)
         name = tree.Name(self._target + self._suffix)
@@ -324,7 +326,7 @@ class _Rewriting:
         return replace(images, value=planes, by_channel=True, bias=bias)
 
     def _note_taps(self, node: tree.Expression) -> None:
-        """Remember what taps are made of: a convolution of single pixels, with a bias of zeros."""
+        """Remember images, weights and number of filters of a convolution of single pixels, with a bias of zeros."""
         if isinstance(node, tree.Call) and node.function == "bias_add" and is_zero(node.arguments[1].value):
             node = node.arguments[0].value
         if not isinstance(node, tree.Call) or node.function != "conv2d":
@@ -337,25 +339,27 @@ class _Rewriting:
         samples, channels, height, width = convolution.images
         images = images or Images(transposed(given), samples, channels, height * width)
         if images.sizes == (samples, channels, height * width):
-            self._convolved[self._target] = self._settled(images), weights
+            self._convolved[self._target] = self._settled(images), weights, convolution.filters[0]
 
     def _tap_sum(self, node: tree.Call) -> Images | None:
         """The sum of what taps give, of all samples by one product."""
         found = tap_sum_of(node, self._sizes)
         if found is None or found.shifts not in self._sums or found.taps not in self._convolved:
             return None
-        images, weights = self._convolved[found.taps]
-        if images.samples != found.samples or found.given % images.pixels:
+        images, weights, results = self._convolved[found.taps]
+        taps = found.given // images.pixels
+        if (found.samples, found.given, found.filters * taps) != (images.samples, taps * images.pixels, results):
             return None
         self._summed.add(found.shifts)
-        by_tap = self._assigned("weights", weights_by_tap(found, weights, found.given // images.pixels))
+        by_tap = self._assigned("weights", weights_by_tap(found, weights, taps))
         value = summed_taps(found, images.planes, by_tap)
         return Images(value, found.samples, found.filters, found.pixels, by_channel=True)
 
     def _stacked(self, operands: Sequence[tree.Expression]) -> Images | None:
         """Channels of several images, one after the other."""
         parts = [images for operand in operands if (images := self._of(operand)) is not None]
-        return stacked([self._settled(images) for images in parts]) if len(parts) == len(operands) else None
+        is_known = parts and len(parts) == len(operands)
+        return stacked([self._settled(images) for images in parts]) if is_known else None
 
     def _same(self, node: tree.Call) -> Images | None:
         """``matrix`` of images, to a row for each sample, as they are."""

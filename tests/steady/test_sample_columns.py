@@ -221,6 +221,11 @@ def test_what_has_an_empty_channel_is_cut_where_it_is_read_otherwise() -> None:
     assert "z_columns = (z_columns_room[1:3, ] + b) * 2" in text
 
 
+def test_no_channel_is_added_to_a_product_that_stays() -> None:
+    statements = [ROOM[0], f"{ROOM[1]} + r", "a = max(z, 0)", f"y = conv2d(a, W, {POINTWISE})"]
+    assert rewritten(*statements) == print_script(parse_script("\n".join(statements)))
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -271,6 +276,8 @@ y = t(matrix(y_columns, rows=80, cols=2))
         [*TAPS, SUMMED.replace("rows=10", "rows=n")],
         [*TAPS, SUMMED.replace("rows=10", "rows=9")],
         ["S = 1", *TAPS, SUMMED],
+        [*TAPS, SUMMED + " + z"],  # images in rows
+        [*TAPS, SUMMED.replace("rows=10, cols=144", "rows=20, cols=72").replace("cols=80", "cols=160")],  # filters
     ],
 )
 def test_other_sums_stay(others: list[str]) -> None:
