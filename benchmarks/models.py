@@ -143,6 +143,15 @@ def measured(
     return feeds is not candidates[-1], [statistics.fmean(theirs), *ours]
 
 
+@contextlib.contextmanager
+def reported(name: str) -> Iterator[None]:
+    """An error is printed and ends what is inside only."""
+    try:
+        yield
+    except Exception as error:
+        print(f"{name}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
+
+
 def main() -> None:
     """Print a line for each model, and store the table if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -161,19 +170,17 @@ def main() -> None:
     for path in model_paths("real", "generated"):
         if arguments.only not in path.stem:
             continue
-        for model, feeds in variants(path):
-            try:
-                batched, (theirs, *ours) = measured(model, feeds, sessions, arguments.seconds)
-            except Exception as error:
-                print(f"{path.stem}: {type(error).__name__}: {str(error).splitlines()[0]}", flush=True)
-                continue
-            cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
-            for position, milliseconds in enumerate(ours):
-                cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
-                if theirs >= SIGNIFICANT:
-                    worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
-            lines.append(f"| {' | '.join(cells)} |")
-            print(lines[-1], flush=True)
+        with reported(path.stem):
+            for model, feeds in variants(path):
+                with reported(path.stem):
+                    batched, (theirs, *ours) = measured(model, feeds, sessions, arguments.seconds)
+                    cells = [path.stem, str(BATCH) if batched else "", f"{theirs:.2f}"]
+                    for position, milliseconds in enumerate(ours):
+                        cells += [f"{milliseconds:.1f}", f"{milliseconds / theirs:.1f}"]
+                        if theirs >= SIGNIFICANT:
+                            worst[batched][position] = max(worst[batched][position], milliseconds / theirs)
+                    lines.append(f"| {' | '.join(cells)} |")
+                    print(lines[-1], flush=True)
     at_batch, others = (" and ".join(f"{ratio:.1f}" for ratio in worst[batched]) for batched in (True, False))
     shown = f"{at_batch} at a batch of {BATCH}, {others} at the size it was made for"
     lines.append(f"\nThe largest ratio of a model that takes onnxruntime {SIGNIFICANT:g} ms or more: {shown}.")

@@ -125,9 +125,7 @@ def _tap_by_tap(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tupl
     return statements, node.reshape(lines, layer.output_view), layer.output_view
 
 
-def _of_pixels(
-    node: NodeView, layer: Layer, images: str, sizes: tuple[Dim, ...], weight: str, filters: int
-) -> str:
+def _of_pixels(node: NodeView, layer: Layer, images: str, sizes: tuple[Dim, ...], weight: str, filters: int) -> str:
     """A convolution of single pixels, of all channels of the layer."""
     given = shape_list(node, (layer.batch, layer.channels, *sizes))
     filter_shape = shape_list(node, (filters, layer.channels, 1, 1))

@@ -3,8 +3,8 @@
 Such a product reads and gives its images transposed (see `products`). What follows it often does not care: operations
 on single numbers, biases, and convolutions of single pixels, which in this form are one product of their weights with
 all pixels of all samples, where `conv2d` copies the images and multiplies one by one. So images stay transposed until
-another statement reads them. Sums over the taps of dilated convolutions (see `tap_sums`) are such products, too, with
-all channels at once, and channels of several images stand below each other.
+another statement reads them. Sums over the taps of dilated convolutions are products of all samples, too (see
+`tap_sums`), and channels of several images stand below each other.
 
 Between the two products each sum and each maximum takes as long as they do. There ``W %*% max(Z + b, 0) + c`` becomes
 ``W %*% max(Z, -b) + (W %*% b + c)``, and the last sum one more column of ``W`` for a channel of ones: that is an empty
@@ -66,10 +66,11 @@ def with_sample_columns(
     rewriting = _Rewriting(products, sums, sizes, suffix, room)
     changed: list[tree.Block] = [rewriting.changed(statement, counts) for statement in body]
     read = set(results).union(*(reads(statement) for block in changed for statement in block))
+    gone = rewriting.gone()
     written = [
         further
         for block, statement in zip(changed, body)
-        if not rewriting.is_gone(statement)
+        if gone.isdisjoint(assigned((statement,)))
         for further in (*block, *rewriting.transposed_back(statement, read))
     ]
     return SampleColumns(tuple(map(rewriting.enlarged, written)), rewriting.bounds)
@@ -162,13 +163,12 @@ class _Rewriting:
             if name in self._known and name in read
         )
 
-    def is_gone(self, statement: tree.Statement) -> bool:
-        """Whether nothing reads what a statement assigns any longer."""
-        names = {self._sums[shifts].taps for shifts in self._summed}
-        return isinstance(statement, tree.Assign) and statement.target.name in names
+    def gone(self) -> set[str]:
+        """The variables that nothing reads any longer."""
+        return {self._sums[shifts].taps for shifts in self._summed}
 
     def enlarged(self, statement: tree.Statement) -> tree.Statement:
-        """The statement that makes the matrix of a product, with empty rows for the channel more, or for all planes."""
+        """The statement that makes the matrix of a product, with empty rows for a channel more, or for all samples."""
         name = statement.target.name if isinstance(statement, tree.Assign) else ""
         if name not in self._wider | self._summed:
             return statement

@@ -50,9 +50,6 @@ def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None
 
 def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
     """The sums by their shifts, of those whose variables are assigned once and read by nothing else."""
-    counts = Counter(name for statement in body for name in assigned((statement,)))
-    nodes = [node for statement in body for node in tree.walk(statement)]
-    seen = Counter(node.name for node in nodes if isinstance(node, tree.Name))
     made = {
         statement.target.name
         for statement in body
@@ -60,6 +57,11 @@ def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
         and isinstance(statement.value, tree.Call)
         and statement.value.function == SHIFTS
     }
+    if not made:
+        return {}
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    nodes = [node for statement in body for node in tree.walk(statement)]
+    seen = Counter(node.name for node in nodes if isinstance(node, tree.Name))
     found = {}
     for node in nodes:
         sum_of = tap_sum_of(node, sizes) if isinstance(node, tree.Call) else None
