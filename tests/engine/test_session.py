@@ -84,6 +84,18 @@ def test_start_and_close_leave_nothing() -> None:
         opened.prepare(IDENTITY, ["X"], ["Y"])
 
 
+@pytest.mark.parametrize("variable", ["JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"])
+def test_a_collector_that_is_named_is_taken(variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    assert "-XX:+UseParallelGC" in launcher.build_command("java", [], "500m", tmp_path)
+    monkeypatch.setenv(variable, "-Xshare:auto -XX:+UseSerialGC")
+    assert not any("GC" in option for option in launcher.build_command("java", [], "500m", tmp_path))
+    with Session(max_heap="500m") as opened:  # a JVM that is given two does not start
+        script = opened.prepare(ADD_ONE, ["X"], ["Y"])
+        assert script({"X": ONE})["Y"].item() == 2
+
+
 def test_several_scripts_live_at_once(session: Session) -> None:
     scripts = [
         session.prepare(f'X = read("./X")\nY = X * {k}\nwrite(Y, "./Y")', ["X"], ["Y"]) for k in range(1, 4)
