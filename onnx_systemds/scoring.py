@@ -195,18 +195,24 @@ class ScoringFunction:
         candidates: list[Sequence[PreparedScript]] = []
         for form in range(min(len(script.texts) for script in steady))[:most]:
             try:
-                candidates.append([self._prepare_steady(script, form, len(parts)) for script in steady])
+                candidates.append(
+                    [
+                        self._prepare_steady(script, form, sizes, is_part=len(parts) > 1)
+                        for script, (_, sizes) in zip(steady, parts)
+                    ]
+                )
             except ScriptCompileError:  # the engine takes sizes for others than they are
                 if not candidates:
                     raise
         return candidates
 
-    def _prepare_steady(self, script: SteadyScript, form: int, parts: int) -> PreparedScript:
+    def _prepare_steady(self, script: SteadyScript, form: int, sizes: Sizes, *, is_part: bool) -> PreparedScript:
         """Compile a form of a script for sizes that stay, with its weights and constants."""
         text = script.texts[form]
         if text is None:
             return self._prepared
-        prepared = self._prepare(text, [*script.kept], single_threaded=parts > 1)
+        shapes = _result_shapes(self.script, sizes)
+        prepared = self._prepare(text, [*script.kept], shapes, single_threaded=is_part)
         prepared.pin_as(self._prepared)  # raises when the function is closed
         prepared.pin_results(script.kept)
         return prepared
@@ -236,8 +242,15 @@ class ScoringFunction:
         """Whether calls have taken long; they are taken to do so where the number of parts is given."""
         return self._parts is not None or LONG_CALL <= self._shortest < math.inf
 
-    def _prepare(self, text: str, further: Sequence[str] = (), *, single_threaded: bool = False) -> PreparedScript:
-        """Compile the text, which has these further inputs.
+    def _prepare(
+        self,
+        text: str,
+        further: Sequence[str] = (),
+        shapes: Mapping[str, tuple[int, int]] | None = None,
+        *,
+        single_threaded: bool = False,
+    ) -> PreparedScript:
+        """Compile the text, which has these further inputs; shapes: rows and columns of outputs that are known.
 
         One with sparse filters runs without the session's native BLAS: with it the engine makes them
         dense, which is more work, and what is no number in one channel reaches all of them.
@@ -245,7 +258,9 @@ class ScoringFunction:
         native_blas = "depthwise_filters(" not in text
         inputs, outputs = self._names
         inputs = [*inputs, *further]
-        return self._session.prepare(text, inputs, outputs, native_blas=native_blas, single_threaded=single_threaded)
+        return self._session.prepare(
+            text, inputs, outputs, shapes=shapes, native_blas=native_blas, single_threaded=single_threaded
+        )
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""
@@ -302,6 +317,18 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
 def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """Rows and columns of those that are no frames."""
     return {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
+
+
+def _result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the outputs, where the sizes of inputs tell them."""
+    shapes: dict[str, tuple[int, int]] = {}
+    for position, port in enumerate(script.outputs):
+        if port.kind != "tensor" or port.dtype == "string":
+            continue
+        rows, cols = (dim.substitute(dim.product(dims), sizes) for dims in (port.dims[:1], port.dims[1:]))
+        if isinstance(rows, int) and isinstance(cols, int):
+            shapes[f"out{position}"] = (rows, cols)
+    return shapes
 
 
 def _starts_threads(script: Script) -> bool:

@@ -24,9 +24,9 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
 
     prepare = ScoringFunction._prepare_steady
 
-    def compiled(self: ScoringFunction, script: SteadyScript, form: int, parts: int) -> PreparedScript:
+    def compiled(self: ScoringFunction, script: SteadyScript, form: int, *given: Any, **options: Any) -> PreparedScript:
         try:
-            return prepare(self, script, form, parts)
+            return prepare(self, script, form, *given, **options)
         except ScriptCompileError as error:
             raise AssertionError(f"the engine does not compile form {form} of {len(script.texts)}") from error
 

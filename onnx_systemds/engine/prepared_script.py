@@ -43,7 +43,13 @@ class PreparedScript:
     """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
 
     def __init__(
-        self, session: Session, prepared: Any, inputs: Sequence[str], outputs: Sequence[str], native_blas: bool
+        self,
+        session: Session,
+        prepared: Any,
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        native_blas: bool,
+        shapes: Mapping[str, tuple[int, int]],
     ) -> None:
         """Use `Session.prepare` instead."""
         self._session = session
@@ -51,6 +57,7 @@ class PreparedScript:
         self._native_blas = native_blas
         self._inputs = tuple(inputs)
         self._outputs = tuple(outputs)
+        self._shapes = shapes
         self._pinned: dict[str, tuple[str, Any]] = {}
         # What an output is shows at the first run only; asked in this order, the last success first.
         self._readers: dict[str, tuple[Callable[[Any, str], Matrix], ...]] = {}
@@ -193,7 +200,7 @@ class PreparedScript:
         raise EngineError(f"the script gave no matrix, frame or scalar for the output '{name}'")
 
     def _get_matrix(self, results: Any, name: str) -> Matrix:
-        return self._session._channel.receive_matrix(results.getMatrixBlock(name))
+        return self._session._channel.receive_matrix(results.getMatrixBlock(name), self._shapes.get(name))
 
     def _get_frame(self, results: Any, name: str) -> Matrix:
         return self._session._channel.receive_frame(results.getFrameBlock(name))

@@ -115,6 +115,7 @@ class Session:
         *,
         args: Mapping[str, str] | None = None,
         sources: Mapping[str, str] | None = None,
+        shapes: Mapping[str, tuple[int, int]] | None = None,
         native_blas: bool = True,
         single_threaded: bool = False,
         timeout: float | None = None,
@@ -123,7 +124,8 @@ class Session:
 
         A string input is read by `read("./X", data_type="frame")`. `args` are the values of $-arguments,
         their names with or without the dollar; `sources` maps the file names of `source("...")` statements
-        to texts. `native_blas` False runs this script without the native BLAS of the session; `single_threaded`
+        to texts. `shapes` has rows and columns of outputs where they are known: small ones then come sooner.
+        `native_blas` False runs this script without the native BLAS of the session; `single_threaded`
         has each operation use one thread, for scripts that run beside others (`run_together`).
         Raises ScriptCompileError, EngineTimeout, EngineClosed, EngineError.
         """
@@ -147,7 +149,7 @@ class Session:
             dropped = token_error(self._jvm.lines_since(mark), script)
         if dropped is not None:
             raise dropped
-        return PreparedScript(self, prepared, inputs, outputs, native_blas)
+        return PreparedScript(self, prepared, inputs, outputs, native_blas, shapes or {})
 
     def copies(self, matrices: Mapping[str, ResultMatrix]) -> dict[str, ResultMatrix]:
         """The matrices, sparse ones copied: the engine makes some of them dense in place, while others read them."""

@@ -141,7 +141,9 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
             np.testing.assert_allclose(actual["z"], np.maximum(shift, 0))
             assert actual["y"].shape == (4, samples)
             if samples == 5 and function._repeats == 2:
-                assert function._steady is not None and len(function._steady[1].next()) == min(parts, 5)
+                assert function._steady is not None and len(scripts := function._steady[1].next()) == min(parts, 5)
+                assert sum(script._shapes["out0"][1] for script in scripts) == 5
+                assert {script._shapes["out1"] for script in scripts} == {(4, 1)}
 
 
 def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,6 +143,16 @@ def test_empty_matrices(session: Session, shape: tuple[int, int]) -> None:
     assert session.prepare(ADD_ONE, ["X"], ["Y"])({"X": np.zeros(shape)})["Y"].shape == shape
 
 
+@pytest.mark.parametrize("shape", [(2, 3), (3, 2), (1, 7), (300, 2), (40, 50)])
+def test_shapes_that_are_known_only_save_time(session: Session, shape: tuple[int, int]) -> None:
+    script = session.prepare(IDENTITY, ["X"], ["Y"], shapes={"Y": (2, 3)})
+    matrix = np.arange(float(shape[0] * shape[1])).reshape(shape)
+    result = script({"X": matrix})["Y"]
+    assert result.tobytes() == matrix.tobytes()
+    assert result.shape == ((2, 3) if matrix.size == 6 else shape)
+    result[0, 0] = 5.0  # the caller's own
+
+
 @pytest.mark.parametrize(
     "dtype",
     ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8", ">f8", ">i4"],
