@@ -1,0 +1,42 @@
+"""Known faults of the engine: what goes wrong, in which versions, a script that shows it, and how to be safe from it.
+
+Each fault has one entry in `FAULTS`, and one function (here, or the library function or pass that the entry names) that
+generators use instead of the faulty form. `tests/engine/test_faults.py` runs each reproducer on the installed engine:
+where it has become right, the entry and its workaround may go.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One fault of the engine.
+
+    identifier: kebab-case, named by workarounds in comments. versions: of SystemDS, those known to have it.
+    script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``), of a size the compiler does not know.
+    right: the rows that ``result`` should have. raises: part of the engine's message where it ends in an error instead
+    of a wrong number; "" for a silent fault. workaround: the function, pass or template that is safe from it.
+    """
+
+    identifier: str
+    summary: str
+    versions: str
+    script: str
+    right: tuple[tuple[float, ...], ...]
+    workaround: str
+    inputs: tuple[tuple[float, ...], ...] = ()
+    raises: str = ""
+
+
+FAULTS: tuple[Fault, ...] = (
+    Fault(
+        "round-takes-nan-for-zero",
+        "round(NaN) is 0, and of an infinity the largest 64-bit integer",
+        "3.4.0",
+        'result = round(matrix("NaN 1.4", rows=1, cols=2))',
+        ((float("nan"), 1.0),),
+        "templates/library/round_half_even.dml",
+    ),
+)

@@ -1,0 +1,36 @@
+"""Every known fault of the engine is still there; one that is not may lose its workaround."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from onnx_systemds.engine import EngineError, Session
+from onnx_systemds.engine.faults import FAULTS, Fault
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    with Session(max_heap="1g") as opened:
+        yield opened
+
+
+def test_identifiers_are_unique() -> None:
+    assert len({fault.identifier for fault in FAULTS}) == len(FAULTS)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.identifier)
+def test_fault_is_still_there(fault: Fault, session: Session) -> None:
+    inputs = {"X": np.array(fault.inputs)} if fault.inputs else {}
+    reading = 'X = read("./X")\n' if fault.inputs else ""
+    try:
+        prepared = session.prepare(f'{reading}{fault.script}\nwrite(result, "./result")', list(inputs), ["result"])
+        result = prepared(inputs)["result"]
+    except EngineError as error:
+        assert fault.raises and fault.raises in str(error), str(error)
+        return
+    is_right = np.array_equal(result, np.array(fault.right), equal_nan=True)
+    assert not is_right, f"the engine is right now: {fault.identifier} and {fault.workaround} may go"
+    assert not fault.raises, f"the engine gives {result} without an error"
