@@ -1,0 +1,1 @@
+"""The project's fuzzer: random operators, graphs, DML functions and damaged files, judged by others than ourselves."""
