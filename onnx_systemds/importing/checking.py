@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from functools import cache
 
 import onnx
 from onnx import TensorProto
 
 from onnx_systemds.errors import InvalidModel, escaped
-from onnx_systemds.importing.from_protobuf import Trace, domain_of
+from onnx_systemds.importing.from_protobuf import Trace
+from onnx_systemds.importing.ir import Function
 
 _CHECKED_DOMAINS = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 _UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
 _LONGEST_COMPLAINT = 1500
-_INITIALIZERS_ARE_INPUTS = 3  # the last IR version in which they must be; the next one has the same other rules
+_OLDEST_RULES = 4  # from this IR version on initializers need not be inputs; older ones are judged by it, if they
+# import opsets at all
 
 
 def newest_opset(domain: str) -> int | None:
@@ -23,37 +25,53 @@ def newest_opset(domain: str) -> int | None:
 
 
 def check_skeleton(
-    model: onnx.ModelProto, trace: Trace, functions: Collection[tuple[str, str, str]]
+    model: onnx.ModelProto,
+    trace: Trace,
+    opsets: Mapping[str, int],
+    functions: Mapping[tuple[str, str, str], Function],
 ) -> None:
     """Run onnx.checker on `model`, which is changed on the way: it is worth nothing afterwards.
 
     Left out on purpose, because others judge them: operators that onnx does not know or has removed (the import
     lists all of them at once), the order of nodes (they have been sorted), IR versions newer than the checker,
-    missing graph names and missing shapes of inputs and outputs, initializers that IR version 3 wants among the
-    inputs (common, and accepted by onnxruntime).
+    missing graph names and missing types and shapes of inputs and outputs (they are inferred), known domains that
+    are not imported, initializers that IR version 3 wants among the inputs, and imports that older ones do not have
+    (common, and accepted by onnxruntime).
     Raises InvalidModel with what the checker says.
     """
     for tensor_type in trace.shapeless:
         tensor_type.shape.SetInParent()
+    for info in trace.untyped:
+        info.type.tensor_type.elem_type = TensorProto.FLOAT  # takes the place of whatever else was there
+        info.type.tensor_type.shape.SetInParent()
     for graph in trace.nameless:
         graph.name = "unnamed"
-    for entry in [*model.opset_import, *(entry for part in model.functions for entry in part.opset_import)]:
-        entry.domain = domain_of(entry.domain)
+    if model.opset_import and model.HasField("ir_version"):
+        model.ir_version = max(model.ir_version, _OLDEST_RULES)
+    _import_again(model, opsets)
+    for part, function in zip(model.functions, functions.values()):
+        _import_again(part, function.opset_imports)
     _hide_constants(trace)
     hidden = _hide_unknown_operators(trace, functions)
     _sort(trace)
     if hidden:
         model.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
-        for function in model.functions:
-            function.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
+        for part in model.functions:
+            part.opset_import.add(domain=_UNCHECKED_DOMAIN, version=1)
     model.ir_version = min(model.ir_version, onnx.IR_VERSION)
-    if model.ir_version == _INITIALIZERS_ARE_INPUTS:
-        model.ir_version += 1
     try:
         onnx.checker.check_model(model, skip_opset_compatibility_check=True)  # functions may import others
     except Exception as error:  # a foreign judge of hostile data: whatever it raises is its verdict
         complaint = escaped(" ".join(str(error).split()), _LONGEST_COMPLAINT)
         raise InvalidModel(f"the ONNX checker refuses the model: {complaint}") from None
+
+
+def _import_again(part: onnx.ModelProto | onnx.FunctionProto, opsets: Mapping[str, int]) -> None:
+    """Write the imports as they were understood: ai.onnx as "", known domains that were not imported added."""
+    if part.opset_import:
+        del part.opset_import[:]
+        for domain, version in opsets.items():
+            part.opset_import.add(domain=domain, version=version)
 
 
 def _hide_constants(trace: Trace) -> None:
@@ -75,7 +93,7 @@ def _empty(tensor: TensorProto) -> None:
     tensor.dims.append(0)
 
 
-def _hide_unknown_operators(trace: Trace, functions: Collection[tuple[str, str, str]]) -> bool:
+def _hide_unknown_operators(trace: Trace, functions: Mapping[tuple[str, str, str], Function]) -> bool:
     """Move the nodes whose operator the checker would refuse to a domain it does not look at."""
     hidden = False
     for proto, node in trace.nodes:

@@ -19,6 +19,19 @@ DEEPEST_GRAPH = 100
 _MOST_ELEMENTS = 2**63 - 1
 _AI_ONNX = "ai.onnx"
 
+implied_imports: Mapping[str, int] = {
+    "com.microsoft": 1,
+    "com.microsoft.nchwc": 1,
+    "ai.onnx.ml": onnx.defs.onnx_ml_opset_version(),
+    "ai.onnx.training": 1,
+    "ai.onnx.preview": 1,
+    "ai.onnx.preview.training": 1,
+}
+"""The versions that onnxruntime takes for domains that a model uses without importing them.
+
+Not that of ai.onnx, whose operators do not mean the same in all versions.
+"""
+
 Captured = dict[str, NodePlace]
 
 
@@ -32,14 +45,18 @@ class Trace:
     orders: list[tuple[Any, list[int]]] = field(default_factory=list)  # a graph or function, its new node order
     nodes: list[tuple[onnx.NodeProto, ir.Node]] = field(default_factory=list)
     shapeless: list[Any] = field(default_factory=list)  # tensor types without a shape
+    untyped: list[onnx.ValueInfoProto] = field(default_factory=list)  # those whose type is missing or undefined
     nameless: list[onnx.GraphProto] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Scope:
-    """What the nodes of the main graph, or of one function, share. missing: users of domains without import."""
+    """What the nodes of the main graph, or of one function, share. missing: users of domains without import.
 
-    versions: Mapping[str, int]
+    versions: the imports; those that are missing and can only be meant in one way are added where they are used.
+    """
+
+    versions: dict[str, int]
     missing: dict[str, list[str]] = field(default_factory=dict)
 
 
@@ -68,7 +85,7 @@ class Converter:
         self.reasons = reasons
         self.trace = Trace()
 
-    def main_graph(self, proto: onnx.GraphProto, versions: Mapping[str, int]) -> ir.Graph:
+    def main_graph(self, proto: onnx.GraphProto, versions: dict[str, int]) -> ir.Graph:
         """Return the main graph; undefined names are added to the reasons. `versions` are the model's imports."""
         scope = Scope(versions)
         graph, free = self._graph(proto, scope, 1)
@@ -76,7 +93,7 @@ class Converter:
         self._report_missing(scope, f"graph {quoted(graph.name)}")
         return graph
 
-    def function(self, proto: onnx.FunctionProto, versions: Mapping[str, int]) -> ir.Function:
+    def function(self, proto: onnx.FunctionProto, versions: dict[str, int]) -> ir.Function:
         """Return a model function; `versions` are its own imports."""
         name, domain = name_of(proto.name), domain_of(proto.domain)
         label = f"function {quoted(name)}"
@@ -178,6 +195,8 @@ class Converter:
         for index, proto in enumerate(protos):
             op_type, domain, name = name_of(proto.op_type), domain_of(proto.domain), name_of(proto.name)
             version = versions.get(domain, 0)
+            if not version and domain not in versions and domain in implied_imports:
+                version = versions[domain] = implied_imports[domain]
             if not version:
                 scope.missing.setdefault(domain, []).append(name or f"#{index}")
             attributes: dict[str, ir.Attribute] = {}
@@ -252,14 +271,14 @@ class Converter:
         return value
 
     def _value_infos(self, protos: Iterable[onnx.ValueInfoProto], label: str) -> tuple[ir.ValueInfo, ...]:
-        return tuple(
-            ir.ValueInfo(
-                name_of(proto.name),
-                self._type(proto.type, f"{label} {quoted(name_of(proto.name))}") if proto.HasField("type") else None,
-                prose_of(proto.doc_string),
-            )
-            for proto in protos
-        )
+        found = []
+        for proto in protos:
+            name = name_of(proto.name)
+            type_ = self._type(proto.type, f"{label} {quoted(name)}") if proto.HasField("type") else None
+            if type_ is None:
+                self.trace.untyped.append(proto)
+            found.append(ir.ValueInfo(name, type_, prose_of(proto.doc_string)))
+        return tuple(found)
 
     def _type(self, proto: onnx.TypeProto, label: str) -> ir.Type | None:
         """Return a type, None when it or a part of it is undefined. `label` names its owner."""

@@ -17,10 +17,12 @@ from onnx_systemds.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.errors import (
     ConstantNeeded,
     InternalError,
+    InvalidModel,
     ShapeUnknown,
     TranspileError,
     UnsupportedCase,
     UnsupportedOperator,
+    quoted,
 )
 from onnx_systemds.importing import protos, shape_values
 from onnx_systemds.importing.context import Context
@@ -64,7 +66,27 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
         context.simplify = False
     for given in graph.inputs:
         values[given.name] = declared_value(given, context)
-    return _infer_nodes(graph, values, values, context)
+        if given.type is None:
+            context.errors.add(ShapeUnknown(f"the model declares no type for its input {quoted(given.name)}"))
+            values[given.name] = FAILED
+    typed = _infer_nodes(graph, values, values, context)
+    for output in graph.outputs:
+        _check_declared(output, typed.values[output.name], context)
+    return typed
+
+
+def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
+    """Add a reason where the declared type of an output is another one than its nodes compute; dims are not judged."""
+    if output.type is None or value is FAILED or value.keys:
+        return
+    declared, computed = (
+        "a list" if isinstance(type_, (SequenceType, OptionalType)) else dtype
+        for type_, dtype in ((output.type, getattr(output.type, "dtype", "")), (value.type, value.dtype))
+    )
+    if declared and computed and declared != computed:
+        context.errors.add(
+            InvalidModel(f"the output {quoted(output.name)} is declared as {declared}, its nodes compute {computed}")
+        )
 
 
 def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:

@@ -70,7 +70,7 @@ def _load(buffer: Buffer, path: Path | None) -> ir.Model:
         path=path,
         release=files.release,
     )
-    check_skeleton(proto, converter.trace, functions)  # last: it spoils the protobuf
+    check_skeleton(proto, converter.trace, opsets, functions)  # last: it spoils the protobuf
     return model
 
 
