@@ -30,6 +30,13 @@ class Fault:
     raises: str = ""
 
 
+def progression(first: str, last: str, step: str) -> str:
+    """DML of the column ``first``, ``first + step`` .. ``last``, for a table of places (table-of-descending-places)."""
+    if step.strip("()") == "-1":
+        return f"{first} - seq(0, {first} - {last if last.isalnum() else f'({last})'}, 1)"
+    return f"seq({first}, {last}, {step})"
+
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "round-takes-nan-for-zero",
@@ -38,5 +45,14 @@ FAULTS: tuple[Fault, ...] = (
         'result = round(matrix("NaN 1.4", rows=1, cols=2))',
         ((float("nan"), 1.0),),
         "templates/library/round_half_even.dml",
+    ),
+    Fault(
+        "table-of-descending-places",
+        "table(seq(1, n), seq(n, 1, -1), rows, cols) %*% X is taken for rev(X), whatever the sizes of the two are",
+        "3.4.0",
+        "n = nrow(X) - 1\nresult = table(seq(1, n), seq(n, 1, -1), n, n + 1) %*% X",
+        ((2,), (1,)),
+        "progression",
+        inputs=((1,), (2,), (3,)),
     ),
 )

@@ -9,6 +9,7 @@ import numpy as np
 from onnx_systemds import dims as sizes
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.engine.faults import progression
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -79,25 +80,23 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
         chosen = range(size)[slice(start, None if step < 0 and end < -size else end, step)]
         return (chosen.start if len(chosen) else 0), len(chosen)
     if step > 0:
-        first = _clipped(start, size, 0)
-        last = _clipped(end, size, 0)
+        first, last = _clipped(start, size, 0, size), _clipped(end, size, 0, size)
         return first, sizes.floor_divide(last - first + (step - 1), step)
-    first = size - 1 if isinstance(start, int) and start >= FAR else _clipped(start, size - 1, 1)
-    last = -1 if isinstance(end, int) and end <= -FAR else _clipped(end, size - 1, 1)
+    first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
     return first, sizes.floor_divide(first - last + (-step - 1), -step)
 
 
-def _clipped(position: Dim, limit: Dim, offset: int) -> Dim:
-    """A position counted from the front, at most ``limit``; negative ones count from ``limit + offset``."""
+def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:
+    """A position counted from the front, from ``least`` to ``limit``; negative ones count from ``size``."""
     if isinstance(position, int) and abs(position) >= FAR:
-        return limit if position > 0 else 0
+        return limit if position > 0 else least
     if not_negative(position):
         if isinstance(limit, int) and not isinstance(position, int):
             return position
         return _smaller(position, limit)
     if not_negative(-1 * position):
-        shifted = position + limit + offset
-        return shifted if not_negative(shifted) else sizes.maximum(shifted, 0)
+        shifted = position + size
+        return shifted if not_negative(shifted - least) else sizes.maximum(shifted, least)
     raise UnsupportedCase(f"the sign of the slice position {position} is not known at conversion")
 
 
@@ -140,10 +139,11 @@ def slice_(node: NodeView) -> Fragment:
         elif may_be_zero((start, count, step)):
             counted = node.call("count_up", node.dim(count))
             steps.take(axis, f"{counted} * {node.factor(step)} + {node.factor(start + 1)}", count)
+        elif step == -1 and count == node.dims(0)[axis]:
+            steps.reverse(axis)
         else:
             last = node.dim(start + (count - 1) * step + 1)
-            increment = node.factor(step)
-            steps.take(axis, f"seq({node.dim(start + 1)}, {last}, {increment})", count)
+            steps.take(axis, progression(node.dim(start + 1), last, node.factor(step)), count)
     return steps.fragment()
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.engine.faults import progression
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.layout import SCALAR, View
@@ -85,6 +86,14 @@ class Steps:
         first, last = self.node.dim(start + 1), self.node.dim(start + count)
         return first if first == last else f"{first}:{last}"
 
+    def reverse(self, axis: int) -> None:
+        """Keep all elements of an axis, the last one first."""
+        before, size, behind = self.around(axis)
+        if before == 1:
+            self.set(f"rev({self.matrix(View(size, behind))})", View(size, behind), axis, size)
+        else:
+            self.take(axis, progression(self.node.dim(size), "1", "(-1)"), size)
+
     def pick(self, axis: int, indices: Sequence[int]) -> None:
         """Keep the known indices (from 0) of an axis, in their order."""
         runs = _runs(indices)
@@ -95,7 +104,7 @@ class Steps:
             return
         before, size, behind = self.around(axis)
         if before == 1 and list(indices) == list(range(count))[::-1] and size == count:
-            self.set(f"rev({self.matrix(View(size, behind))})", View(size, behind), axis, count)
+            self.reverse(axis)
         elif self._pick_every(axis, indices) or self._pick_repeated(axis, indices):
             return
         elif len(runs) <= MOST_RUNS:
@@ -241,7 +250,7 @@ def _progression(indices: Sequence[int]) -> str | None:
     if step == 0 or any(int(b) - int(a) != step for a, b in pairwise(indices)):
         return None
     text = str(step) if step > 0 else f"({step})"
-    return f"seq({int(indices[0]) + 1}, {int(indices[-1]) + 1}, {text})"
+    return progression(str(int(indices[0]) + 1), str(int(indices[-1]) + 1), text)
 
 
 def _bare(text: str) -> str:

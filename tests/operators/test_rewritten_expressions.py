@@ -1,0 +1,142 @@
+"""Graphs whose plain translation the engine's simplifications would change: see ``engine/faults.py``.
+
+Each is run with open and with fixed sizes, by `ScoringFunction` and by the plain command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import NodeProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction, bind_sizes, boundary_matrix
+from tests.all_forms import results_of_all_forms
+from tests.command_line import run_dml
+from tests.operators.harness import Array, compare, random, run_reference
+
+INF, NAN = np.inf, np.nan
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes from the inputs to ``y``; ``runs`` are the inputs of each run, their differing sizes are open.
+
+    constants: initializers. expected: of each run, else onnxruntime says it.
+    """
+
+    nodes: Sequence[NodeProto]
+    runs: Sequence[Mapping[str, Array]]
+    constants: Mapping[str, Array] = field(default_factory=dict)
+    expected: Sequence[Array] = ()
+    tolerance: float = 1e-5
+    opset: int = 18
+
+    def model(self, *, is_open: bool) -> onnx.ModelProto:
+        """The model; with sizes that are open every axis has a symbol of its own."""
+        infos = []
+        for name, array in self.runs[0].items():
+            shapes = zip(*(run[name].shape for run in self.runs))
+            dims = [f"{name}{axis}" if is_open and len(set(sizes)) > 1 else sizes[0] for axis, sizes in enumerate(shapes)]
+            infos.append(helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), dims))
+        initializers = [numpy_helper.from_array(array, name) for name, array in self.constants.items()]
+        graph = helper.make_graph(self.nodes, "case", infos, [onnx.ValueInfoProto(name="y")], initializers)
+        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        model = onnx.shape_inference.infer_shapes(helper.make_model(graph, opset_imports=imports, ir_version=10))
+        if model.graph.output[0].type.WhichOneof("value") is None:
+            model.graph.output[0].type.CopyFrom(helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, None))
+        return model
+
+    def results(self) -> list[Array]:
+        """What is expected of each run."""
+        if self.expected:
+            return list(self.expected)
+        return [np.asarray(run_reference(self.model(is_open=True), run)[0]) for run in self.runs]
+
+
+def node(op_type: str, inputs: str, output: str = "y", **attributes: Any) -> NodeProto:
+    return helper.make_node(op_type, inputs.split(), [output], **attributes)
+
+
+def sparse(*dims: int, density: float, seed: int = 0) -> Array:
+    """Numbers of which so many are not 0."""
+    kept = np.random.default_rng(seed).random(dims) < density
+    return np.where(kept, random(*dims, seed=seed + 1), 0).astype(np.float32)
+
+
+def ints(*items: int) -> Array:
+    return np.array(items, np.int64)
+
+
+def csv(matrix: Array) -> str:
+    """Rows as Java writes numbers."""
+    rows = [",".join(repr(float(number)) for number in row) for row in matrix]
+    return "\n".join(rows).replace("inf", "Infinity").replace("nan", "NaN") + "\n"
+
+
+def backwards(axis: int, start: int, end: int, step: int, *dims: tuple[int, ...]) -> Graph:
+    bounds = {"start": ints(start), "end": ints(end), "axis": ints(axis), "step": ints(step)}
+    return Graph([node("Slice", "x start end axis step")], [{"x": random(*shape)} for shape in dims], bounds)
+
+
+GRAPHS: dict[str, Graph] = {
+    **{f"reversed {start} {end} {step} axis {axis} of {dims}": backwards(axis, start, end, step, *dims)
+       for start, end, step in [(-1, -(2**31), -1), (2**63 - 1, -(2**63), -1), (-1, -1000, -1), (-2, -1000, -3)]
+       for axis, dims in [(0, ((5,), (3,))), (0, ((5, 2), (1, 2), (40, 2))), (1, ((2, 3), (2, 7))),
+                          (1, ((2, 3, 4), (5, 1, 2)))]},
+    "reversed part": backwards(0, 9, -1000, -1, (20, 2), (10, 2), (7, 2)),
+    "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("is_open", [True, False], ids=["open", "fixed"])
+def test_scoring(name: str, is_open: bool) -> None:
+    case = GRAPHS[name]
+    expected = case.results()
+    for runs in [range(len(case.runs))] if is_open else [[0]]:
+        script = import_model(case.model(is_open=is_open))
+        for options in [{}, {"steady_after": 1}]:
+            with ScoringFunction(script, **options) as function:
+                for run in runs:
+                    for result in results_of_all_forms(function, case.runs[run]):
+                        compare(result["y"], expected[run], case.tolerance, name)
+
+
+def test_command_line(tmp_path: Path) -> None:
+    """One program calls the functions of all scripts, with open sizes and with fixed ones."""
+    program: list[str] = []
+    calls: list[str] = []
+    expected: dict[str, Array] = {}
+    for number, (name, case) in enumerate(GRAPHS.items()):
+        results = case.results()
+        for is_open in (True, False):
+            space = f"{'open' if is_open else 'fixed'}{number}"
+            script = import_model(case.model(is_open=is_open), function_name="gen_case", weights="inline")
+            (tmp_path / f"{space}.dml").write_text(script.text)
+            program.append(f'source("{space}.dml") as {space}')
+            for run, inputs in enumerate(case.runs if is_open else case.runs[:1]):
+                arguments = []
+                for key, array in inputs.items():
+                    file = f"{space}_{run}_{key}.csv"
+                    (tmp_path / file).write_text(csv(boundary_matrix(array)))
+                    read = f'read("{file}", format="csv", header=FALSE)'
+                    arguments.append(read if array.ndim else f"as.scalar({read})")
+                bound = bind_sizes(script.inputs, inputs)
+                sizes = [str(bound[symbol]) for symbol in script.sizes]
+                calls.append(f"result = {space}::gen_case({', '.join(arguments + sizes)})")
+                calls.append(f'write({"result" if results[run].ndim else "as.matrix(result)"}, '
+                             f'"{space}_{run}.csv", format="csv")')  # fmt: skip
+                expected[f"{space}_{run}.csv"] = results[run]
+    run_dml("\n".join([*program, *calls]), tmp_path)
+    for file, result in expected.items():
+        actual = np.loadtxt(tmp_path / file, delimiter=",", ndmin=2)
+        name = list(GRAPHS)[int(file.removeprefix("open").removeprefix("fixed").split("_")[0])]
+        assert actual.size == result.size, f"{file} ({name})"
+        compare(actual.astype(result.dtype).reshape(result.shape), result, GRAPHS[name].tolerance, f"{file} ({name})")
