@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dims import Dim, Dims, maximum, minimum, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.layout import View
@@ -76,13 +76,19 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
     dilations = per_axis(node, "dilations", rank)
     if len(kernel) != rank:
         raise UnsupportedCase(f"a window of {len(kernel)} axes on {rank} spatial axes")
+    if min(kernel, default=1) < 1:
+        raise InvalidModel(f"kernel_shape {list(kernel)}: a window has one element at least along each axis")
     ceil = bool(node.attribute("ceil_mode"))
     declared = declared_pads(node, rank)
     found: list[tuple[Dim, Dim, Dim, Dim]] = []
     for axis, size in enumerate(sizes):
         extent = (kernel[axis] - 1) * dilations[axis] + 1
         pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
-        found.append(_placed(size, extent, strides[axis], *pads, ceil))
+        placed = _placed(size, extent, strides[axis], *pads, ceil)
+        if isinstance(placed[-1], int) and placed[-1] < 0:
+            whole = size + pads[0] + pads[1]
+            raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
+        found.append(placed)
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
     return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
 

@@ -15,9 +15,10 @@ from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.alignment import Aligned
-from onnx_systemds.operator_generators.combining import IMAGE_RANK, increased, infix, truncated
+from onnx_systemds.operator_generators.combining import IMAGE_RANK, increased, infix, truncated, wrapped
 from onnx_systemds.operator_generators.elementwise import binary_of, is_single, unary
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.wrapping import may_exceed, wrapped_products
 
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
@@ -120,7 +121,12 @@ def prelu(node: NodeView) -> Fragment:
 
     def combine(given: Operands) -> Operand:
         x, slope = given.items
-        scaled = infix(node, "*", Operand(f"min({x.text}, 0)", x.kind), slope, given.form)
+        below = Operand(f"min({x.text}, 0)", x.kind)
+        if may_exceed(node):
+            scaled = wrapped_products(node, Operands((below, slope), given.form))
+        else:
+            scaled = infix(node, "*", below, slope, given.form)
+            scaled = Operand(wrapped(node.dtype(0), scaled.text), scaled.kind)
         return Operand(f"(max({x.text}, 0) + {scaled.text})", SINGLE if x.kind == SINGLE else scaled.kind)
 
     return binary_of(node, combine, source=source)

@@ -115,7 +115,8 @@ def bit_shift(node: NodeView) -> Fragment:
     bits = bit_width(dtype)
     amount = stripped(y.text)
     if not dtype.startswith("u"):
-        amount = f"{amount} + {2 << bits}.0 * ({amount} < 0)"  # negative amounts shift everything out
+        below = f"as.double({amount} < 0)" if y.kind == SINGLE else f"({amount} < 0)"
+        amount = f"{amount} + {2 << bits}.0 * {below}"  # negative amounts shift everything out
     power = Operand(f"(2 ^ min({amount}, {bits}))", y.kind)
     if node.attribute("direction") == "RIGHT":
         quotient = infix(node, "/", x, power, given.form)

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import expand_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -247,10 +247,27 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     return node.result(f"bias_add(bias_multiply({text}, {scale}), {bias})", wide, before=statements)
 
 
+def _groups(node: NodeView) -> int:
+    """The number of groups. Raises InvalidModel where the channels cannot be divided into so many."""
+    groups, channels = int(node.attribute("num_groups") or 0), node.dims(0)[1]
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise InvalidModel(f"{channels} channels cannot be divided into {groups} groups")
+    return groups
+
+
+def _check_sizes(node: NodeView, wanted: Dim, what: str) -> None:
+    """Raise InvalidModel where scale or bias are known not to have one number for each ``what``."""
+    for position, name in ((1, "scale"), (2, "bias")):
+        size = node.size(position)
+        if isinstance(size, int) and isinstance(wanted, int) and size != wanted:
+            raise InvalidModel(f"in this opset there is one {name} for each {what}: {wanted}, not {size}")
+
+
 @generator("GroupNormalization", since=18)
 def group_normalization_18(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per group."""
-    dims, groups = node.dims(0), int(node.attribute("num_groups"))
+    dims, groups = node.dims(0), _groups(node)
+    _check_sizes(node, groups, "group")
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
     column = View(groups, 1)
@@ -264,7 +281,8 @@ def group_normalization_18(node: NodeView) -> Fragment:
 @generator("GroupNormalization", since=21)
 def group_normalization_21(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per channel."""
-    dims, groups = node.dims(0), int(node.attribute("num_groups"))
+    dims, groups = node.dims(0), _groups(node)
+    _check_sizes(node, dims[1], "channel")
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
     return _per_channel(node, text, view, statements)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import reduce
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import SCALAR, View
 from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -154,11 +154,14 @@ def top_k(node: NodeView) -> Fragment:
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
     call = node.call(function, axis_last(node, 0, axis), node.dim(count), "TRUE" if largest else "FALSE")
-    return (
-        node.fragment([f"[{values}, {indices}] = {call}"])
-        + node.result(*from_axis_last(node, values, before, count, behind), 0)
-        + node.result(*from_axis_last(node, indices, before, count, behind), 1)
-    )
+    fragment = node.fragment([f"[{values}, {indices}] = {call}"])
+    for output, name in enumerate((values, indices)):
+        text, view = from_axis_last(node, name, before, count, behind)
+        wanted = node.wanted_form(output)
+        if may_be_zero(count) and wanted is not SCALAR and wanted != view:
+            text, view = node.call("shaped", text, node.dim(wanted.rows), node.dim(wanted.cols)), wanted
+        fragment += node.result(text, view, output)
+    return fragment
 
 
 # --- NonZero, Unique -------------------------------------------------------------------------------------------

@@ -16,8 +16,8 @@ from onnx_systemds.broadcasting import (
     is_finite,
     operands,
 )
-from onnx_systemds.dims import Dim, Dims, divide_exactly, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.dims import Dim, Dims, all_known, divide_exactly, product
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -66,9 +66,13 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     positions = [0, 1, 2] if node.has(2) else [0, 1]
     if product(scale) == 1:
         return operands(node, positions, dims)
-    axis = node.normalize_axis(int(node.attribute("axis") or 0), len(dims))
+    # opset 10 knows no axis; onnxruntime and ONNX's reference take the one that is the default from 13 on
+    given_axis = node.attribute("axis")
+    axis = node.normalize_axis(1 if given_axis is None else int(given_axis), len(dims))
     block = int(node.attribute("block_size") or 0)
     if not block:
+        for position in positions[1:]:
+            _check_length(node, position, dims[axis])
         ones = [1] * (len(dims) - axis - 1)
         aligned: dict[int, Dims] = dict.fromkeys(positions[1:], (*scale, *ones))
         return operands(Aligned(node, aligned), positions, dims)
@@ -78,6 +82,15 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     whole = (*dims[:axis], blocks, block, *dims[axis + 1 :])
     part = (*scale[: axis + 1], 1, *scale[axis + 1 :])
     return operands(Aligned(node, {0: whole, **dict.fromkeys(positions[1:], part)}), positions, whole)
+
+
+def _check_length(node: NodeView, position: int, wanted: Dim) -> None:
+    """Raise InvalidModel where scales or zero points are known to be no vector of the axis's size."""
+    dims = node.dims(position)
+    fits = len(dims) == 1 and (dims[0] == wanted or not all_known((dims[0], wanted)))
+    if not fits:
+        shown = ", ".join(map(str, dims))
+        raise InvalidModel(f"input {position} of dims [{shown}] holds no number for each of {wanted} along the axis")
 
 
 def _partial_blocks(

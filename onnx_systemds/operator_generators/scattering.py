@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.dims import Dim, product
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -12,6 +13,8 @@ from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.indexing import element_index, index_depth, nd_index
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.shaping import identity
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 @shape_rule("Scatter")
@@ -49,6 +52,8 @@ def scatter_nd(node: NodeView) -> Fragment:
 def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fragment:
     """The rows of input 2 go to the rows of input 0 that ``index`` names."""
     reduction = str(node.attribute("reduction") or "none")
+    if reduction not in REDUCTIONS:
+        raise UnsupportedCase(f"the reduction {quoted(reduction)} is none of {', '.join(REDUCTIONS)}")
     view = View(rows, cols)
     x, u = node.view(0, view), node.view(2, View(count, cols))
     if reduction == "none":

@@ -209,7 +209,9 @@ def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, behind: D
     """A result of ``count`` columns for the rows of `axis_last`, back in row-major order."""
     if behind == 1:
         return text, View(before, count)
-    if before != 1:
+    if before != 1 and may_be_zero(count):
+        text = node.call("shaped", text, node.dim(behind), node.dim(before * count))
+    elif before != 1:
         text = node.reshape(text, View(behind, before * count))
     return f"t({text})", View(before * count, behind)
 

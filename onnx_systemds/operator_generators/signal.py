@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.dims import product
+from onnx_systemds.errors import InvalidModel
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -14,6 +15,9 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 @shape_rule("Det")
 def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One number for each matrix."""
+    rows, cols = node.dims(0)[-2:] if node.rank(0) > 1 else (0, 1)
+    if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
+        raise InvalidModel(f"Det of {'x'.join(map(str, node.dims(0)))}: only square matrices have a determinant")
     return (node.tensor(node.dims(0)[:-2]),)
 
 
@@ -22,6 +26,10 @@ def det(node: NodeView) -> Fragment:
     """Determinants of square matrices one below the other."""
     dims = node.dims(0)
     count, size = product(dims[:-2]), dims[-1]
+    if size == 0:  # the empty product
+        if not dims[:-2]:
+            return node.result("1", SCALAR)
+        return node.result(f"matrix(1, rows={node.dim(count)}, cols=1)", View(count, 1))
     x = node.view(0, View(count * dims[-2], size))
     text = node.call("determinants", x)
     if not dims[:-2]:

@@ -57,6 +57,10 @@ CASES = [
            {"direction": direction}, expected=left, note=f"{dtype} {direction}")
       for opset, dtype in [(11, "uint8"), (11, "uint16"), (11, "uint32"), (28, "int8"), (28, "int16"), (28, "int32")]
       for direction in ("LEFT", "RIGHT")],
+    *[Case("BitShift", 28, {"x": bits(dtype, *dims), "y": np.array(amount, dtype)}, {"direction": direction},
+           expected=left, note=f"{dtype} {direction} by {amount}")
+      for dtype in ("int8", "int32") for dims in ((5,), (), (2, 3)) for direction in ("LEFT", "RIGHT")
+      for amount in (3, -1, [2])],
     Case("BitShift", 28, {"x": bits("int8", 6), "y": np.array([-1, -128, 8, 127, 7, 0], np.int8)},
          {"direction": "RIGHT"}, expected=left),
     Case("BitShift", 28, {"x": bits("int32", 6), "y": np.array([-1, -5, 32, 127, 31, 0], np.int32)},

@@ -113,4 +113,5 @@ def test_counts_that_only_the_run_knows() -> None:
     """One script serves every k."""
     x = random(2, 3, 4)
     for axis in AXES:
-        check_case(Case("TopK", 11, {"x": x, "k": k(2)}, {"axis": axis}, outputs=2, sizes=[{"x": x, "k": k(1)}]))
+        sizes = [{"x": x, "k": k(count)} for count in (1, 0)]
+        check_case(Case("TopK", 11, {"x": x, "k": k(2)}, {"axis": axis}, outputs=2, sizes=sizes))

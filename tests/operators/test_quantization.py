@@ -72,6 +72,11 @@ def ties(step: float) -> Array:
 WHOLE = np.random.default_rng(0).integers(-128, 128, (90, 64)).astype(np.int8)
 
 CASES = [
+    # opset 10 speaks of one scale only; onnxruntime and ONNX's reference take several along axis 1
+    *[Case(op_type, 10, {"x": x, "scale": np.array([0.5, 0.25, 2], np.float32), "zero": np.array([3, 0, 7], np.uint8)},
+           note="scales")
+      for dims in ((2, 3), (2, 3, 4), (2, 3, 2, 2)) for op_type, x in
+      [("QuantizeLinear", random(*dims)), ("DequantizeLinear", random(*dims, dtype="uint8"))]],
     *[Case("QuantizeLinear", opset, {"x": X, "scale": scale(0.05), "zero": np.array(zero, dtype)}, note=str(dtype))
       for opset in (10, 13, 19, 21) for zero, dtype in ((128, np.uint8), (-5, np.int8))],
     *[Case("QuantizeLinear", 21, {"x": X, "scale": scale(0.001), "zero": np.array(5, dtype)}, note=str(dtype))

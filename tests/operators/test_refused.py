@@ -1,0 +1,44 @@
+"""Nodes that break a rule of their operator are told as such, with their place, at conversion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.errors import InvalidModel, TranspileError, UnsupportedCase
+from tests.operators.harness import Case, case_model, random
+
+IMAGE = {"x": random(1, 1, 3, 3)}
+OPEN = {"x": ["n", 1, 3, 3]}
+ROW = {"x": random(2, 3), "i": np.array([[0, 1, 0]]), "u": random(1, 3)}
+FOUR = np.ones(4, np.float32)
+
+CASES: list[tuple[Case, type[TranspileError], str]] = [
+    *[(Case(op_type, 12, IMAGE, {"kernel_shape": [0, 1]}), InvalidModel, "one element at least")
+      for op_type in ("MaxPool", "AveragePool", "LpPool")],
+    *[(Case(op_type, 12, IMAGE, {"kernel_shape": [1, 10**9]}, symbols=OPEN), TranspileError, "larger than|negative")
+      for op_type in ("MaxPool", "AveragePool", "LpPool")],
+    (Case("MaxPool", 12, IMAGE, {"kernel_shape": [5, 5]}, symbols={"x": ["n", 1, "h", 3]}), InvalidModel,
+     "a window of 5 is larger than spatial axis 1 with its padding: 3"),
+    (Case("ScatterElements", 18, ROW, {"reduction": "median"}), UnsupportedCase, "median"),
+    (Case("ScatterND", 18, {**ROW, "i": np.array([[0]])}, {"reduction": "Add"}), UnsupportedCase, "Add"),
+    (Case("GroupNormalization", 18, {"x": random(2, 4, 3), "s": FOUR, "b": FOUR}, {"num_groups": 2}), InvalidModel,
+     "one scale for each group: 2, not 4"),
+    (Case("GroupNormalization", 21, {"x": random(2, 4, 3), "s": FOUR, "b": FOUR[:2]}, {"num_groups": 2}), InvalidModel,
+     "one bias for each channel: 4, not 2"),
+    (Case("GroupNormalization", 21, {"x": random(2, 4, 3), "s": FOUR, "b": FOUR}, {"num_groups": 3}), InvalidModel,
+     "cannot be divided"),
+    (Case("Det", 11, {"x": random(2, 3)}), InvalidModel, "square"),
+    (Case("QuantizeLinear", 10, {"x": random(2, 3), "scale": FOUR, "zero": np.zeros(4, np.uint8)}), InvalidModel,
+     "no number for each of 3"),
+    (Case("DequantizeLinear", 13, {"x": random(2, 3, dtype="uint8"), "scale": FOUR[:3], "zero": np.zeros(2, np.uint8)}),
+     InvalidModel, "no number for each of 3"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "kind", "words"), CASES, ids=lambda value: str(value) if isinstance(value, Case) else "")
+def test_case(case: Case, kind: type[TranspileError], words: str) -> None:
+    with pytest.raises(kind, match=words) as caught:
+        import_model(case_model(case))
+    assert case.op_type in str(caught.value) or "out0" in str(caught.value)
