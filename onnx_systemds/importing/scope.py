@@ -18,6 +18,7 @@ from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.local_functions import BODY
+from onnx_systemds.importing.single_precision import values_in_single_precision
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
@@ -108,6 +109,7 @@ class Scope:
         self.uses_weights = False
         self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
+        self._in_single_precision = values_in_single_precision(graph)
 
     def value(self, name: str) -> Value:
         """What inference knows of a value."""
@@ -268,11 +270,19 @@ class Scope:
 
     # --- definitions -------------------------------------------------------------------------------------------
 
+    def rounded(self, name: str, text: str, form: Form) -> str:
+        """An expression as FP32 holds it, if it is (a step to) a value that has to be computed so."""
+        if name not in self._in_single_precision:
+            return text
+        self.parts.imports["nearest_float"] = None
+        return f"as.scalar(nearest_float(as.matrix({text})))" if form is SCALAR else f"nearest_float({text})"
+
     def define(self, name: str, text: str, form: Form) -> list[str]:
         """The statements that give a value all the forms demanded of it, from an expression of one form."""
         forms = self.forms.get(name, {})
         if not forms:
             return []
+        text = self.rounded(name, text, form)
         home = form if form in forms else next(iter(forms))
         identifier = forms[home]
         expression = converted(text, form, home, self.dim_text)

@@ -76,6 +76,8 @@ def scaler(node: NodeView) -> Fragment:
     if any(value != 0 for value in offset):
         row = row_operand(node, offset, "offset")
         text = f"({text} - {row})" if scaled else minus_vector(text, row)
+        if scaled:
+            text = node.scope.rounded(node.node.outputs[0], text, view)
     if scaled:
         return node.result(f"{text} * {row_operand(node, scale, 'scale')}", view)
     return node.result(text, view)
