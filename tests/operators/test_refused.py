@@ -14,7 +14,7 @@ OPEN = {"x": ["n", 1, 3, 3]}
 ROW = {"x": random(2, 3), "i": np.array([[0, 1, 0]]), "u": random(1, 3)}
 FOUR = np.ones(4, np.float32)
 
-CASES: list[tuple[Case, type[TranspileError], str]] = [
+REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     *[(Case(op_type, 12, IMAGE, {"kernel_shape": [0, 1]}), InvalidModel, "one element at least")
       for op_type in ("MaxPool", "AveragePool", "LpPool")],
     *[(Case(op_type, 12, IMAGE, {"kernel_shape": [1, 10**9]}, symbols=OPEN), TranspileError, "larger than|negative")
@@ -37,7 +37,7 @@ CASES: list[tuple[Case, type[TranspileError], str]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("case", "kind", "words"), CASES, ids=lambda value: str(value) if isinstance(value, Case) else "")
+@pytest.mark.parametrize(("case", "kind", "words"), REFUSED, ids=lambda value: str(value) if isinstance(value, Case) else "")
 def test_case(case: Case, kind: type[TranspileError], words: str) -> None:
     with pytest.raises(kind, match=words) as caught:
         import_model(case_model(case))
