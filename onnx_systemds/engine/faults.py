@@ -47,6 +47,15 @@ FAULTS: tuple[Fault, ...] = (
         "templates/library/round_half_even.dml",
     ),
     Fault(
+        "bias-multiply-of-sparse",
+        "bias_multiply(X, s) gives X where X is sparse, at many densities below 0.5",
+        "3.4.0",
+        "result = bias_multiply(X, matrix(2, rows=8, cols=1))",
+        ((0, 0, 2, 0, 0, 0, 0, 0), (0, 0, 0, 2, 0, 0, 0, 0)),
+        "templates/library/scaled_channels.dml",
+        inputs=((0, 0, 1, 0, 0, 0, 0, 0), (0, 0, 0, 1, 0, 0, 0, 0)),
+    ),
+    Fault(
         "table-of-descending-places",
         "table(seq(1, n), seq(n, 1, -1), rows, cols) %*% X is taken for rev(X), whatever the sizes of the two are",
         "3.4.0",

@@ -103,7 +103,7 @@ def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fr
         view = View(channels, product(dims[2:]))
         return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
     view = View(dims[0], product(dims[1:]))
-    text = f"bias_add(bias_multiply({node.view(0, view)}, {scale}), {shift})"
+    text = f"bias_add({node.call('scaled_channels', node.view(0, view), scale)}, {shift})"
     return node.result(text, view, before=before)
 
 
@@ -128,7 +128,7 @@ def _trained(node: NodeView) -> Fragment:
         scaling = f"{centred} * ({gamma} / {root}) + {beta}"
     else:
         centring = f"bias_add({x}, 0 - {mean})"
-        scaling = f"bias_add(bias_multiply({centred}, {gamma} / {root}), {beta})"
+        scaling = f"bias_add({node.call('scaled_channels', centred, f'{gamma} / {root}')}, {beta})"
     statements = [
         f"{mean} = {averaged(x)}",
         f"{centred} = {centring}",
@@ -244,7 +244,7 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
         return node.result(f"{text} * {scale} + {bias}", planes, before=statements)
     wide = View(dims[0], product(dims[1:]))
     text = text if view == wide else node.reshape(text, wide)
-    return node.result(f"bias_add(bias_multiply({text}, {scale}), {bias})", wide, before=statements)
+    return node.result(f"bias_add({node.call('scaled_channels', text, scale)}, {bias})", wide, before=statements)
 
 
 def _groups(node: NodeView) -> int:
@@ -274,7 +274,7 @@ def group_normalization_18(node: NodeView) -> Fragment:
     scale, bias = node.view(1, column), node.view(2, column)
     wide = View(dims[0], product(dims[1:]))
     # a group is to its scale what a channel is to a bias
-    whole = f"bias_add(bias_multiply({node.reshape(text, wide)}, {scale}), {bias})"
+    whole = f"bias_add({node.call('scaled_channels', node.reshape(text, wide), scale)}, {bias})"
     return node.result(whole, wide, before=statements)
 
 

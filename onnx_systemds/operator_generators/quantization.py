@@ -367,7 +367,7 @@ def qlinear_conv(node: NodeView) -> Fragment:
     statements += [*before, f"{total} = {text}"]
     steps = _steps(node, View(count, 1))
     is_vector = node.size(4) != 1 and not has_filter_rows
-    scaled = f"bias_multiply({total}, {steps})" if is_vector else f"{total} * {steps}"
+    scaled = node.call("scaled_channels", total, steps) if is_vector else f"{total} * {steps}"
     return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype(7)), view, before=statements)
 
 

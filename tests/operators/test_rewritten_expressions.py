@@ -85,12 +85,29 @@ def backwards(axis: int, start: int, end: int, step: int, *dims: tuple[int, ...]
     return Graph([node("Slice", "x start end axis step")], [{"x": random(*shape)} for shape in dims], bounds)
 
 
+def normalized(op_type: str, density: float, seed: int) -> Graph:
+    """Images of which many numbers are 0, for each number of images."""
+    images = [sparse(count, 4, 2, 3, density=density, seed=seed + count) for count in (3, 1, 2)]
+    quarters = random(4, seed=seed), random(4, seed=seed + 1)
+    statistics = {"gamma": quarters[0], "beta": quarters[1], "mean": random(4, seed=seed + 2), "variance": abs(random(4))}
+    inputs, attributes, opset = {
+        "BatchNormalization": ("x gamma beta mean variance", {}, 15),
+        "InstanceNormalization": ("x gamma beta", {}, 18),
+        "GroupNormalization": ("x gamma beta", {"num_groups": 2}, 21),
+    }[op_type]
+    used = {name: statistics[name] for name in inputs.split()[1:]}
+    return Graph([node(op_type, inputs, **attributes)], [{"x": x} for x in images], used, opset=opset)
+
+
 GRAPHS: dict[str, Graph] = {
     **{f"reversed {start} {end} {step} axis {axis} of {dims}": backwards(axis, start, end, step, *dims)
        for start, end, step in [(-1, -(2**31), -1), (2**63 - 1, -(2**63), -1), (-1, -1000, -1), (-2, -1000, -3)]
        for axis, dims in [(0, ((5,), (3,))), (0, ((5, 2), (1, 2), (40, 2))), (1, ((2, 3), (2, 7))),
                           (1, ((2, 3, 4), (5, 1, 2)))]},
     "reversed part": backwards(0, 9, -1000, -1, (20, 2), (10, 2), (7, 2)),
+    **{f"{op_type} of density {density}": normalized(op_type, density, seed)
+       for op_type in ("BatchNormalization", "InstanceNormalization", "GroupNormalization")
+       for seed, density in enumerate([0.0, 0.05, 0.2, 0.45])},
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
 }  # fmt: skip
 
