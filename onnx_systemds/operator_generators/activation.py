@@ -80,7 +80,8 @@ def _shrink(node: NodeView, x: str) -> str:
     above = f"{x} - {literal(bias)}" if bias else x
     below = f"{x} + {literal(bias)}" if bias else x
     zero = _zero(node)
-    text = f"ifelse({x} > {literal(lambd)}, {above}, ifelse({x} < {literal(-lambd)}, {below}, {zero}))"
+    # the first condition first: with a negative lambd both may hold
+    text = f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))"
     return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
 
 

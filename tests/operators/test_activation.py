@@ -81,6 +81,7 @@ CASES = [
     *everywhere("Mish", 18, numpy_mish), *everywhere("Swish", 24, numpy_swish, alpha=1.5),
     *everywhere("Shrink", 9, lambd=0.4, bias=0.1), *everywhere("Asinh", 9),
     Case("Shrink", 9, {"x": random(3, 4, dtype="int32")}, {"lambd": 2.0, "bias": 1.0}),
+    *everywhere("Shrink", 9, lambd=-0.5, bias=0.25),
     Case("Softplus", 1, {"x": SPECIAL}), Case("ThresholdedRelu", 10, {"x": SPECIAL}, {"alpha": 1.0}, expected=lambda
          x, alpha: np.where(x > alpha, x, 0).astype(np.float32)),
     Case("Asinh", 9, {"x": SPECIAL}, expected=np.arcsinh, tolerance=1e-6),
