@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
@@ -28,6 +29,8 @@ from onnx_systemds.errors import TranspileError, escaped
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
+
+_NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 # operator -> positions of its int8 weights and of their zero points
 _WEIGHTS = {"MatMulInteger": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
@@ -126,10 +129,10 @@ def _by_reference(model: ModelProto, feeds: Mapping[str, Any], folder: Path | No
 
 
 def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of ONNX's reference implementation with every float32 of the model as double."""
+    """The outputs of ONNX's reference implementation with every narrower float of the model as double."""
     wide = loaded(model)
     _widen(wide.graph)
-    given = {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in feeds.items()}
+    given = {name: array.astype(np.float64) if _is_narrow(array) else array for name, array in feeds.items()}
     outputs = ReferenceEvaluator(wide).run(None, given)
     return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
 
@@ -171,11 +174,15 @@ def _unsigned_weights(graph: GraphProto) -> None:
             tensor.CopyFrom(numpy_helper.from_array(raised, tensor.name))
 
 
+def _is_narrow(array: Any) -> bool:
+    return isinstance(array, np.ndarray) and array.dtype in (np.float32, np.float16, ml_dtypes.bfloat16)
+
+
 def _widen(graph: GraphProto) -> None:
     for tensor in graph.initializer:
         _widen_tensor(tensor)
     for info in [*graph.input, *graph.output, *graph.value_info]:
-        if info.type.tensor_type.elem_type == TensorProto.FLOAT:
+        if info.type.tensor_type.elem_type in _NARROW:
             info.type.tensor_type.elem_type = TensorProto.DOUBLE
     for node in graph.node:
         for attribute in node.attribute:
@@ -183,11 +190,11 @@ def _widen(graph: GraphProto) -> None:
                 _widen(attribute.g)
             elif attribute.HasField("t"):
                 _widen_tensor(attribute.t)
-            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i in _NARROW:
                 attribute.i = TensorProto.DOUBLE
 
 
 def _widen_tensor(tensor: TensorProto) -> None:
-    if tensor.data_type == TensorProto.FLOAT:
+    if tensor.data_type in _NARROW:
         name = tensor.name
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), name))

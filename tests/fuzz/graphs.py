@@ -1,0 +1,181 @@
+"""Graphs of 5 to 60 nodes: skips, shared values, control flow with captures, mixed types, two symbolic sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from onnx_systemds.engine import Session
+from tests.fuzz.drawing import Array, Draw
+from tests.fuzz.finding import Finding
+from tests.fuzz.graph_builder import Builder, Known, array_of, scalar_of, step
+from tests.fuzz.judging import ModelCase, check_model
+
+Case = ModelCase
+
+_OPSETS = (18, 19, 21)
+_STEADY = 2
+
+
+def cases(seed: int, count: int) -> Iterator[Case]:
+    """``count`` graphs; each is made by `case` of the seeds from ``seed`` on."""
+    for place in range(count):
+        yield case(seed + place)
+
+
+def case(seed: int) -> Case:
+    """The graph of a seed, called with sizes A, B, A and C, each three times."""
+    draw = Draw(seed)
+    a, b, c = ({"N": draw.int(1, 5), "S": draw.int(1, 5)} for _ in range(3))
+    builder = Builder(draw, (a, b, c))
+    inputs = [_input(builder, place) for place in range(draw.int(1, 3))]
+    if draw.chance(0.3):
+        inputs.append(Known("flag", "bool", ()))
+    if draw.chance(0.3):
+        inputs.append(Known("trips", "int64", ()))
+        builder.has_trips = True
+    builder.values += [known for known in inputs if known.name != "trips"]
+    builder.grow(draw.one(4, 8, 15, 30, 50))
+    if not builder.nodes:
+        builder.values.append(builder.add("Neg", [inputs[0].name], inputs[0].dtype, inputs[0].dims))
+    made = [known for known in builder.values if known not in inputs]
+    chosen = {known.name: known for known in [made[-1], *(draw.one(*made) for _ in range(draw.int(0, 3)))]}
+    graph = builder.body("graph", inputs, list(chosen.values()))
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", draw.one(*_OPSETS))])
+    calls = [{known.name: _given(known, sizes, draw) for known in inputs} for sizes in (a, b, c)]
+    order = (calls[0], calls[1], calls[0], calls[2])
+    return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _STEADY)
+
+
+def _input(builder: Builder, place: int) -> Known:
+    draw = builder.draw
+    dims = [draw.one(1, 2, 3, 4, 6) for _ in range(draw.int(1, 4))]
+    symbolic: list[int | str] = list(dims)
+    if draw.chance(0.8):
+        symbolic[0] = "N"
+    if len(dims) > 1 and draw.chance(0.4):
+        symbolic[draw.int(1, len(dims) - 1)] = "S"
+    return Known(f"x{place}", draw.one("float", "float", "float", "double", "int64"), tuple(symbolic))
+
+
+def _given(known: Known, sizes: dict[str, int], draw: Draw) -> Array:
+    if known.name == "trips":
+        return np.asarray(draw.int(0, 4), np.int64)
+    if known.name == "flag":
+        return np.asarray(draw.flag() == 1)
+    return array_of(known, sizes, draw)
+
+
+def check(case: Case, session: Session) -> Finding | None:
+    """Judge a graph."""
+    return check_model(case, session)
+
+
+# --- control flow: steps of their own --------------------------------------------------------------------------------
+
+
+@step(2)
+def branch(b: Builder) -> list[Known] | None:
+    """If with captures; both branches give values of the same types and dims, each in its own way."""
+    condition = b.pick(lambda known: known.dtype == "bool" and known.rank == 0) or scalar_of(b)
+    wanted = [b.real() for _ in range(b.draw.int(1, 2))]
+    if condition is None or b.depth >= 2 or any(known is None for known in wanted):
+        return None
+    likes = [known for known in wanted if known is not None]
+    graphs = []
+    for name in ("then", "else"):
+        inner = b.inside(b.values)
+        inner.grow(b.draw.int(0, 3))
+        results = [_like(inner, known) for known in likes]
+        graphs.append(inner.body(f"{name}_{b.counter[0]}", [], results))
+    outputs = [Known(b.name("v"), known.dtype, known.dims) for known in likes]
+    b.nodes.append(helper.make_node("If", [condition.name], [known.name for known in outputs],
+                                    then_branch=graphs[0], else_branch=graphs[1]))  # fmt: skip
+    return outputs
+
+
+def _like(b: Builder, wanted: Known, state: Known | None = None) -> Known:
+    """A new value of the type and dims of another, by a node or two; of a state, mostly one that it takes part in."""
+    source = state or wanted
+    other = b.pick(lambda known: known.dtype == wanted.dtype and known.dims == wanted.dims) or source
+    kind = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_}[wanted.dtype]
+    if wanted.dtype == "bool":
+        return b.add("Not", [source.name], "bool", wanted.dims)
+    choice = b.draw.one("Identity", "Identity", "Add", "Sub", "constant", "Max")
+    if choice == "Identity":
+        return b.add("Identity", [other.name], wanted.dtype, wanted.dims)
+    if choice == "constant":
+        number = b.constant(b.draw.int(-2, 2), kind)
+        return b.add(b.draw.one("Add", "Sub"), [source.name, number], wanted.dtype, wanted.dims)
+    return b.add(choice, [source.name, other.name], wanted.dtype, wanted.dims)
+
+
+@step(2)
+def loop(b: Builder) -> list[Known] | None:
+    """Loop with one to three carried states, captures, scan outputs; trips and condition known or of the run."""
+    starts = [known for known in (b.real(0, 3) for _ in range(b.draw.int(1, 3))) if known is not None]
+    if not starts or b.depth >= 1:
+        return None
+    if b.draw.chance(0.3) and starts[0].dims:  # two states of one kind can be swapped
+        starts.append(starts[0])
+    counter, going = Known(b.name("i"), "int64", ()), Known(b.name("go"), "bool", ())
+    states = [Known(b.name("s"), known.dtype, known.dims) for known in starts]
+    inner = b.inside([*b.values, *states])
+    inner.values = [*b.values[-6:], *states]
+    inner.grow(b.draw.int(0, 4))
+    updates = [_update(inner, state, states) for state in states]
+    again = inner.add("Identity", [going.name], "bool", ())
+    if b.draw.chance(0.3):
+        limit = inner.constant(b.draw.int(1, 3))
+        again = inner.add("Less", [counter.name, limit], "bool", ())
+    scanned = [b.draw.one(*updates, *states)] if b.draw.chance(0.5) else []
+    scanned = [inner.add("Identity", [known.name], known.dtype, known.dims) for known in scanned]
+    body = inner.body(f"body_{b.counter[0]}", [counter, going, *states], [again, *updates, *scanned])
+    trips = "trips" if b.draw.chance(0.3) and b.depth == 0 and b.has_trips else b.constant(b.draw.int(0, 4))
+    condition = b.pick(lambda known: known.dtype == "bool" and known.rank == 0)
+    start = condition.name if condition is not None and b.draw.chance(0.4) else b.draw.one("", b.constant(True, np.bool_))
+    outputs = [Known(b.name("v"), state.dtype, state.dims) for state in states]
+    rows = [b.name("v") for _ in scanned]
+    b.nodes.append(helper.make_node("Loop", [trips, start, *(known.name for known in starts)],
+                                    [*(known.name for known in outputs), *rows], body=body))  # fmt: skip
+    return [*outputs, *(_summed(b, row, known) for row, known in zip(rows, scanned))]
+
+
+def _update(b: Builder, state: Known, states: list[Known]) -> Known:
+    """The new state: of the old one and another, or another state passed on."""
+    others = [known for known in states if known is not state and (known.dtype, known.dims) == (state.dtype, state.dims)]
+    if others and b.draw.chance(0.4):
+        return b.add("Identity", [b.draw.one(*others).name], state.dtype, state.dims)
+    return _like(b, state, state)
+
+
+def _summed(b: Builder, rows: str, row: Known) -> Known:
+    """Rows of an unknown number, added up, so that their dims are known."""
+    axes = b.constant([0])
+    return b.add("ReduceSum", [rows, axes], row.dtype, row.dims, keepdims=0)
+
+
+@step(1)
+def scan(b: Builder) -> list[Known] | None:
+    """Scan over the first axis of a value, with one or two states."""
+    x = b.real(1, 4)
+    starts = [known for known in (b.real(0, 2) for _ in range(b.draw.int(1, 2))) if known is not None]
+    if x is None or not starts or b.depth >= 1:
+        return None
+    states = [Known(b.name("s"), known.dtype, known.dims) for known in starts]
+    item = Known(b.name("e"), x.dtype, x.dims[1:])
+    inner = b.inside([*b.values[-6:], *states, item])
+    inner.grow(b.draw.int(0, 3))
+    updates = [_update(inner, state, states) for state in states]
+    out = _like(inner, item)
+    body = inner.body(f"body_{b.counter[0]}", [*states, item], [*updates, out])
+    outputs = [Known(b.name("v"), state.dtype, state.dims) for state in states]
+    rows = Known(b.name("v"), x.dtype, x.dims)
+    directions: dict[str, Any] = {"scan_input_directions": [1]} if b.draw.chance(0.05) else {}
+    b.nodes.append(helper.make_node("Scan", [*(known.name for known in starts), x.name],
+                                    [*(known.name for known in outputs), rows.name], body=body, num_scan_inputs=1,
+                                    **directions))  # fmt: skip
+    return [*outputs, rows]

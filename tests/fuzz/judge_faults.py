@@ -1,0 +1,76 @@
+"""Known faults of onnxruntime and of ONNX's reference implementation, and what our README says differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, NodeProto
+
+Feeds = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class JudgeFault:
+    """A judge that is not asked. applies: of a node and the model's feeds."""
+
+    judges: tuple[str, ...]
+    op_types: frozenset[str]
+    reason: str
+    applies: Callable[[NodeProto, Feeds], bool] = lambda node, feeds: True
+
+
+_ONNXRUNTIME = ("onnxruntime", "optimised", "exact")
+_REFERENCE = ("reference", "double")
+
+
+
+def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
+    return any(isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.isnan(value).any()
+               for value in feeds.values())  # fmt: skip
+
+
+def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
+    """Whether an input of the model has one of these kinds of types, as numpy writes them."""
+    return lambda node, feeds: any(getattr(value, "dtype", np.dtype("O")).kind in kinds for value in feeds.values())
+
+
+FAULTS: tuple[JudgeFault, ...] = (
+    JudgeFault(_REFERENCE, frozenset({"RNN", "GRU", "LSTM"}),
+               "it knows neither lengths of sequences nor directions nor other activations"),
+    JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
+    JudgeFault(_REFERENCE, frozenset({"LRN"}), "it takes five channels at the most"),
+    JudgeFault(_REFERENCE, frozenset({"StringNormalizer"}), "it takes empty texts and accents away"),
+    JudgeFault(_REFERENCE, frozenset({"CenterCropPad"}), "it pads texts with 0", _has_type("O", "U")),
+    JudgeFault(_REFERENCE, frozenset({"LpNormalization"}), "it sums without signs taken off for p = 1"),
+    JudgeFault(_REFERENCE, frozenset({"Erf"}), "it rounds to FP32 before it cuts to integers", _has_type("i", "u")),
+    JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
+    JudgeFault(_ONNXRUNTIME, frozenset({"MaxPool"}), "it passes over NaN, or does not, by the place", _has_nan),
+)  # fmt: skip
+
+_PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "FusedMatMul", "LRN",
+                       "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
+                       "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign",
+                       "SkipSimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "FusedGemm", "Normalizer"})  # fmt: skip
+
+
+def is_untrusted(judge: str, model: ModelProto, feeds: Feeds) -> bool:
+    """Whether a judge is known to be wrong on a model."""
+    return any(
+        judge in fault.judges and node.op_type in fault.op_types and fault.applies(node, feeds)
+        for fault in FAULTS
+        for node in model.graph.node
+    )
+
+
+def tolerated(model: ModelProto, feeds: Feeds, actual: Any, judged: Mapping[str, Any] | None, name: str) -> bool:
+    """Whether a difference is one that the README tells: products of sparse matrices pass over zeros times NaN."""
+    if judged is None or not any(node.op_type in _PRODUCTS for node in model.graph.node):
+        return False
+    one, other = np.asarray(actual), np.asarray(judged[name])
+    if one.shape != other.shape or other.dtype.kind != "f":
+        return False
+    different = ~((one == other) | (np.isnan(one) & np.isnan(other)) | np.isclose(one, other, 1e-3, 1e-5))
+    return bool((different <= ~np.isfinite(other)).all())

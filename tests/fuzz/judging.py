@@ -1,0 +1,239 @@
+"""Convert a model, run it as often as its case says, and hold the results against those of others.
+
+Judges are onnxruntime, with its optimiser and without, and ONNX's reference implementation, in the model's own types
+and in double. A result that agrees with one of them is right. Where none agrees it is a fault if onnxruntime and the
+reference agree with each other, or if only one of them can run the model; where they differ from each other, nothing
+follows. Known faults of the judges are in `judge_faults`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, printer
+from onnx.reference import ReferenceEvaluator
+
+from onnx_systemds import import_model
+from onnx_systemds.engine import EngineClosed, EngineTimeout, ScriptRuntimeError, Session
+from onnx_systemds.errors import InternalError, InvalidModel, MultipleErrors, TranspileError
+from onnx_systemds.importing.script import Script
+from onnx_systemds.scoring import InvalidInput, ScoringFunction
+from onnx_systemds.verifying.comparing import compare_tensors, spread
+from onnx_systemds.verifying.judging import in_double, judge, run
+from tests.fuzz.finding import Finding
+from tests.fuzz.judge_faults import is_untrusted, tolerated
+
+SECONDS = 20.0
+"""How long a case may take."""
+
+Feeds = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class ModelCase:
+    """A model and the inputs of the calls that one prepared script of it gets, in their order.
+
+    steady_after: as of `ScoringFunction`; calls from there on with the same sizes are of scripts made for these.
+    is_exact: whether each element of the results is a number of its own, so that no large one hides a small one.
+    """
+
+    seed: int
+    model: ModelProto
+    calls: tuple[Feeds, ...]
+    steady_after: int = 20
+    is_exact: bool = False
+
+    def __str__(self) -> str:
+        lines = [printer.to_text(self.model)]
+        lines += [f"call {place}: " + ", ".join(f"{name} = {_shown(value)}" for name, value in feeds.items())
+                  for place, feeds in enumerate(self.calls)]  # fmt: skip
+        return "\n".join(lines)
+
+
+@dataclass
+class Tally:
+    """What became of the cases: right, wrong, refused, not judged, by reason."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, outcome: str) -> None:
+        """Count one more."""
+        self.counts[outcome] = self.counts.get(outcome, 0) + 1
+
+
+TALLY = Tally()
+
+
+class Verdict:
+    """What the judges say of one call; each is asked when needed, once."""
+
+    def __init__(self, model: ModelProto, feeds: Feeds) -> None:
+        self.model, self.feeds = model, feeds
+        self._asked: dict[str, dict[str, Any] | None] = {}
+        self.reasons: dict[str, str] = {}
+
+    def of(self, name: str) -> dict[str, Any] | None:
+        """The outputs of a judge, None where it refuses, or is known to be wrong here."""
+        if name not in self._asked:
+            try:
+                outputs = None if is_untrusted(name, self.model, self.feeds) else self._ask(name)
+            except Exception as error:  # judges fail in every way
+                self.reasons[name] = f"{type(error).__name__}: {str(error)[:300]}"
+                outputs = None
+            self._asked[name] = outputs
+        return self._asked[name]
+
+    def _ask(self, name: str) -> dict[str, Any]:
+        with np.errstate(all="ignore"):
+            if name == "onnxruntime":
+                return run(self.model, self.feeds, optimized=False)
+            if name == "optimised":
+                return run(self.model, self.feeds)
+            if name == "exact":
+                return judge(self.model, self.feeds)
+            if name == "double":
+                return dict(in_double(self.model, self.feeds))
+            outputs = ReferenceEvaluator(self.model).run(None, dict(self.feeds))
+        return {info.name: output for info, output in zip(self.model.graph.output, outputs)}
+
+    def runs(self) -> bool:
+        """Whether one of the judges can run the call."""
+        return self.of("onnxruntime") is not None or self.of("reference") is not None
+
+
+def check_model(case: ModelCase, session: Session) -> Finding | None:
+    """Convert and run a case; its finding, None where nothing is wrong with it."""
+    start = time.perf_counter()
+    try:
+        script = import_model(case.model)
+    except TranspileError as error:
+        return _refusal(case, error)
+    except Exception as error:
+        return _finding(case, "error", f"conversion: {type(error).__name__}: {error}")
+    if time.perf_counter() - start > SECONDS:
+        return _finding(case, "slow", "conversion")
+    verdicts = [Verdict(case.model, feeds) for feeds in case.calls]
+    if not verdicts[0].runs():
+        TALLY.add("no judge")
+        return None
+    asked = [name for name in ("onnxruntime", "reference") if verdicts[0].of(name) is not None]
+    possible = [verdict for verdict in verdicts if all(verdict.of(name) is not None for name in asked)]
+    return _run(case, script, possible, session)
+
+
+def _refusal(case: ModelCase, error: TranspileError) -> Finding | None:
+    reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
+    if any(isinstance(reason, InternalError) for reason in reasons):
+        return _finding(case, "error", f"conversion: {error}")
+    verdict = Verdict(case.model, case.calls[0])
+    is_valid = all(verdict.of(name) is not None for name in ("onnxruntime", "reference"))
+    if is_valid and any(isinstance(reason, InvalidModel) for reason in reasons):
+        return _finding(case, "error", f"refused as invalid: {error}")
+    TALLY.add("refused" if verdict.runs() else "refused, as the judges do")
+    return None
+
+
+def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: Session) -> Finding | None:
+    """Run the calls that a judge can run."""
+    place, start = -1, time.perf_counter()
+    try:
+        with ScoringFunction(script, session, steady_after=case.steady_after) as function:
+            for place, verdict in enumerate(verdicts):
+                try:
+                    results = function(verdict.feeds, timeout=SECONDS)
+                except (ScriptRuntimeError, InvalidInput) as error:
+                    if is_told(error):
+                        TALLY.add("refused at run time")
+                        continue
+                    raise
+                problem = wrong_output(case, results, verdict)
+                if problem:
+                    return _finding(case, "wrong", f"call {place}: {problem}")
+    except (EngineClosed, EngineTimeout) as error:
+        return _finding(case, "slow", f"call {place}: {error}")
+    except Exception as error:
+        return _finding(case, "error", f"call {place}: {type(error).__name__}: {str(error)[:2000]}")
+    if time.perf_counter() - start > SECONDS:
+        return _finding(case, "slow", "calls")
+    TALLY.add("right")
+    return None
+
+
+def is_told(error: Exception) -> bool:
+    """Whether a call was refused in words: numbers that FP64 has not, or a check that the script itself makes."""
+    return "2^53" in str(error) or "stop(" in str(error) or "DMLScriptException" in str(error)
+
+
+def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) -> str:
+    """What is wrong with the results of a call, "" when nothing is."""
+    undecided = False
+    for name in results:
+        problems: dict[str, str] = {}
+        for who in ("onnxruntime", "reference", "optimised", "exact", "double"):
+            said = verdict.of(who)
+            if said is None:
+                continue
+            problem = different(results[name], said[name], is_exact=case.is_exact, is_wide=who == "double")
+            if not problem:
+                problems = {}
+                break
+            problems[who] = problem
+        if not problems or tolerated(case.model, verdict.feeds, results[name], verdict.of("onnxruntime"), name):
+            continue
+        runtime, reference = verdict.of("onnxruntime"), verdict.of("reference")
+        if runtime is not None and reference is not None and different(runtime[name], reference[name]):
+            undecided = True
+            continue
+        shown = "; ".join(f"{who}: {problem}" for who, problem in problems.items())
+        return f"output {name}: {shown}"
+    if undecided:
+        TALLY.add("judges differ")
+    return ""
+
+
+def different(actual: Any, expected: Any, *, is_exact: bool = False, is_wide: bool = False) -> str:
+    """In what two results differ, "" when they agree: tensors, sequences, optionals and maps."""
+    if actual is None or expected is None:
+        return "" if actual is None and expected is None else f"{actual!r}, expected {expected!r}"
+    if isinstance(expected, (list, tuple)):
+        if not isinstance(actual, (list, tuple)) or len(actual) != len(expected):
+            return f"{actual!r}, expected {expected!r}"
+        return next(filter(None, (different(one, other) for one, other in zip(actual, expected))), "")
+    if isinstance(expected, Mapping):
+        if not isinstance(actual, Mapping) or set(actual) != set(expected):
+            return f"{actual!r}, expected {expected!r}"
+        return next(filter(None, (different(np.asarray(actual[key], np.float32), np.asarray(value, np.float32))
+                                  for key, value in expected.items())), "")  # fmt: skip
+    one, other = np.asarray(actual), np.asarray(expected)
+    if is_wide and other.dtype == np.float64:
+        with np.errstate(over="ignore"):
+            other = other.astype(one.dtype)
+    is_float = other.dtype in (np.float32, np.float64)
+    atol = 1e-37 if is_exact and is_float else 1e-5 * spread(other) if is_float else None
+    rtol = 1e-4 if is_exact and is_float else None
+    found = compare_tensors("", one, other, rtol, atol)
+    return "" if found.passed else str(found)
+
+
+def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
+    TALLY.add(kind)
+    return Finding(kind, case.seed, str(case), detail)
+
+
+def _shown(value: Any) -> str:
+    with np.printoptions(threshold=400, precision=9):
+        return repr(value)
+
+
+def distinct(cases: Sequence[ModelCase]) -> Iterator[ModelCase]:
+    """Cases without those whose model came before."""
+    seen: set[bytes] = set()
+    for case in cases:
+        key = case.model.SerializeToString(deterministic=True)
+        if key not in seen:
+            seen.add(key)
+            yield case

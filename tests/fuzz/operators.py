@@ -1,0 +1,258 @@
+"""Single operators: every one of the registry, at a random opset, with random attributes, types, shapes and numbers."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, TypeProto, ValueInfoProto, helper, numpy_helper
+from onnxruntime import InferenceSession, SessionOptions
+
+from onnx_systemds.engine import Session
+from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.operator_generators.registry import Identity, expanders, operator_generators
+from tests.fuzz import operators_contrib, operators_core, operators_layers, operators_other
+from tests.fuzz.drawing import Array, Draw, Maker, Node
+from tests.fuzz.finding import Finding
+from tests.fuzz.judging import ModelCase, check_model
+
+Case = ModelCase
+
+_NEWEST = onnx.defs.onnx_opset_version()
+_OLDEST = 7
+_CONTRIB = "com.microsoft"
+_OF_ML = "ai.onnx.ml"
+_KINDS = (operators_core, operators_layers, operators_other)  # importing them registers what they make
+
+
+def identities() -> list[Identity]:
+    """The operators that cases are made of."""
+    known = {*operator_generators, *expanders}
+    return sorted(identity for identity in known if _maker(identity) or _is_unary(identity))
+
+
+def _maker(identity: Identity) -> Maker | None:
+    domain, op_type = identity
+    if domain != _CONTRIB:
+        return operators_core.MAKERS.get(op_type)
+    rows = operators_contrib.rows().get(op_type)
+    return operators_contrib.MAKERS.get(op_type, operators_contrib.of_a_row if rows else None)
+
+
+@functools.cache
+def _versions(identity: Identity) -> tuple[int, ...]:
+    """The versions of an operator that are not deprecated."""
+    schemas = [schema for schema in _history() if (schema.domain, schema.name) == identity]
+    return tuple(sorted(schema.since_version for schema in schemas if not schema.deprecated))
+
+
+@functools.cache
+def _last_opset(identity: Identity) -> int:
+    """The last opset in which an operator is not deprecated."""
+    newest = _versions(identity)[-1]
+    return min((schema.since_version - 1 for schema in _history() if schema.deprecated
+                and (schema.domain, schema.name) == identity and schema.since_version > newest), default=_NEWEST)  # fmt: skip
+
+
+@functools.cache
+def _history() -> tuple[Any, ...]:
+    return tuple(onnx.defs.get_all_schemas_with_history())
+
+
+@functools.cache
+def _is_unary(identity: Identity) -> bool:
+    """Whether an operator takes one tensor and gives one, and its attributes are plain numbers with defaults."""
+    if not _versions(identity) or identity[0] or identity[1] in operators_core.MAKERS:
+        return False
+    schema = onnx.defs.get_schema(identity[1], _last_opset(identity), identity[0])
+    if len(schema.inputs) != 1 or len(schema.outputs) != 1 or any("tensor" not in name for name in schema.inputs[0].types):
+        return False
+    one = onnx.defs.OpSchema.FormalParameterOption.Single
+    return schema.inputs[0].option == one and all(
+        attribute.type.name == "FLOAT" and not attribute.required for attribute in schema.attributes.values()
+    )
+
+
+def _unary(draw: Draw, schema: Any) -> Node:
+    attributes = {name: draw.real(-1.5, 2.0) for name in schema.attributes if draw.chance(0.6)}
+    dtype = draw.type(schema.inputs[0].type_str)
+    return Node({"X": draw.array(dtype, draw.shape())}, attributes, is_exact=True)
+
+
+def cases(seed: int, count: int, only: Sequence[str] = ()) -> Iterator[Case]:
+    """``count`` cases; each is made by `case` of the seeds from ``seed`` on. only: these operators alone."""
+    for place in range(count):
+        yield case(seed + place, only)
+
+
+def case(seed: int, only: Sequence[str] = ()) -> Case:
+    """The case of a seed."""
+    rng = np.random.default_rng(seed)
+    known = [identity for identity in identities() if not only or identity[1] in only]
+    identity = known[int(rng.integers(len(known)))]
+    draw = _draw(identity, seed, rng)
+    maker = _maker(identity)
+    node = maker(draw) if maker else _unary(draw, _schema(identity, draw.opset))
+    return _model_case(seed, identity, node, draw)
+
+
+def _draw(identity: Identity, seed: int, rng: np.random.Generator) -> Draw:
+    versions = _versions(identity)
+    if identity[0] or not versions:  # onnxruntime's own ones have version 1, in ONNX's domain whichever it knows
+        return Draw(seed, identity[1], int(rng.choice(versions)) if versions else 1 if identity[0] else 17)
+    since = int(rng.choice([v for v in versions if v >= _OLDEST] or [0])) if versions else 0
+    opset = max(since, _OLDEST, versions[0])
+    newest = 22 if rng.random() < 0.8 else _NEWEST  # onnxruntime has kernels of the older ones
+    opset = max(opset, int(rng.integers(opset, max(newest, opset) + 1)) if rng.random() < 0.7 else opset)
+    opset = min(opset, _last_opset(identity))
+    types: dict[str, Sequence[str]] = {}
+    if versions:
+        schema = _schema(identity, opset)
+        types = {
+            constraint.type_param_str: [_plain(name) for name in constraint.allowed_type_strs]
+            for constraint in schema.type_constraints
+        }
+    return Draw(seed, identity[1], opset, types)
+
+
+def _schema(identity: Identity, opset: int) -> Any:
+    return onnx.defs.get_schema(identity[1], opset, identity[0])
+
+
+def _plain(name: str) -> str:
+    return name[len("tensor(") : -1] if name.startswith("tensor(") else name
+
+
+def _model_case(seed: int, identity: Identity, node: Node, draw: Draw) -> Case:
+    """A model of the node: inputs as initializers or not, dims fixed or symbols; called at one size or at several."""
+    given = {name: value for name, value in node.inputs.items() if value is not None}
+    constants = {name for name in given if name in node.constants or draw.chance(0.25)}
+    for name in node.kept:  # shapes, axes and parameters: mostly known
+        if name in given and draw.chance(0.7):
+            constants.add(name)
+    constants = {name for name in constants if not isinstance(given[name], list)}
+    if constants == set(given) and given:
+        constants.discard(next(iter(given)))
+    feeds = {name: value for name, value in given.items() if name not in constants}
+    symbols = _symbols({name: value for name, value in feeds.items() if name not in node.kept}, draw)
+    model = make_model(identity, node, draw.opset, constants, symbols)
+    calls, steady_after = _calls(feeds, symbols, node, draw)
+    return ModelCase(seed, model, calls, steady_after, node.is_exact)
+
+
+def _symbols(feeds: Mapping[str, Any], draw: Draw) -> dict[str, tuple[int | str, ...]]:
+    """Dims of the inputs: fixed, the first one a symbol, or each a symbol: of its own or one per size."""
+    dims: dict[str, tuple[int | str, ...]] = {}
+    style = draw.one("fixed", "fixed", "first", "by size", "own")
+    for name, value in feeds.items():
+        if isinstance(value, list):
+            continue
+        shape: list[int | str] = list(value.shape)
+        for place, size in enumerate(value.shape):
+            if (style == "first" and place == 0 and size > 1) or (style == "by size" and (size > 1 or draw.chance(0.1))):
+                shape[place] = f"d{size}"
+            elif style == "own" and draw.chance(0.8):
+                shape[place] = f"{name}_{place}"
+        dims[name] = tuple(shape)
+    return dims
+
+
+def make_model(
+    identity: Identity, node: Node, opset: int, constants: set[str], dims: Mapping[str, Sequence[int | str]]
+) -> ModelProto:
+    """The model of one node."""
+    names = [name if value is not None else "" for name, value in node.inputs.items()]
+    while names and not names[-1]:
+        names.pop()
+    infos, initializers = [], []
+    for name, value in node.inputs.items():
+        if value is None:
+            continue
+        if name in constants:
+            initializers.append(numpy_helper.from_array(np.asarray(value), name))
+        elif isinstance(value, list):
+            element = helper.make_tensor_type_proto(element_type(value[0]), None)
+            infos.append(helper.make_value_info(name, helper.make_sequence_type_proto(element)))
+        else:
+            infos.append(helper.make_tensor_value_info(name, element_type(value), dims.get(name, value.shape)))
+    outputs = [f"out{place}" for place in range(node.outputs)]
+    made = helper.make_node(identity[1], names, outputs, domain=identity[0], **node.attributes)
+    graph = helper.make_graph([made], "case", infos, [ValueInfoProto(name=name) for name in outputs], initializers)
+    imports = {"": 21, identity[0]: opset}
+    model = helper.make_model(graph, ir_version=10 if imports[""] < 25 else 13,
+                              opset_imports=[helper.make_opsetid(*pair) for pair in imports.items()])  # fmt: skip
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for output, info in zip(model.graph.output, inferred.graph.output):  # types, without the dims that it guesses
+        if info.type.WhichOneof("value") is not None:
+            output.type.CopyFrom(_without_dims(info.type))
+    if any(output.type.WhichOneof("value") is None for output in model.graph.output):
+        with contextlib.suppress(Exception):  # onnxruntime does not know it, or does not take it
+            _give_types(model)
+    return model
+
+
+def _give_types(model: ModelProto) -> None:
+    """The types of the outputs that ONNX does not infer, by onnxruntime."""
+    session = InferenceSession(model.SerializeToString(), _quiet(), providers=["CPUExecutionProvider"])
+    for output, info in zip(model.graph.output, session.get_outputs()):
+        name = info.type[len("tensor(") : -1]
+        output.type.tensor_type.elem_type = int(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)))
+
+
+@functools.cache
+def _quiet() -> SessionOptions:
+    options = SessionOptions()
+    options.log_severity_level = 4
+    return options
+
+
+def _without_dims(kind: TypeProto) -> TypeProto:
+    """A type; of a tensor the element type alone, with a shape of as many unknown dims where there is a rank."""
+    copy = TypeProto()
+    copy.CopyFrom(kind)
+    if copy.HasField("tensor_type"):
+        for dim in copy.tensor_type.shape.dim:
+            dim.Clear()
+    return copy
+
+
+def element_type(array: Array) -> int:
+    """ONNX's element type of an array; an array of objects is text."""
+    return 8 if array.dtype == object else int(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+def _calls(
+    feeds: dict[str, Any], symbols: Mapping[str, Sequence[int | str]], node: Node, draw: Draw
+) -> tuple[tuple[dict[str, Any], ...], int]:
+    """The inputs of the calls: A alone, A three times, or A, B, A, C, each three times, where there are symbols."""
+    if draw.chance(0.5):
+        return (feeds,), 20
+    names = sorted({size for dims in symbols.values() for size in dims if isinstance(size, str)})
+    if not names:
+        return (feeds, feeds, feeds), 2
+    sizes = []
+    for _ in range(2):
+        changed = {name: draw.size(0 if draw.chance(0.1) else 1) for name in names if draw.chance(0.6)}
+        sizes.append({name: _resized(name, value, symbols, changed, node) for name, value in feeds.items()})
+    return tuple(call for call in (feeds, sizes[0], feeds, sizes[1]) for _ in range(3)), 2
+
+
+def _resized(
+    name: str, value: Any, symbols: Mapping[str, Sequence[int | str]], sizes: Mapping[str, int], node: Node
+) -> Any:
+    """A tensor with its elements repeated or left out, so that its dims are these."""
+    if isinstance(value, list) or name in node.kept:
+        return value
+    for axis, symbol in enumerate(symbols.get(name, ())):
+        if isinstance(symbol, str) and symbol in sizes and value.shape[axis]:
+            value = np.take(value, np.arange(sizes[symbol]) % value.shape[axis], axis)
+    return value
+
+
+def check(case: Case, session: Session) -> Finding | None:
+    """Judge a case."""
+    return check_model(case, session)

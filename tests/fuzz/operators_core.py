@@ -1,0 +1,507 @@
+"""Inputs for ONNX's operators on elements, shapes, indices and reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.importing.protos import numpy_dtype
+from tests.fuzz.drawing import FLOATS, INTEGERS, PLAIN, SIGNED, Array, Draw, Maker, Node
+
+MAKERS: dict[str, Maker] = {}
+
+_CAST_TYPES = {"float": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "string": 8, "bool": 9,
+               "float16": 10, "double": 11, "uint32": 12, "uint64": 13, "bfloat16": 16}  # fmt: skip
+
+
+def makes(*op_types: str) -> Callable[[Maker], Maker]:
+    """Register the function below as what draws the inputs of these operators."""
+
+    def decorate(maker: Maker) -> Maker:
+        MAKERS.update(dict.fromkeys(op_types, maker))
+        return maker
+
+    return decorate
+
+
+def longs(values: Any) -> Array:
+    """A tensor of int64."""
+    return np.asarray(values, np.int64)
+
+
+def by_opset(draw: Draw, name: str, values: Any, since: int) -> tuple[dict[str, Array | None], dict[str, Any]]:
+    """Integers as an input from opset ``since`` on, and as an attribute before; None leaves them out."""
+    if values is None:
+        return {}, {}
+    return ({name: longs(values)}, {}) if draw.opset >= since else ({}, {name: values})
+
+
+@makes("Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or", "Xor",
+       "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Pow", "Mod", "BitShift", "PRelu", "StringConcat")  # fmt: skip
+def binary(draw: Draw) -> Node:
+    """Two tensors that broadcast, each to the other or one of them to the other."""
+    dims = draw.shape()
+    dtype = draw.type("T")
+    one_way = draw.op_type == "PRelu"
+    left, right = dims if one_way else draw.broadcast(dims) if draw.chance(0.4) else dims, draw.broadcast(dims)
+    if draw.chance(0.3) and not one_way:
+        left, right = right, left
+    attributes: dict[str, Any] = {}
+    other = draw.type("T1") if draw.op_type == "Pow" and draw.opset >= 12 else dtype
+    first, second = draw.array(dtype, left), draw.array(other, right)
+    if draw.op_type in ("Div", "Mod") and dtype in INTEGERS:  # onnxruntime ends the process else
+        second = np.where(second == 0, 3, second).astype(second.dtype)
+        second = np.where((second == -1) if dtype in SIGNED else False, 2, second).astype(second.dtype)
+    if draw.op_type == "Mod":
+        attributes["fmod"] = 1 if dtype in FLOATS else draw.flag()
+    if draw.op_type == "Pow":
+        second = np.asarray(draw.rng.integers(0, 4, right), second.dtype) if draw.chance(0.7) else second
+    if draw.op_type == "BitShift":
+        attributes["direction"] = draw.one("LEFT", "RIGHT")
+        second = np.asarray(draw.rng.integers(0, 8 * second.dtype.itemsize, right), second.dtype)
+    names = ("X", "Y") if draw.op_type in ("Pow", "BitShift", "StringConcat") else ("A", "B")
+    # remainders of floats in FP64 are as exact as their quotients
+    return Node({names[0]: first, names[1]: second}, attributes, is_exact=draw.op_type != "Mod")
+
+
+@makes("Max", "Min", "Mean", "Sum")
+def variadic(draw: Draw) -> Node:
+    """One to four tensors that broadcast."""
+    dims, dtype = draw.shape(), draw.type("T")
+    return Node({f"x{i}": draw.array(dtype, draw.broadcast(dims)) for i in range(draw.int(1, 4))}, is_exact=True)
+
+
+@makes("Where")
+def where(draw: Draw) -> Node:
+    dims, dtype = draw.shape(), draw.type("T")
+    first, second, third = (draw.broadcast(dims) for _ in range(3))
+    return Node({"c": draw.array("bool", first), "X": draw.array(dtype, second), "Y": draw.array(dtype, third)},
+                is_exact=True)  # fmt: skip
+
+
+@makes("Clip")
+def clip(draw: Draw) -> Node:
+    dtype = draw.type("T")
+    x = draw.array(dtype, draw.shape())
+    if draw.opset < 11:
+        return Node({"x": x}, {"min": draw.real(-2, 0), "max": draw.real(0, 2)}, is_exact=True)
+    low = draw.array(dtype, ()) if draw.chance(0.7) else None
+    high = draw.array(dtype, ()) if draw.chance(0.7) else None
+    return Node({"x": x, "min": low, "max": high}, is_exact=True)
+
+
+@makes("Cast", "BitCast")
+def cast(draw: Draw) -> Node:
+    source = draw.type("T1")
+    target = draw.type("T2")
+    if draw.op_type == "BitCast":
+        width = numpy_dtype(source).itemsize
+        fitting = [name for name in draw.types.get("T2", ())
+                   if name in PLAIN and name not in ("string", "bool") and numpy_dtype(name).itemsize == width]  # fmt: skip
+        source = "float" if source in ("string", "bool") else source
+        target = draw.one(*fitting) if fitting and source != "float" else "int32"
+    x = draw.array(source, draw.shape())
+    if source == "string":
+        words = np.array(["1", "-2.5", "3e2", "nan", "inf", "-inf", "0", "7"], object)
+        x = np.array(words[draw.rng.integers(0, 8 if target in FLOATS else 1, x.shape)], object).reshape(x.shape)
+    attributes: dict[str, Any] = {"to": _CAST_TYPES[target]}
+    if draw.opset >= 19 and draw.op_type == "Cast" and draw.chance(0.3):
+        attributes["saturate"] = draw.flag()
+    return Node({"x": x}, attributes, is_exact=True)
+
+
+@makes("CastLike")
+def cast_like(draw: Draw) -> Node:
+    source, target = draw.type("T1", (*FLOATS, *INTEGERS, "bool")), draw.type("T2", (*FLOATS, *INTEGERS, "bool"))
+    return Node({"x": draw.array(source, draw.shape()), "t": draw.array(target, (2,))}, is_exact=True)
+
+
+@makes("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
+       "ReduceSum", "ReduceSumSquare")  # fmt: skip
+def reduction(draw: Draw) -> Node:
+    dims = draw.shape()
+    axes = draw.axes(len(dims)) if draw.chance(0.8) else None
+    if draw.opset < 18 and axes == [] and (draw.op_type != "ReduceSum" or draw.opset < 13):
+        axes = None
+    inputs, attributes = by_opset(draw, "axes", axes, 13 if draw.op_type == "ReduceSum" else 18)
+    if draw.chance(0.5):
+        attributes["keepdims"] = draw.flag()
+    if draw.chance(0.3) and (draw.opset >= 18 or (draw.op_type == "ReduceSum" and draw.opset >= 13)):
+        attributes["noop_with_empty_axes"] = draw.flag()
+    return Node({"x": draw.array(draw.type("T"), dims), **inputs}, attributes, kept=frozenset({"axes"}))
+
+
+@makes("ArgMax", "ArgMin")
+def arg_extreme(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    attributes = {"axis": draw.axis(len(dims)), "keepdims": draw.flag()}
+    if draw.opset >= 12 and draw.chance(0.5):
+        attributes["select_last_index"] = draw.flag()
+    return Node({"x": draw.array(draw.type("T"), dims)}, attributes)
+
+
+@makes("Softmax", "LogSoftmax", "Hardmax", "LpNormalization", "Flatten")
+def along_axis(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    attributes: dict[str, Any] = {"axis": draw.axis(len(dims))} if draw.chance(0.8) else {}
+    if draw.opset < 11 and attributes:
+        attributes["axis"] %= len(dims)
+    if draw.op_type == "LpNormalization":
+        attributes["p"] = draw.int(1, 2)
+    return Node({"x": draw.array(draw.type("T"), dims)}, attributes)
+
+
+@makes("CumSum", "CumProd")
+def cumulative(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    axis = np.asarray(draw.axis(len(dims)), draw.one(np.int32, np.int64))
+    attributes = {"exclusive": draw.flag(), "reverse": draw.flag()} if draw.chance(0.7) else {}
+    return Node({"x": draw.array(draw.type("T"), dims), "axis": axis}, attributes)
+
+
+@makes("TopK")
+def top_k(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    axis = draw.axis(len(dims))
+    k = draw.int(0, dims[axis])
+    inputs: dict[str, Any] = {"x": draw.array(draw.type("T"), dims)}
+    attributes: dict[str, Any] = {"axis": axis}
+    if draw.opset >= 10:
+        inputs["k"] = longs([k])
+    else:
+        attributes["k"] = max(k, 1)
+    if draw.opset >= 11:
+        attributes |= {"largest": draw.flag(), "sorted": 1}
+    return Node(inputs, attributes, 2, kept=frozenset({"k"}))
+
+
+@makes("Gather")
+def gather(draw: Draw) -> Node:
+    dims = draw.shape(1, 4)
+    axis = draw.axis(len(dims))
+    indices = draw.indices(draw.shape(0, 3, 0 if dims[axis] else 1), dims[axis], draw.one("int32", "int64"),
+                           negative=draw.opset >= 11)  # fmt: skip
+    return Node({"x": draw.array(draw.type("T"), dims), "i": indices}, {"axis": axis}, is_exact=True)
+
+
+@makes("GatherElements")
+def gather_elements(draw: Draw) -> Node:
+    dims = draw.shape(1, 4)
+    axis = draw.axis(len(dims))
+    other = [draw.int(0 if size == 0 else 1, size) for size in dims]
+    other[axis] = draw.size()
+    return Node({"x": draw.array(draw.type("T"), dims), "i": draw.indices(other, dims[axis])}, {"axis": axis},
+                is_exact=True)  # fmt: skip
+
+
+@makes("ScatterElements", "Scatter")
+def scatter_elements(draw: Draw) -> Node:
+    dims = draw.shape(1, 4, 1)
+    axis = draw.axis(len(dims))
+    other = [draw.int(1, size) for size in dims]
+    dtype = draw.type("T")
+    attributes: dict[str, Any] = {"axis": axis}
+    reduction = draw.one("none", "add", "mul", "max", "min") if draw.opset >= 18 else draw.one("none", "add", "mul")
+    if draw.opset >= 16 and draw.op_type == "ScatterElements" and dtype not in ("string", "bool"):
+        attributes["reduction"] = reduction
+    indices = draw.indices(other, dims[axis], draw.one("int32", "int64"))
+    if attributes.get("reduction", "none") == "none":  # which of several updates stays is not said: all differ
+        order = np.argsort(draw.rng.random([*other[:axis % len(dims)], dims[axis], *other[axis % len(dims) + 1:]]),
+                           axis=axis)  # fmt: skip
+        indices = np.asarray(np.take(order, range(other[axis]), axis=axis), np.int64)
+    return Node({"x": draw.array(dtype, dims), "i": indices, "u": draw.array(dtype, other)}, attributes, is_exact=True)
+
+
+@makes("GatherND")
+def gather_nd(draw: Draw) -> Node:
+    dims = draw.shape(1, 4, 1)
+    batch = draw.int(0, len(dims) - 1) if draw.opset >= 12 and draw.chance(0.4) else 0
+    depth = draw.int(1, len(dims) - batch)
+    outer = (*dims[:batch], *draw.shape(0, 2, 1))
+    columns = [draw.indices(outer, dims[batch + i]) for i in range(depth)]
+    indices = np.stack(columns, -1)
+    attributes = {"batch_dims": batch} if batch else {}
+    return Node({"x": draw.array(draw.type("T"), dims), "i": indices}, attributes, is_exact=True)
+
+
+@makes("ScatterND")
+def scatter_nd(draw: Draw) -> Node:
+    dims = draw.shape(1, 4, 1)
+    depth, dtype = draw.int(1, len(dims)), draw.type("T")
+    attributes: dict[str, Any] = {}
+    if draw.opset >= 16 and dtype not in ("string", "bool"):
+        attributes["reduction"] = draw.one("none", "add", "mul", *(("max", "min") if draw.opset >= 18 else ()))
+    total = math.prod(dims[:depth])
+    count = draw.int(0, min(total, 6))
+    flat = draw.rng.permutation(total)[:count]
+    if attributes.get("reduction", "none") != "none":
+        flat = draw.rng.integers(0, total, count)
+    indices = longs(np.stack(np.unravel_index(flat, dims[:depth]), -1)).reshape(count, depth)
+    updates = draw.array(dtype, (count, *dims[depth:]))
+    return Node({"x": draw.array(dtype, dims), "i": indices, "u": updates}, attributes, is_exact=True)
+
+
+@makes("Concat")
+def concat(draw: Draw) -> Node:
+    dims, dtype = draw.shape(1), draw.type("T")
+    axis = draw.axis(len(dims))
+    parts = {}
+    for i in range(draw.int(1, 4)):
+        part = list(dims)
+        part[axis] = draw.size()
+        parts[f"x{i}"] = draw.array(dtype, part)
+    return Node(parts, {"axis": axis if draw.opset >= 11 else axis % len(dims)}, is_exact=True)
+
+
+@makes("Split")
+def split(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    axis = draw.axis(len(dims))
+    count = draw.int(1, 4)
+    cuts = sorted(draw.int(0, dims[axis]) for _ in range(count - 1))
+    sizes = np.diff([0, *cuts, dims[axis]]).tolist()
+    attributes: dict[str, Any] = {"axis": axis if draw.opset >= 11 else axis % len(dims)}
+    inputs: dict[str, Any] = {"x": draw.array(draw.type("T"), dims)}
+    if draw.opset >= 18 and draw.chance(0.4):
+        return Node(inputs, {**attributes, "num_outputs": count}, count, is_exact=True)
+    further, more = by_opset(draw, "split", sizes, 13)
+    return Node({**inputs, **further}, {**attributes, **more}, count, is_exact=True, kept=frozenset({"split"}))
+
+
+@makes("Slice")
+def slicing(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    chosen = draw.axes(len(dims))
+    starts, ends, steps = [], [], []
+    for axis in chosen:
+        far = draw.one(0, 0, 0, 3, 2**31 - 1)
+        starts.append(draw.int(-dims[axis] - min(far, 9), dims[axis] + min(far, 9)))
+        ends.append(draw.one(draw.int(-dims[axis] - min(far, 9), dims[axis] + min(far, 9)), far, -far))
+        steps.append(draw.one(1, 1, 2, 3, -1, -1, -2, -3))
+    x = draw.array(draw.type("T"), dims)
+    if draw.opset < 10:
+        return Node({"x": x}, {"starts": starts, "ends": ends, "axes": [a % len(dims) for a in chosen]} if chosen else
+                    {"starts": [0], "ends": [1]}, is_exact=True)  # fmt: skip
+    kind = draw.one(np.int32, np.int64)
+    inputs: dict[str, Any] = {"x": x, "starts": np.asarray(starts, kind), "ends": np.asarray(ends, kind)}
+    inputs["axes"] = np.asarray(chosen, kind)
+    inputs["steps"] = np.asarray(steps, kind) if draw.chance(0.7) else None
+    return Node(inputs, is_exact=True, kept=frozenset(inputs) - {"x"})
+
+
+@makes("Pad")
+def pad(draw: Draw) -> Node:
+    dims, dtype = draw.shape(1, 4, 0 if draw.chance(0.1) else 1), draw.type("T")
+    mode = draw.one("constant", "constant", "reflect", "edge", *(("wrap",) if draw.opset >= 19 else ()))
+    chosen = draw.axes(len(dims)) if draw.opset >= 18 and draw.chance(0.4) else list(range(len(dims)))
+    most = [dims[axis] - 1 if mode == "reflect" else 3 if mode == "constant" else min(dims[axis], 3) for axis in chosen]
+    pads = [draw.int(-1 if draw.chance(0.2) and mode == "constant" and dims[axis % len(dims)] > 2 else 0, max(0, limit))
+            for _ in range(2) for axis, limit in zip(chosen, most)]  # fmt: skip
+    inputs, attributes = by_opset(draw, "pads", pads, 11)
+    attributes["mode"] = mode
+    if draw.opset >= 11:
+        inputs["value"] = draw.array(dtype, ()) if draw.chance(0.5) else None
+        if len(chosen) < len(dims) or (draw.chance(0.2) and draw.opset >= 18):
+            inputs["axes"] = longs(chosen)
+    elif draw.chance(0.5):
+        attributes["value"] = draw.real(-2, 2)
+    return Node({"x": draw.array(dtype, dims), **inputs}, attributes, is_exact=True, kept=frozenset(inputs))
+
+
+@makes("Reshape")
+def reshape(draw: Draw) -> Node:
+    dims = draw.shape()
+    total = math.prod(dims)
+    target = _factors(draw, total) if draw.chance(0.6) else list(dims)
+    allow = draw.opset >= 14 and draw.chance(0.3)
+    if total and draw.chance(0.5) and target:
+        target[draw.int(0, len(target) - 1)] = -1
+    if not allow:
+        target = [0 if place < len(dims) and size == dims[place] and draw.chance(0.4) else size
+                  for place, size in enumerate(target)]  # fmt: skip
+    return Node({"x": draw.array(draw.type("T"), dims), "shape": longs(target)}, {"allowzero": 1} if allow else {},
+                is_exact=True, kept=frozenset({"shape"}))  # fmt: skip
+
+
+def _factors(draw: Draw, total: int) -> list[int]:
+    """Dims with this product."""
+    if total == 0:
+        return [*draw.shape(0, 3), 0]
+    found = []
+    while total > 1:
+        factor = draw.one(*[f for f in range(1, total + 1) if total % f == 0])
+        found.append(factor)
+        total //= factor
+    return found[:5] if math.prod(found[:5]) == math.prod(found) else [math.prod(found)]
+
+
+@makes("Expand")
+def expand(draw: Draw) -> Node:
+    dims = draw.shape()
+    source = draw.broadcast(dims)
+    target = [1 if draw.chance(0.2) and place >= len(dims) - len(source) else size for place, size in enumerate(dims)]
+    return Node({"x": draw.array(draw.type("T"), source), "shape": longs(target)}, is_exact=True,
+                kept=frozenset({"shape"}))  # fmt: skip
+
+
+@makes("Tile")
+def tile(draw: Draw) -> Node:
+    dims = draw.shape(1, 4)
+    return Node({"x": draw.array(draw.type("T"), dims), "repeats": longs([draw.int(0, 3) for _ in dims])},
+                is_exact=True)  # fmt: skip
+
+
+@makes("Transpose")
+def transpose(draw: Draw) -> Node:
+    dims = draw.shape()
+    attributes = {"perm": [int(axis) for axis in draw.rng.permutation(len(dims))]} if draw.chance(0.85) and dims else {}
+    return Node({"x": draw.array(draw.type("T"), dims)}, attributes, is_exact=True)
+
+
+@makes("Squeeze", "Unsqueeze")
+def squeeze(draw: Draw) -> Node:
+    dims = list(draw.shape(0, 4))
+    axes: list[int] | None
+    if draw.op_type == "Unsqueeze":
+        axes = draw.axes(len(dims) + (extra := draw.int(1, 2)))[:extra]
+        axes = axes or [0]
+    else:
+        for place in range(len(dims)):
+            dims[place] = 1 if draw.chance(0.4) else dims[place]
+        ones = [place for place, size in enumerate(dims) if size == 1 and draw.chance(0.7)]
+        axes = [place - len(dims) * draw.flag() for place in ones] or None
+    if draw.opset < 11 and axes:
+        axes = [axis % (len(dims) + (len(axes) if draw.op_type == "Unsqueeze" else 0)) for axis in axes]
+    inputs, attributes = by_opset(draw, "axes", axes, 13)
+    return Node({"x": draw.array(draw.type("T"), dims), **inputs}, attributes, is_exact=True, kept=frozenset({"axes"}))
+
+
+@makes("Shape")
+def shape_of(draw: Draw) -> Node:
+    attributes = {"start": draw.int(-6, 6), "end": draw.int(-6, 6)} if draw.opset >= 15 and draw.chance(0.6) else {}
+    return Node({"x": draw.array(draw.type("T"), draw.shape())}, attributes, is_exact=True)
+
+
+@makes("Compress")
+def compress(draw: Draw) -> Node:
+    dims = draw.shape(1)
+    axis = draw.axis(len(dims)) if draw.chance(0.7) else None
+    length = math.prod(dims) if axis is None else dims[axis]
+    condition = np.asarray(draw.rng.random(draw.int(0, length)) < 0.6)
+    return Node({"x": draw.array(draw.type("T"), dims), "c": condition}, {} if axis is None else {"axis": axis},
+                is_exact=True)  # fmt: skip
+
+
+@makes("OneHot")
+def one_hot(draw: Draw) -> Node:
+    depth, dims = draw.int(1, 6), draw.shape(0, 3)
+    values = draw.array(draw.type("T3"), (2,))
+    kind = draw.type("T1", ("int64", "int32", "float"))
+    indices = np.asarray(draw.rng.integers(-depth - 2, depth + 2, dims), numpy_dtype(kind))
+    deep = np.asarray(depth if draw.chance(0.5) else [depth], draw.one(np.int64, np.float32, np.int32))
+    return Node({"i": indices, "depth": deep, "values": values}, {"axis": draw.axis(len(dims) + 1)}, is_exact=True)
+
+
+@makes("Unique")
+def unique(draw: Draw) -> Node:
+    dims = draw.shape(1, 3)
+    attributes: dict[str, Any] = {"sorted": 1} if draw.chance(0.5) else {}
+    if draw.chance(0.5):
+        attributes["axis"] = draw.axis(len(dims))
+    x = draw.array(draw.type("T"), dims)
+    return Node({"x": np.where(np.isnan(x), 0, x).astype(x.dtype) if x.dtype.kind == "f" else x}, attributes, 4,
+                is_exact=True)  # fmt: skip
+
+
+@makes("Trilu")
+def trilu(draw: Draw) -> Node:
+    dims = draw.shape(2, 4)
+    k = longs(draw.int(-6, 6)) if draw.chance(0.6) else None
+    return Node({"x": draw.array(draw.type("T"), dims), "k": k}, {"upper": draw.flag()}, is_exact=True)
+
+
+@makes("EyeLike")
+def eye_like(draw: Draw) -> Node:
+    attributes = {"k": draw.int(-4, 4)} if draw.chance(0.6) else {}
+    target = draw.type("T2")
+    if draw.chance(0.6):
+        attributes["dtype"] = _CAST_TYPES[target if target != "string" else "float"]
+    return Node({"x": draw.array(draw.type("T1"), draw.shape(2, 2))}, attributes, is_exact=True)
+
+
+@makes("ConstantOfShape")
+def constant_of_shape(draw: Draw) -> Node:
+    from onnx import numpy_helper
+
+    dtype = draw.type("T2", (*FLOATS, *INTEGERS, "bool"))
+    value = numpy_helper.from_array(draw.array(dtype, (1,)))
+    return Node({"shape": longs(draw.shape())}, {"value": value} if draw.chance(0.7) else {}, is_exact=True)
+
+
+@makes("Range")
+def range_of(draw: Draw) -> Node:
+    dtype = draw.type("T", ("float", "double", "int16", "int32", "int64"))
+    start, delta = draw.int(-5, 5), draw.one(1, 2, 3, -1, -2, -3)
+    limit = start + delta * draw.int(-1, 6) + draw.int(-1, 1)
+    scale = 0.5 if dtype in FLOATS and draw.chance(0.5) else 1
+    return Node({name: np.asarray(value * scale, numpy_dtype(dtype)) for name, value in
+                 (("start", start), ("limit", limit), ("delta", delta))})  # fmt: skip
+
+
+@makes("ReverseSequence")
+def reverse_sequence(draw: Draw) -> Node:
+    dims = draw.shape(2, 4, 1)
+    batch = draw.flag()
+    lengths = longs([draw.int(1, dims[1 - batch]) for _ in range(dims[batch])])
+    return Node({"x": draw.array(draw.type("T"), dims), "n": lengths}, {"batch_axis": batch, "time_axis": 1 - batch},
+                is_exact=True)  # fmt: skip
+
+
+@makes("CenterCropPad")
+def center_crop_pad(draw: Draw) -> Node:
+    dims = draw.shape(1, 4, 1)
+    chosen = draw.axes(len(dims), 1)
+    attributes = {"axes": chosen} if draw.chance(0.6) else {}
+    count = len(chosen) if attributes else len(dims)
+    return Node({"x": draw.array(draw.type("T"), dims), "shape": longs([draw.int(1, 7) for _ in range(count)])},
+                attributes, is_exact=True, kept=frozenset({"shape"}))  # fmt: skip
+
+
+@makes("DepthToSpace", "SpaceToDepth")
+def depth_to_space(draw: Draw) -> Node:
+    block = draw.int(1, 3)
+    n, c, h, w = draw.int(1, 2), draw.int(1, 3), draw.int(1, 3), draw.int(1, 3)
+    dims = (n, c * block**2, h, w) if draw.op_type == "DepthToSpace" else (n, c, h * block, w * block)
+    attributes: dict[str, Any] = {"blocksize": block}
+    if draw.op_type == "DepthToSpace" and draw.opset >= 11:
+        attributes["mode"] = draw.one("DCR", "CRD")
+    return Node({"x": draw.array(draw.type("T"), dims)}, attributes, is_exact=True)
+
+
+@makes("TensorScatter")
+def tensor_scatter(draw: Draw) -> Node:
+    b, h, s, d = draw.int(1, 3), draw.int(1, 3), draw.int(3, 6), draw.int(1, 4)
+    length = draw.int(1, 3)
+    mode = draw.one("linear", "circular")
+    starts = longs([draw.int(0, s - length if mode == "linear" else s - 1) for _ in range(b)])
+    dtype = draw.type("T")
+    return Node({"x": draw.array(dtype, (b, h, s, d)), "u": draw.array(dtype, (b, h, length, d)),
+                 "w": starts if draw.chance(0.8) else None}, {"mode": mode}, is_exact=True)  # fmt: skip
+
+
+@makes("Dropout")
+def dropout(draw: Draw) -> Node:
+    x = draw.array(draw.type("T"), draw.shape())
+    if draw.opset < 12:
+        return Node({"x": x}, {"ratio": draw.real(0, 0.9)}, 1)
+    ratio = np.asarray(draw.real(0, 0.9), np.float32) if draw.chance(0.6) else None
+    return Node({"x": x, "ratio": ratio}, {}, draw.int(1, 2))
+
+
+@makes("IsInf")
+def is_inf(draw: Draw) -> Node:
+    attributes = {"detect_negative": draw.flag(), "detect_positive": draw.flag()} if draw.chance(0.7) else {}
+    return Node({"x": draw.array(draw.type("T1"), draw.shape())}, attributes, is_exact=True)

@@ -1,0 +1,391 @@
+"""Inputs for ONNX's operators on signals, texts and sequences, for those of ai.onnx.ml and of training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from onnx_systemds.importing.protos import numpy_dtype
+from tests.fuzz.drawing import FLOATS, SIGNED, Array, Draw, Node
+from tests.fuzz.operators_core import longs, makes
+from tests.operators import tree_models
+
+_NUMBERS = ("float", "double", "int32", "int64")
+_WORDS = ("a", "b", "c", "dd", "É", "")
+
+
+def words(draw: Draw, *dims: int) -> Array:
+    """A tensor of a few different words."""
+    return np.array([draw.one(*_WORDS) for _ in range(int(np.prod(dims)))], object).reshape(dims)
+
+
+# --- signals -----------------------------------------------------------------------------------------------------
+
+
+@makes("DFT")
+def dft(draw: Draw) -> Node:
+    dims = [*draw.shape(1, 3, 1), draw.int(1, 2)]
+    dims = [draw.int(1, 3), *dims]
+    axis = draw.int(1, len(dims) - 2)
+    attributes: dict[str, Any] = {"inverse": draw.flag()}
+    if dims[-1] == 1 and not attributes["inverse"]:
+        attributes["onesided"] = draw.flag()
+    inputs: dict[str, Any] = {"x": draw.array(draw.type("T1", ("float", "double")), dims)}
+    inputs["n"] = longs(draw.int(1, dims[axis] + 2)) if draw.chance(0.4) else None
+    if draw.opset >= 20:
+        inputs["axis"] = longs(axis)
+    else:
+        attributes["axis"] = axis
+    return Node(inputs, attributes, kept=frozenset({"n", "axis"}))
+
+
+@makes("STFT")
+def stft(draw: Draw) -> Node:
+    length = draw.int(8, 20)
+    frame = draw.int(2, 8)
+    x = draw.parameters(draw.int(1, 3), length, 1)
+    window = draw.positive(frame) if draw.chance(0.6) else None
+    return Node({"x": x, "step": longs(draw.int(1, 5)), "w": window, "n": longs(frame)}, {"onesided": draw.flag()},
+                kept=frozenset({"step", "w", "n"}))  # fmt: skip
+
+
+@makes("HannWindow", "HammingWindow", "BlackmanWindow")
+def window(draw: Draw) -> Node:
+    size = np.asarray(draw.int(1, 12), draw.one(np.int32, np.int64))
+    return Node({"size": size}, {"periodic": draw.flag()} if draw.chance(0.7) else {})
+
+
+@makes("MelWeightMatrix")
+def mel(draw: Draw) -> Node:
+    numbers = [np.asarray(value, np.int64) for value in (draw.int(2, 6), draw.one(16, 32, 64), draw.one(8192, 16000))]
+    edges = [np.asarray(value, np.float32) for value in (draw.one(0.0, 100.0), draw.one(4000.0, 2000.0))]
+    return Node(dict(zip(("n", "length", "rate", "low", "high"), [*numbers, *edges])))
+
+
+@makes("Gelu")
+def gelu(draw: Draw) -> Node:
+    attributes = {"approximate": draw.one("none", "tanh")} if draw.chance(0.7) else {}
+    return Node({"x": draw.array(draw.type("T"), draw.shape())}, attributes, is_exact=True)
+
+
+@makes("NonMaxSuppression")
+def non_max_suppression(draw: Draw) -> Node:
+    batch, classes, count = draw.int(1, 2), draw.int(1, 2), draw.int(1, 8)
+    center = draw.flag()
+    low = draw.rng.uniform(0, 4, (batch, count, 2))
+    second = draw.rng.uniform(0.5, 3, (batch, count, 2))
+    boxes = np.asarray(np.concatenate([low, second if center else low + second], -1), np.float32)
+    scores = np.asarray(draw.rng.random((batch, classes, count)), np.float32)
+    most = longs(draw.int(0, 4))
+    limits = [np.asarray(draw.real(0, 1), np.float32) if draw.chance(0.6) else None for _ in range(2)]
+    return Node({"boxes": boxes, "scores": scores, "most": most, "iou": limits[0], "least": limits[1]},
+                {"center_point_box": center})  # fmt: skip
+
+
+# --- texts and sequences -----------------------------------------------------------------------------------------
+
+
+@makes("StringSplit")
+def string_split(draw: Draw) -> Node:
+    texts = np.array([draw.one("a b c", " a  b ", "", "x,y", "a,,b", "abc") for _ in range(draw.int(1, 5))], object)
+    attributes: dict[str, Any] = {"delimiter": draw.one(" ", ",", "")} if draw.chance(0.6) else {}
+    if draw.chance(0.3):
+        attributes["maxsplit"] = draw.int(1, 2)
+    return Node({"x": texts}, attributes, 2)
+
+
+@makes("StringNormalizer")
+def string_normalizer(draw: Draw) -> Node:
+    attributes: dict[str, Any] = {"case_change_action": draw.one("NONE", "LOWER", "UPPER"),
+                                  "is_case_sensitive": draw.flag()}  # fmt: skip
+    if draw.chance(0.6):
+        attributes["stopwords"] = ["a", "dd"]
+    return Node({"x": words(draw, draw.int(1, 6))}, attributes)
+
+
+@makes("RegexFullMatch")
+def regex(draw: Draw) -> Node:
+    return Node({"x": words(draw, *draw.shape(1, 2, 1))}, {"pattern": draw.one("a", "[a-c]", "d+", ".*", "(a|dd)?")})
+
+
+@makes("TfIdfVectorizer")
+def tf_idf(draw: Draw) -> Node:
+    shortest = draw.int(1, 2)
+    longest = draw.int(shortest, 2)
+    single, pairs = [1, 2, 3, 5], [1, 2, 2, 3, 5, 1]
+    attributes: dict[str, Any] = {
+        "mode": draw.one("TF", "IDF", "TFIDF"), "min_gram_length": shortest, "max_gram_length": longest,
+        "max_skip_count": draw.int(0, 2), "ngram_counts": [0, 4], "pool_int64s": single + pairs,
+        "ngram_indexes": [0, 1, 2, 3, 4, 5, 6],
+    }  # fmt: skip
+    if attributes["mode"] != "TF" or draw.chance(0.3):
+        attributes["weights"] = [draw.real(0.5, 2) for _ in range(7)]
+    dims = (draw.int(1, 8),) if draw.chance(0.5) else (draw.int(1, 3), draw.int(1, 8))
+    return Node({"x": np.asarray(draw.rng.integers(0, 7, dims), draw.one(np.int32, np.int64))}, attributes)
+
+
+def sequence(draw: Draw, dims: tuple[int, ...] | None = None, dtype: str = "") -> list[Array]:
+    """One to four tensors of a type."""
+    dtype = dtype or draw.one(*_NUMBERS)
+    return [draw.array(dtype, draw.shape(0, 3, 1) if dims is None else dims) for _ in range(draw.int(1, 4))]
+
+
+@makes("SequenceConstruct")
+def sequence_construct(draw: Draw) -> Node:
+    return Node({f"x{place}": item for place, item in enumerate(sequence(draw))}, is_exact=True)
+
+
+@makes("SequenceAt", "SequenceErase")
+def sequence_at(draw: Draw) -> Node:
+    items = sequence(draw)
+    place = np.asarray(draw.int(-len(items), len(items) - 1), draw.one(np.int32, np.int64))
+    without = draw.op_type == "SequenceErase" and draw.chance(0.3)
+    return Node({"s": items, "i": None if without else place}, is_exact=True)
+
+
+@makes("SequenceInsert")
+def sequence_insert(draw: Draw) -> Node:
+    dtype = draw.one(*_NUMBERS)
+    items = sequence(draw, dtype=dtype)
+    place = longs(draw.int(-len(items), len(items)))
+    item = draw.array(dtype, draw.shape(0, 3, 1))
+    return Node({"s": items, "x": item, "i": place if draw.chance(0.7) else None}, is_exact=True)
+
+
+@makes("SequenceLength")
+def sequence_length(draw: Draw) -> Node:
+    return Node({"s": sequence(draw)})
+
+
+@makes("ConcatFromSequence")
+def concat_from_sequence(draw: Draw) -> Node:
+    dims = draw.shape(1, 3, 1)
+    new = draw.flag()
+    return Node({"s": sequence(draw, dims)}, {"axis": draw.axis(len(dims) + new), "new_axis": new}, is_exact=True)
+
+
+@makes("SplitToSequence")
+def split_to_sequence(draw: Draw) -> Node:
+    dims = draw.shape(1, 3, 1)
+    axis = draw.axis(len(dims))
+    split: Array | None = None
+    if draw.chance(0.7):
+        cut = draw.int(0, dims[axis])
+        split = longs(draw.int(1, 3)) if draw.chance(0.5) else longs([cut, dims[axis] - cut])
+    attributes = {"axis": axis, **({"keepdims": draw.flag()} if split is None else {})}
+    return Node({"x": draw.array(draw.type("T"), dims), "split": split}, attributes, is_exact=True)
+
+
+# --- ai.onnx.ml --------------------------------------------------------------------------------------------------
+
+
+def features(draw: Draw, count: int, rows: int = 0) -> Array:
+    """Rows of features."""
+    return draw.array(draw.one("float", "float", *_NUMBERS), (rows or draw.size(1), count))
+
+
+@makes("ArrayFeatureExtractor")
+def array_feature_extractor(draw: Draw) -> Node:
+    dims = draw.shape(1, 3, 1)
+    chosen = draw.indices((1, draw.int(1, 4)) if draw.chance(0.5) else (draw.int(1, 4),), dims[-1], negative=False)
+    return Node({"x": draw.array(draw.one(*_NUMBERS, "string"), dims), "i": chosen}, is_exact=True)
+
+
+@makes("Binarizer")
+def binarizer(draw: Draw) -> Node:
+    return Node({"x": draw.array(draw.one("float", "double"), draw.shape(1, 3))}, {"threshold": draw.real(-1, 1)},
+                is_exact=True)  # fmt: skip
+
+
+@makes("CategoryMapper")
+def category_mapper(draw: Draw) -> Node:
+    attributes = {"cats_strings": ["a", "b", "dd"], "cats_int64s": [3, -1, 7], "default_int64": -5,
+                  "default_string": "?"}  # fmt: skip
+    dims = draw.shape(1, 2, 1)
+    return Node({"x": words(draw, *dims) if draw.chance(0.5) else longs(draw.rng.integers(-2, 9, dims))}, attributes)
+
+
+@makes("FeatureVectorizer")
+def feature_vectorizer(draw: Draw) -> Node:
+    rows = draw.int(1, 4)
+    widths = [draw.int(1, 4) for _ in range(draw.int(1, 3))]
+    dtype = draw.one(*_NUMBERS)
+    inputs = {f"x{place}": draw.array(dtype, (rows, width)) for place, width in enumerate(widths)}
+    asked = [max(1, width + draw.one(0, 0, -1, 1)) for width in widths]
+    return Node(inputs, {"inputdimensions": asked}, is_exact=True)
+
+
+@makes("Imputer")
+def imputer(draw: Draw) -> Node:
+    count = draw.int(1, 4)
+    kind = draw.one("float", "int64")
+    if kind == "float":
+        x = draw.array("float", (draw.size(1), count))
+        old = draw.one(float("nan"), 0.0, 1.0)
+        x = np.where(draw.rng.random(x.shape) < 0.3, np.float32(old), x)
+        new = [draw.real(-2, 2) for _ in range(draw.one(1, count))]
+        return Node({"x": x}, {"replaced_value_float": old, "imputed_value_floats": new}, is_exact=True)
+    new_longs = [draw.int(-5, 5) for _ in range(draw.one(1, count))]
+    return Node({"x": draw.array("int64", (draw.size(1), count))},
+                {"replaced_value_int64": 0, "imputed_value_int64s": new_longs}, is_exact=True)  # fmt: skip
+
+
+@makes("LabelEncoder")
+def label_encoder(draw: Draw) -> Node:
+    keys: dict[str, list[Any]] = {"strings": ["a", "b", "dd"], "int64s": [-2, 0, 3], "floats": [0.0, -1.0, 2.0]}
+    if draw.chance(0.3):
+        keys["floats"][1] = float("nan")
+    source, target = draw.one(*keys), draw.one(*keys)
+    if draw.opset == 1:
+        source, target = draw.one(("strings", "int64s"), ("int64s", "strings"))
+        attributes: dict[str, Any] = {"classes_strings": ["x", "y", "z"], "default_string": "?", "default_int64": -7}
+        x = words(draw, 5) if source == "strings" else longs(draw.rng.integers(-1, 5, 5))
+        return Node({"x": x}, attributes)
+    values: dict[str, list[Any]] = {"strings": ["p", "q", "r"], "int64s": [5, -6, 7], "floats": [0.5, -1.5, 9.0]}
+    attributes = {f"keys_{source}": keys[source], f"values_{target}": values[target]}
+    if draw.chance(0.6):
+        attributes[f"default_{target[:-1]}"] = {"strings": "?", "int64s": -9, "floats": 4.5}[target]
+    dims = draw.shape(1, 2, 1)
+    if source == "strings":
+        return Node({"x": words(draw, *dims)}, attributes)
+    if source == "int64s":
+        return Node({"x": longs(draw.rng.integers(-3, 5, dims))}, attributes)
+    return Node({"x": draw.array("float", dims)}, attributes)
+
+
+@makes("LinearRegressor", "LinearClassifier")
+def linear(draw: Draw) -> Node:
+    count, targets = draw.int(1, 5), draw.int(1, 4)
+    attributes: dict[str, Any] = {"coefficients": draw.parameters(targets * count).tolist()}
+    if draw.op_type == "LinearRegressor":
+        attributes |= {"targets": targets, "post_transform": draw.one("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")}
+        if draw.chance(0.7):
+            attributes["intercepts"] = draw.parameters(targets).tolist()
+        return Node({"x": draw.array("float", (draw.size(1), count))}, attributes)
+    attributes["intercepts"] = draw.parameters(targets).tolist()
+    attributes["post_transform"] = draw.one("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
+    classes = max(targets, 2)
+    attributes |= {"classlabels_ints": list(range(5, 5 + classes))} if draw.chance(0.6) else {
+        "classlabels_strings": [f"c{place}" for place in range(classes)]}  # fmt: skip
+    return Node({"x": features(draw, count)}, attributes, 2)
+
+
+@makes("Normalizer")
+def normalizer(draw: Draw) -> Node:
+    return Node({"x": features(draw, draw.int(1, 5))}, {"norm": draw.one("MAX", "L1", "L2")})
+
+
+@makes("OneHotEncoder")
+def one_hot_encoder(draw: Draw) -> Node:
+    dims = draw.shape(1, 2, 1)
+    if draw.chance(0.4):
+        return Node({"x": words(draw, *dims)}, {"cats_strings": ["a", "b", "dd"], "zeros": 1})
+    x = np.asarray(draw.rng.integers(-1, 5, dims), numpy_dtype(draw.one(*_NUMBERS)))
+    return Node({"x": x}, {"cats_int64s": [0, 1, 3], "zeros": 1})
+
+
+@makes("Scaler")
+def scaler(draw: Draw) -> Node:
+    count = draw.int(1, 5)
+    size = draw.one(1, count)
+    return Node({"x": features(draw, count)}, {"offset": draw.parameters(size).tolist(), "scale": draw.parameters(size).tolist()})
+
+
+@makes("SVMRegressor")
+def svm_regressor(draw: Draw) -> Node:
+    count, vectors = draw.int(1, 4), draw.int(1, 5)
+    kernel = draw.one("LINEAR", "POLY", "RBF", "SIGMOID")
+    attributes = {
+        "kernel_type": kernel, "kernel_params": [draw.real(0.1, 1), draw.real(0, 1), float(draw.int(1, 3))],
+        "n_supports": vectors, "support_vectors": draw.parameters(vectors * count).tolist(),
+        "coefficients": draw.parameters(vectors).tolist(), "rho": [draw.real(-1, 1)],
+        "one_class": draw.flag() if draw.chance(0.3) else 0, "post_transform": "NONE",
+    }  # fmt: skip
+    return Node({"x": draw.array("float", (draw.size(1), count))}, attributes)
+
+
+@makes("SVMClassifier")
+def svm_classifier(draw: Draw) -> Node:
+    count, classes = draw.int(1, 4), draw.int(2, 4)
+    per = [draw.int(1, 3) for _ in range(classes)]
+    pairs = classes * (classes - 1) // 2
+    attributes: dict[str, Any] = {
+        "kernel_type": draw.one("LINEAR", "POLY", "RBF", "SIGMOID"),
+        "kernel_params": [draw.real(0.1, 1), draw.real(0, 1), float(draw.int(1, 3))], "vectors_per_class": per,
+        "support_vectors": draw.parameters(sum(per) * count).tolist(),
+        "coefficients": draw.parameters((classes - 1) * sum(per)).tolist(), "rho": draw.parameters(pairs).tolist(),
+        "classlabels_ints": list(range(classes)), "post_transform": "NONE",
+    }  # fmt: skip
+    if draw.chance(0.4):
+        attributes |= {"prob_a": (-draw.positive(pairs)).tolist(), "prob_b": draw.parameters(pairs).tolist()}
+    return Node({"x": draw.array("float", (draw.size(1), count))}, attributes, 2)
+
+
+@makes("TreeEnsembleRegressor", "TreeEnsembleClassifier")
+def trees(draw: Draw) -> Node:
+    targets, seed = draw.int(1, 4), draw.int(0, 10**6)
+    is_regressor = draw.op_type == "TreeEnsembleRegressor"
+    modes = tree_models.MODES if draw.chance(0.5) else (draw.one(*tree_models.MODES),)
+    double = draw.opset >= 3 and draw.chance(0.25)
+    attributes = tree_models.listed("target" if is_regressor else "class", draw.int(1, 5), draw.int(0, 4),
+                                    targets, seed=seed, modes=modes, double=double, missing=draw.chance(0.5))  # fmt: skip
+    attributes["post_transform"] = draw.one("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
+    x = tree_models.data(draw.size(1), seed, draw.one("float32", "float64", "int64") if not double else "float64")
+    if is_regressor:
+        attributes |= {"n_targets": targets, "aggregate_function": draw.one("SUM", "AVERAGE", "MIN", "MAX")}
+        return Node({"x": x.astype(np.float32) if x.dtype == np.int64 else x}, attributes)
+    attributes["classlabels_int64s"] = list(range(max(targets, 2)))
+    return Node({"x": x}, attributes, 2)
+
+
+@makes("TreeEnsemble")
+def tree_ensemble(draw: Draw) -> Node:
+    seed = draw.int(0, 10**6)
+    dtype = draw.one("float32", "float64")
+    attributes = tree_models.split(draw.int(1, 4), draw.int(1, 4), draw.int(1, 3), seed=seed, missing=draw.chance(0.5),
+                                   dtype=TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE)  # fmt: skip
+    attributes |= {"aggregate_function": draw.int(0, 3), "post_transform": draw.one(0, 0, 1, 2, 3)}
+    return Node({"x": tree_models.data(draw.size(1), seed, dtype)}, attributes)
+
+
+# --- training ----------------------------------------------------------------------------------------------------
+
+
+@makes("Adagrad", "Adam", "Momentum")
+def optimizer(draw: Draw) -> Node:
+    states = {"Adagrad": 1, "Adam": 2, "Momentum": 1}[draw.op_type]
+    count = draw.int(1, 2)
+    shapes = [draw.shape(0, 2, 1) for _ in range(count)]
+    inputs: dict[str, Any] = {"R": np.asarray(draw.real(0.01, 0.5), np.float32), "T": longs(draw.int(0, 5))}
+    for part in range(2 + states):
+        for place, dims in enumerate(shapes):
+            inputs[f"x{part}_{place}"] = draw.positive(*dims) if part >= 2 else draw.parameters(*dims)
+    attributes: dict[str, Any] = {"norm_coefficient": draw.real(0, 0.1)}
+    if draw.op_type == "Momentum":
+        attributes |= {"alpha": draw.real(0.5, 1), "beta": draw.real(0.5, 1), "mode": draw.one("standard", "nesterov")}
+    return Node(inputs, attributes, count * (1 + states))
+
+
+def tensor_type(name: str) -> int:
+    """ONNX's number of an element type."""
+    return int(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)))
+
+
+@makes("OptionalHasElement", "OptionalGetElement")
+def optional(draw: Draw) -> Node:
+    x: Any = draw.array(draw.one(*FLOATS[:2], *SIGNED), draw.shape(0, 3, 1))
+    return Node({"x": x}, is_exact=True)
+
+
+@makes("RandomNormalLike", "RandomUniformLike", "Bernoulli")
+def nothing_to_compare(draw: Draw) -> Node:
+    """Random numbers have no judge: only that they are drawn, of the right type and dims, by a scale of 0."""
+    x = draw.array(draw.one("float", "double"), draw.shape(1, 3, 1))
+    if draw.op_type == "Bernoulli":
+        return Node({"x": np.asarray(np.round(np.clip(np.nan_to_num(x), 0, 1)), x.dtype)})
+    place = {"mean": 0.5, "scale": 0.0} if draw.op_type == "RandomNormalLike" else {"low": 0.5, "high": 0.5}
+    return Node({"x": x}, {**place, "dtype": draw.one(1, 11)})
+
+

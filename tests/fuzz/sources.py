@@ -1,0 +1,29 @@
+"""The kinds of cases: where they come from, how they are checked, and how a finding is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx_systemds.engine import Session
+from tests.fuzz import found_cases, graphs, operators
+from tests.fuzz.finding import Finding
+
+
+@dataclass(frozen=True)
+class Source:
+    """One kind of cases. mark: what a case is about, in a word; write and read: a finding's case as a file."""
+
+    cases: Callable[[int, int], Iterator[Any]]
+    check: Callable[[Any, Session], Finding | None]
+    mark: Callable[[Any], str] = lambda case: ""
+    write: Callable[[str, Any, Finding, Path], Path] = found_cases.written
+    read: Callable[[Path], Any] = found_cases.read
+
+
+SOURCES: dict[str, Source] = {
+    "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
+    "graphs": Source(graphs.cases, graphs.check),
+}
