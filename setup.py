@@ -32,7 +32,7 @@ setup(
                       "lightgbm>=4.3", "catboost>=1.2"],
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
-    entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.cli:main"]},
+    entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.__main__:run"]},
     classifiers=[
         "License :: OSI Approved :: Apache Software License",
         "Programming Language :: Python :: 3",

@@ -1,10 +1,30 @@
 """onnx-systemds: the bidirectional transpiler between ONNX and DML, the language of Apache SystemDS."""
 
-from onnx_systemds.exporting.export import export_script
-from onnx_systemds.exporting.interface import InputSpec
-from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.script import Script
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from onnx_systemds.exporting.export import export_script
+    from onnx_systemds.exporting.interface import InputSpec
+    from onnx_systemds.importing.convert import import_model
+    from onnx_systemds.importing.script import Script
 
 __version__ = "0.1.0"
 
 __all__ = ["InputSpec", "Script", "__version__", "export_script", "import_model"]
+
+_HOMES = {
+    "InputSpec": "exporting.interface",
+    "Script": "importing.script",
+    "export_script": "exporting.export",
+    "import_model": "importing.convert",
+}
+
+
+def __getattr__(name: str) -> Any:
+    # Imported at first use: it takes a second, in which the command line must be able to end in words.
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -13,6 +13,7 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx_systemds.errors import ConstantNeeded, MultipleErrors, TranspileError
+from onnx_systemds.given_inputs import given_values
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.ir import MapType, Model, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
@@ -53,6 +54,7 @@ class SystemDSBackendRep(BackendRep):
             if len(listed) != len(self.names):
                 raise TranspileError(f"the model has {len(self.names)} inputs, got {len(listed)}")
             given = dict(zip(self.names, listed))
+        given = given_values(given, self.types)
         function = self._function_for(given)
         outputs = function({name: content for name, content in given.items() if name not in self.deciding})
         order = [port.name for port in function.script.outputs]

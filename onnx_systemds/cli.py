@@ -14,13 +14,15 @@ import click
 import numpy as np
 
 import onnx_systemds
+from onnx_systemds.__main__ import INTERRUPTED
 from onnx_systemds.command_options import fixed_sizes, read_tensors, tell, verification_options, with_options
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.explaining import explained
 from onnx_systemds.exporting.builtin_table import builtin_lines
 from onnx_systemds.exporting.command import export, verify_script
-from onnx_systemds.files import replacing
+from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
+from onnx_systemds.importing.ir import Model
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.names import legal_identifier
@@ -39,6 +41,14 @@ class DefaultToConvert(click.Group):
         elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
             args[0] = "verify-script"
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; when it is interrupted, end with the exit code of a shell."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
 
     def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Show the form without a command first."""
@@ -89,13 +99,15 @@ def convert(
     plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
-    target = model.with_suffix(".dml") if output is None else output
     sizes = fixed_sizes(dims)
     with explained(traceback):
         _load_plugins(plugins)
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
-        script = _import(model, sizes, function_name, weights, not no_simplify)
+        loaded = load_model(model)
+        target = model.with_suffix(".dml") if output is None else output
+        check_target(target, [model, *loaded.data_files, *plugins])
+        script = _import(loaded, sizes, function_name, weights, not no_simplify)
         total = sum(weight.array.size * 8 for weight in script.weights)
         with _progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
@@ -122,13 +134,15 @@ def run(
     with explained(traceback):
         _load_plugins(plugins)
         tensors = read_tensors(inputs) if inputs else {}
-        script = _import(model, sizes, function_name, weights, not no_simplify)
+        loaded = load_model(model)
+        check_target(outputs, [model, *loaded.data_files, *plugins, *([inputs] if inputs else [])])
+        script = _import(loaded, sizes, function_name, weights, not no_simplify)
         with ScoringFunction(script) as function:
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
     for name, tensor in results.items():
         kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
-        click.echo(f"{name}: {kind} {list(tensor.shape)}")
+        click.echo(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
 
 
 @main.command()
@@ -193,8 +207,7 @@ def builtins() -> None:
         click.echo(line)
 
 
-def _import(model: Path, sizes: dict[str, int], function_name: str | None, weights: str, simplified: bool) -> Script:
-    loaded = load_model(model)
+def _import(loaded: Model, sizes: dict[str, int], function_name: str | None, weights: str, simplified: bool) -> Script:
     with _progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
             loaded, dims=sizes, function_name=function_name, weights=weights, simplified=simplified,
@@ -205,10 +218,12 @@ def _import(model: Path, sizes: dict[str, int], function_name: str | None, weigh
 def _load_plugins(paths: tuple[Path, ...]) -> None:
     """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
     for path in paths:
+        if not path.is_file():
+            raise TranspileError("there is no such plugin", path)
         try:
             runpy.run_path(str(path), run_name=path.stem)
-        except Exception as error:
-            raise TranspileError(f"the plugin fails: {type(error).__name__}: {error}", path) from error
+        except (Exception, SystemExit) as error:
+            raise TranspileError(f"the plugin fails: {type(error).__name__}: {escaped(str(error))}", path) from error
 
 
 def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:

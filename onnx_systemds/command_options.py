@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import numpy as np
 
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.array_files import read_array_file
+from onnx_systemds.errors import TranspileError, quoted
 
 if TYPE_CHECKING:
     from onnx_systemds.verifying.report import Report
 
 Command = Callable[..., Any]
+
+_LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
+_MOST_DIGITS = 20
 
 
 def with_options(command: Command, options: list[Callable[[Command], Command]]) -> Command:
@@ -25,15 +29,23 @@ def with_options(command: Command, options: list[Callable[[Command], Command]]) 
     return command
 
 
+def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not 0 <= value < math.inf:
+        raise click.BadParameter(f"{value} is no tolerance: it is a number from 0 on")
+    return value
+
+
 def verification_options(command: Command) -> Command:
     """What verifying needs beside the options of the conversion."""
     return with_options(command, [
         click.option("--inputs", "contents", type=click.Path(path_type=Path),
                      help="An .npz file with one array per input, as for run [default: random numbers]."),
-        click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
-        click.option("--rtol", type=float, help="Tolerated share of each number [default: by type, float32 1e-3]."),
-        click.option("--atol", type=float, help="Tolerated difference [default: a share of the output's spread, "
-                                                "float32 1e-5; 0 for integers]."),
+        click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                     help="Seed of the random inputs."),
+        click.option("--rtol", type=float, callback=_tolerance,
+                     help="Tolerated share of each number [default: by type, float32 1e-3]."),
+        click.option("--atol", type=float, callback=_tolerance,
+                     help="Tolerated difference [default: a share of the output's spread, float32 1e-5, integers 0]."),
     ])  # fmt: skip
 
 
@@ -41,22 +53,23 @@ def fixed_sizes(dims: tuple[str, ...]) -> dict[str, int]:
     """The sizes of ``--dim NAME=SIZE``. Raises BadParameter."""
     sizes: dict[str, int] = {}
     for text in dims:
-        name, equals, size = text.rpartition("=")
-        if not equals or not name or not size.isdigit() or int(size) < 1:
-            raise click.BadParameter(f"{text!r} is not NAME=SIZE with a positive integer", param_hint="--dim")
-        sizes[name] = int(size)
+        name, equals, digits = text.rpartition("=")
+        size = int(digits) if digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS else 0
+        if not name or not equals or not 1 <= size <= _LARGEST_SIZE:
+            raise click.BadParameter(
+                f"{quoted(text)} is not NAME=SIZE with a positive integer below 2^31", param_hint="--dim"
+            )
+        if sizes.setdefault(name, size) != size:
+            raise click.BadParameter(f"{quoted(name)} is given two sizes", param_hint="--dim")
     return sizes
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
     """The arrays of an .npz file. Raises TranspileError, OSError."""
-    try:
-        with np.load(path, allow_pickle=False) as content:
-            if not isinstance(content, np.lib.npyio.NpzFile):
-                raise TranspileError("it is no .npz file", path)
-            return {name: content[name] for name in content.files}
-    except (ValueError, EOFError) as error:
-        raise TranspileError(f"it cannot be read as .npz: {error}", path) from error
+    content = read_array_file(path)
+    if not isinstance(content, dict):
+        raise TranspileError("it holds one array; an .npz file names them", path, "write it by np.savez(path, X=array)")
+    return content
 
 
 def tell(report: Report) -> None:

@@ -1,29 +1,101 @@
-"""Files that appear complete or not at all."""
+"""Files that appear complete or not at all, and messages that name them as the user does."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
+
+from onnx_systemds.errors import TranspileError
+
+_OPEN_FILES = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/")  # links to what is open already, maybe to a file
+_PREFIX = ".writing-"
+
+
+def is_stream(path: Path) -> bool:
+    """Whether what is written to ``path`` goes on to somewhere else: a device or pipe, /dev/stdout."""
+    if os.path.abspath(path).startswith(_OPEN_FILES):
+        return True
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def check_target(target: Path, sources: Iterable[Path]) -> None:
+    """Raise TranspileError where ``target`` is one of the files that are read, OSError where it is no place for a file.
+
+    Links are followed: a file is the same under each of its names.
+    """
+    if is_stream(target):
+        return
+    if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
+        raise FileNotFoundError(errno.ENOENT, "there is no folder to write it into", str(target))
+    if os.path.islink(os.path.realpath(target)):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(target))
+    for source in sources:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise TranspileError("the output would replace a file that is read", target, "give it another name")
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of ``path`` when the block ends without an exception.
 
-    It is written beside the target and renamed. Raises OSError, and whatever the block raises.
+    It is written beside the target and renamed. Links are followed; devices and pipes are written to. Raises OSError,
+    and whatever the block raises.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    if is_stream(path):
+        buffer = io.BytesIO()
+        yield buffer
+        with telling(path, path), path.open("ab") as stream:  # as >> does: what is there already may be another's
+            stream.write(buffer.getvalue())
+        return
+    check_target(path, ())
+    target = Path(os.path.realpath(path))
+    with telling(path, target.with_name(_PREFIX)):
+        handle, name = tempfile.mkstemp(prefix=_PREFIX, dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                yield stream
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+@contextmanager
+def telling(path: Path, hidden: Path) -> Iterator[None]:
+    """An OSError that names no file, or one that begins with ``hidden``, names ``path`` instead."""
     try:
-        with os.fdopen(handle, "wb") as stream:
-            yield stream
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, path)
+        yield
+    except OSError as error:
+        if error.errno is None or not (error.filename is None or str(error.filename).startswith(str(hidden))):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+@contextmanager
+def new_folder(path: Path) -> Iterator[None]:
+    """Make a folder where there is none; it goes again when the block fails, unless something is in it."""
+    existed = path.is_dir()
+    path.mkdir(exist_ok=True)
+    try:
+        with telling(path, path):
+            yield
     except BaseException:
-        os.unlink(name)
+        if not existed and not any(path.iterdir()):
+            path.rmdir()
         raise
 
 

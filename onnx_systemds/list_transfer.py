@@ -16,6 +16,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.given_inputs import InvalidInput
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.render import library_functions
 from onnx_systemds.importing.script import Port, Script
@@ -201,9 +202,11 @@ def nested_inputs(ports: Sequence[Port], arrays: Mapping[str, Matrix]) -> dict[s
     """Inputs from named arrays: the items of a list are NAME/0, NAME/1 ..., a map is NAME/keys and NAME/values."""
     inputs: dict[str, Any] = dict(arrays)
     for port in ports:
-        if port.kind == "map" and f"{port.name}/keys" in arrays:
-            sides = [inputs.pop(f"{port.name}/{side}").tolist() for side in ("keys", "values")]
-            inputs[port.name] = dict(zip(*sides))
+        if port.kind == "map" and f"{port.name}/keys" in arrays and f"{port.name}/values" in arrays:
+            keys, values = (inputs.pop(f"{port.name}/{side}").ravel().tolist() for side in ("keys", "values"))
+            if len(keys) != len(values):
+                raise InvalidInput(f"input {quoted(port.name)} has {len(keys)} keys and {len(values)} values")
+            inputs[port.name] = dict(zip(keys, values))
         if not port.is_list:
             continue
         items: list[Matrix] = []

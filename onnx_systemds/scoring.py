@@ -18,7 +18,7 @@ from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
 from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.ir import TensorType
+from onnx_systemds.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.steady.constants import Constants
@@ -26,10 +26,6 @@ from onnx_systemds.steady.contest import Contest
 from onnx_systemds.steady.scripts import Engine, SteadyScript, steady_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
-
-
-class InvalidInput(TranspileError):
-    """An input tensor does not fit the model."""
 
 
 LONG_CALL = 0.004
@@ -76,9 +72,11 @@ class ScoringFunction:
     def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
 
-        A sequence is a list of arrays, an optional its content or None, a map a dict.
-        timeout: seconds. Raises InvalidInput when an input is missing or has another shape than declared.
+        A sequence is a list of arrays, an optional its content or None, a map a dict. What is not of the declared
+        element type is converted where nothing is lost by it, see `given_inputs`.
+        timeout: seconds. Raises InvalidInput when an input is missing or has another type or shape than declared.
         """
+        check_names(inputs, [port.name for port in self.script.inputs])
         tensors = {port.name: _tensor(port, inputs) for port in self.script.inputs if not port.is_list}
         sizes = bind_sizes(self.script.inputs, tensors)
         matrices = self._matrices(tensors, inputs)
@@ -133,7 +131,7 @@ class ScoringFunction:
             if not port.is_list:
                 matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
             else:
-                matrices |= list_transfer.sent(port, _given(port, inputs), f"in{position}")
+                matrices |= list_transfer.sent(port, _list(port, inputs[port.name]), f"in{position}")
         return matrices
 
     def _results(self, computed: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -296,8 +294,7 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
             else:
                 fits = sizes.setdefault(dim.symbols(declared)[0], actual) == actual
             if not fits:
-                shown = ", ".join(map(str, port.dims))
-                raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(shape)}")
+                raise _other_dims(port, port.name, tensors[port.name])
     return sizes
 
 
@@ -339,34 +336,45 @@ def _variables(port: Port, name: str) -> list[str]:
     return list_transfer.variables(port, name) if port.is_list else [name]
 
 
-def _given(port: Port, inputs: Mapping[str, Any]) -> Any:
-    if port.name not in inputs:
-        raise InvalidInput(f"input {quoted(port.name)} is missing")
-    return inputs[port.name]
-
-
 def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
-    given = _given(port, inputs)
-    tensor = np.asarray(_map_matrix(port, given) if port.kind == "map" else given)
-    if tensor.dtype.kind in "SU":  # so .npz files hold text
-        tensor = tensor.astype(object)
+    if port.kind == "map":
+        tensor = _map_matrix(port, inputs[port.name])
+    else:
+        tensor = given_tensor(port.name, inputs[port.name], port.dtype)
     if tensor.ndim != len(port.dims):
-        shown = ", ".join(map(str, port.dims))
-        raise InvalidInput(f"input {quoted(port.name)} is declared as [{shown}], got {list(tensor.shape)}")
+        raise _other_dims(port, port.name, tensor)
     return tensor
 
 
-def _map_matrix(port: Port, given: Mapping[Any, Any]) -> Tensor:
+def _list(port: Port, given: Any) -> Any:
+    """A list, its items of the declared element type, and of the declared sizes where these are known."""
+    if port.kind == "optional":
+        found = None if given is None else given_tensor(port.name, given, port.dtype)
+    else:
+        found = given_list(port.name, given, port.dtype, optional=port.kind != "sequence")
+    for number, item in enumerate([found] if port.kind == "optional" else found or []):
+        if item is not None and port.dims and not _fits(port, item):
+            raise _other_dims(port, f"{port.name}/{number}", item)
+    return found
+
+
+def _fits(port: Port, item: Tensor) -> bool:
+    known = [(size, actual) for size, actual in zip(port.dims, item.shape) if isinstance(size, int)]
+    return item.ndim == len(port.dims) and all(size == actual for size, actual in known)
+
+
+def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
+    shown = ", ".join(map(str, port.dims))
+    return InvalidInput(f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}")
+
+
+def _map_matrix(port: Port, given: Any) -> Tensor:
     """The keys and the values of a map side by side, numbers written as text where either is text."""
-    assert port.map_type is not None and isinstance(port.map_type.value, TensorType)
-    dtype = port.map_type.value.dtype
-    keys, values = list(given), list(given.values())
-    if dtype != "string":
-        values = np.array(values, numpy_dtype(dtype)).tolist()
+    assert port.map_type is not None
+    pairs = given_map(port.name, given, port.map_type)
     if port.dtype == "string":
-        pairs = [[str(key), str(value)] for key, value in zip(keys, values)]
-        return np.array(pairs, dtype=object).reshape(-1, 2)
-    return np.array([keys, values], dtype=np.float64).T
+        return np.array([[str(key), str(value)] for key, value in pairs.items()], dtype=object).reshape(-1, 2)
+    return np.array([list(pairs), list(pairs.values())], dtype=np.float64).T
 
 
 def _as_maps(port: Port, tensor: Tensor) -> Any:

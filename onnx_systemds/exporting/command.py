@@ -23,7 +23,7 @@ from onnx_systemds.exporting.interface import InputSpec
 from onnx_systemds.exporting.listing import list_script
 from onnx_systemds.exporting.parser import parse_file
 from onnx_systemds.exporting.weight_files import read_value
-from onnx_systemds.files import replacing
+from onnx_systemds.files import check_target, replacing
 
 
 def _export_options(command: Command) -> Command:
@@ -66,8 +66,11 @@ def export(
             for line in list_script(parse_file(script)):
                 click.echo(line)
             return
+        parsed = parse_file(script)
+        target = script.with_suffix(".onnx") if output is None else output
+        check_target(target, [script, *(Path(text) for text in _pairs(weights, "--weight").values())])
         model = export_script(
-            parse_file(script),
+            parsed,
             function,
             inputs=_specs(inputs),
             bindings=_bindings(weights),
@@ -78,7 +81,7 @@ def export(
             functions=functions,
             notes=notes,
         )
-        with replacing(script.with_suffix(".onnx") if output is None else output) as stream:
+        with replacing(target) as stream:
             stream.write(model.SerializeToString())
     for note in notes:
         click.echo(f"note: {note}", err=True)
@@ -133,7 +136,7 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 def _bound(text: str) -> Any:
     """Return the content of a file, or the number itself where there is no such file."""
-    if not Path(text).exists():
+    if not text or not Path(text).exists():
         for kind in (int, float):
             try:
                 return kind(text)

@@ -53,8 +53,8 @@ class InputSpec:
             raise TranspileError(f"{quoted(text)} does not say what an input is", hint="write it as double[N,784]")
         if match[2] is None:
             return cls(match[1], None)
-        items = [item.strip() for item in match[2].split(",") if item.strip()]
-        if any(not re.fullmatch(r"\d+|[A-Za-z_]\w*", item) for item in items):
+        items = [item.strip() for item in match[2].split(",")] if match[2].strip() else []
+        if any(not re.fullmatch(r"[0-9]{1,18}|[A-Za-z_]\w*", item) for item in items):
             raise TranspileError(f"{quoted(text)} has a dim that is neither a number nor a name")
         return cls(match[1], [int(item) if item.isdigit() else item for item in items])
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from onnx_systemds.array_files import read_array_file
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph import Array
 from onnx_systemds.importing.weights import read_matrix
@@ -17,17 +19,18 @@ from onnx_systemds.importing.weights import read_matrix
 def read_value(path: str | Path) -> Any:
     """Return a matrix, a dict of matrices (npz, or a SystemDS list), or a scalar. Raises TranspileError, OSError."""
     path = Path(path)
-    description = _description(path)
     try:
+        description = _description(path)
         if description is not None:
             return _described(path, description)
-        if path.suffix == ".npy":
-            return _matrix(np.load(path, allow_pickle=False))
-        if path.suffix == ".npz":
-            with np.load(path, allow_pickle=False) as content:
-                return {name: _matrix(content[name]) for name in content.files}
-        return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
-    except (ValueError, KeyError, EOFError) as error:
+        if path.suffix in (".npy", ".npz"):
+            found = read_array_file(path)
+            if isinstance(found, dict):
+                return {name: _matrix(array) for name, array in found.items()}
+            return _matrix(found)
+        with warnings.catch_warnings(action="error"):  # of a file without numbers
+            return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
+    except (ValueError, LookupError, EOFError, TypeError, OverflowError, MemoryError, UserWarning, csv.Error) as error:
         raise TranspileError(f"it cannot be read as a matrix: {error}", path) from error
 
 
@@ -86,6 +89,8 @@ def _cells(path: Path, description: dict[str, Any]) -> Array:
     matrix = np.zeros((int(description["rows"]), int(description["cols"])))
     for line in lines:
         row, column, value = line.split()
+        if min(int(row), int(column)) < 1:
+            raise ValueError(f"it has no cell {row}, {column}")
         matrix[int(row) - 1, int(column) - 1] = float(value)
     return matrix
 

@@ -11,11 +11,12 @@ import onnx
 
 import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.given_inputs import given_value
 from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.inference import infer
-from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, Type
+from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
     Progress,
@@ -94,14 +95,21 @@ def with_constants(graph: Graph, constants: Mapping[str, Array | Sequence[Array]
     for name, content in constants.items():
         if name not in known:
             raise InvalidModel(f"{quoted(name)} is no input of the graph")
-        if isinstance(content, np.ndarray):
-            initializers[name] = content
+        type_ = known[name]
+        if isinstance(content, np.ndarray) or isinstance(type_, TensorType):
+            initializers[name] = given_value(name, content, type_ if isinstance(type_, TensorType) else None)
             continue
-        items = {f"{name}/{number}": np.asarray(item) for number, item in enumerate(content)}
+        items = {f"{name}/{number}": given_value(f"{name}/{number}", item, _item_type(type_))
+                 for number, item in enumerate(content)}  # fmt: skip
         initializers |= items
-        nodes += _list_nodes(name, tuple(items), known[name])
+        nodes += _list_nodes(name, tuple(items), type_)
     inputs = tuple(given for given in graph.inputs if given.name not in constants)
     return replace(graph, inputs=inputs, initializers=initializers, nodes=(*nodes, *graph.nodes))
+
+
+def _item_type(type_: Type | None) -> Type | None:
+    """The type of the tensors in a sequence, an optional, or an optional sequence."""
+    return _item_type(type_.element) if isinstance(type_, (SequenceType, OptionalType)) else type_
 
 
 def _list_nodes(name: str, items: tuple[str, ...], type_: Type | None) -> list[Node]:

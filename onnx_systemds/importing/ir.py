@@ -178,7 +178,8 @@ class Function:
 class Model:
     """A whole model.
 
-    functions: by (domain, name, overload). path: the file it came from, None for bytes and protobufs.
+    functions: by (domain, name, overload). path: the file it came from, None for bytes and protobufs. data_files: those
+    of its external data.
     release: drops the memory-mapped pages behind an initializer (they come back when read), if there are any.
     """
 
@@ -190,4 +191,5 @@ class Model:
     producer_version: str = ""
     doc_string: str = ""
     path: Path | None = None
+    data_files: tuple[Path, ...] = ()
     release: Callable[[Array], None] = keep_pages

@@ -80,6 +80,11 @@ class MappedFiles:
         self._buffers: dict[Path, Buffer | InvalidModel] = {}
         self._maps: list[tuple[int, int, mmap.mmap]] = []  # first address, address behind the last, the map
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """The files that were opened by name."""
+        return tuple(self._buffers)
+
     def open(self, path: Path) -> Buffer:
         """Return the content of `path`. Raises InvalidModel, the same again for the same path."""
         if path not in self._buffers:

@@ -68,6 +68,7 @@ def _load(buffer: Buffer, path: Path | None) -> ir.Model:
         producer_version=prose_of(proto.producer_version),
         doc_string=prose_of(proto.doc_string),
         path=path,
+        data_files=files.paths,
         release=files.release,
     )
     check_skeleton(proto, converter.trace, opsets, functions)  # last: it spoils the protobuf

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from onnx_systemds import templates
 from onnx_systemds.dims import Dims
-from onnx_systemds.files import replacing
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.ir import MapType
 from onnx_systemds.importing.weights import Weight, write_list
@@ -87,17 +88,19 @@ class Script:
     def save(self, path: str | Path, progress: Callable[[int], None] | None = None) -> None:
         """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
 
-        ``progress`` is called with the number of weight bytes written so far. Raises OSError.
+        ``progress`` is called with the number of weight bytes written so far. Raises OSError, and TranspileError where
+        weights would have to lie beside a device or pipe.
         """
         target = Path(path)
-        if not target.parent.is_dir():
-            raise FileNotFoundError(f"there is no folder {str(target.parent)!r} to write into")
-        if self.weights:
-            folder = target.with_suffix(".weights")
-            folder.mkdir(parents=True, exist_ok=True)
-            write_list(folder, "weights", self.weights, progress)
-            text = self.text_for(str(folder))
-        else:
-            text = self.text
+        folder = target.with_suffix(".weights")
+        if not self.weights:
+            with replacing(target) as stream:
+                stream.write(self.text.encode())
+            return
+        if is_stream(target) or folder == target:
+            raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")
         with replacing(target) as stream:
-            stream.write(text.encode())
+            stream.write(self.text_for(str(folder)).encode())
+            stream.flush()  # the script is whole on the disk before older weights are replaced
+            with new_folder(folder):
+                write_list(folder, "weights", self.weights, progress)

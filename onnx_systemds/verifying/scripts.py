@@ -15,6 +15,7 @@ from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.parser import parse_file
 from onnx_systemds.exporting.printer import string_text
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
+from onnx_systemds.given_inputs import given_values
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.numbers import literal
 from onnx_systemds.scoring import boundary_matrix
@@ -47,9 +48,10 @@ def verify_script(
     """
     script = parse_file(path)
     model = export_script(script, function, inputs=specs, bindings=bindings, **options)
-    drawn = None if inputs is not None else RandomInputs(load_model(model).graph, dims or {}, seed)
+    graph = load_model(model).graph
+    drawn = None if inputs is not None else RandomInputs(graph, dims or {}, seed)
     given = inputs or {} if drawn is None else drawn.contents
-    contents = {name: np.asarray(content) for name, content in given.items()}
+    contents = given_values(given, {port.name: port.type for port in graph.inputs})
     model_side = judgement(model, contents)
     engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
     return Report(

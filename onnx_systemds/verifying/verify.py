@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
+from onnx_systemds.given_inputs import given_values
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.convert import with_constants, with_types
 from onnx_systemds.importing.inference import infer
@@ -49,7 +50,7 @@ def verify_model(
     path = Path(source) if isinstance(source, str | Path) else source
     model = load_model(source)
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
-    contents = _nested(model, inputs or {}) if drawn is None else drawn.contents
+    contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
     expected = judgement(path, _fed(contents))  # first: it knows best what is wrong with inputs
     found = engine.run(contents)
@@ -147,11 +148,12 @@ def _is_tensor(value: Value | None) -> bool:
     return value is not None and value.type is None and bool(value.dtype) and value.dims is not None and not value.keys
 
 
-def _nested(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs with lists and maps in the place of their arrays."""
+def _given(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as the model declares them, with lists and maps in the place of their arrays. Raises InvalidInput."""
     ports = [Port(given.name, "float", (), _port_kind(given.type)) for given in model.graph.inputs
              if given.name not in inputs]  # fmt: skip
-    return nested_inputs([port for port in ports if port.kind != "tensor"], inputs)
+    nested = nested_inputs([port for port in ports if port.kind != "tensor"], inputs)
+    return given_values(nested, {given.name: given.type for given in model.graph.inputs})
 
 
 def _port_kind(type_: Type | None) -> str:

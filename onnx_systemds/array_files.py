@@ -1,0 +1,37 @@
+"""Reads the .npy and .npz files of numpy: whatever is wrong with one ends in a TranspileError that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import TranspileError, escaped
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def read_array_file(path: Path) -> Array | dict[str, Array]:
+    """The array of an .npy file, or those of an .npz file by their names. Pickled objects are not read.
+
+    Raises TranspileError for a file that is damaged or no such file, OSError where it cannot be opened.
+    """
+    try:
+        with path.open("rb") as stream:
+            content: Any = np.load(stream, allow_pickle=False)
+            if isinstance(content, np.ndarray):
+                return content
+            with content:
+                return {name: content[name] for name in content.files}
+    except Exception as error:  # numpy, zipfile and zlib raise a dozen types of hostile files
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise TranspileError(f"it cannot be read as numpy's .npy or .npz: {_reason(error)}", path) from error
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if isinstance(error, ValueError) and "allow_pickle" in text:
+        return "it is neither, or holds Python objects"
+    return escaped(text) or type(error).__name__

@@ -1,0 +1,203 @@
+"""Every command and option with values that make no sense: a message, exit code 1 or 2, no traceback, no file."""
+
+from __future__ import annotations
+
+import io
+import os
+import socket
+import zipfile
+from pathlib import Path
+
+import click
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper
+
+from onnx_systemds.cli import main
+
+SCRIPT = """
+f = function(matrix[double] X, double a = 1) return (matrix[double] Y) {
+  Y = X * a
+}
+X = read($X, rows=2, cols=2)
+write(f(X, 2), $Y)
+"""
+X = np.ones((2, 3), np.float32)
+
+
+def array_archive(folder: Path, name: str, **arrays: np.ndarray) -> None:
+    with (folder / name).open("wb") as stream:
+        np.savez(stream, **arrays)
+
+
+def deflated(data: bytes) -> bytes:
+    """An archive with an entry that is compressed, and damaged inside."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("X.npy", data)
+    spoilt = bytearray(buffer.getvalue())
+    spoilt[40:60] = b"\xff" * 20
+    return bytes(spoilt)
+
+
+def header(text: str) -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text.encode()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a model, a script, and files of which most are damaged; the tests run in it."""
+    folder = tmp_path_factory.mktemp("files")
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 3]) for name in "XY"]
+    graph = helper.make_graph([helper.make_node("Relu", ["X"], ["Y"])], "tiny", infos[:1], infos[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "m.onnx")
+    text = helper.make_graph(
+        [helper.make_node("Identity", ["X"], ["Y"])], "words",
+        *([helper.make_tensor_value_info(name, TensorProto.STRING, [2])] for name in "XY"),
+    )  # fmt: skip
+    onnx.save(helper.make_model(text, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), folder / "words.onnx")
+    (folder / "s.dml").write_text(SCRIPT)
+    array_archive(folder, "good.npz", X=X)
+    array_archive(folder, "keys.npz", x=X)
+    array_archive(folder, "more.npz", X=X, Z=X)
+    array_archive(folder, "none.npz")
+    array_archive(folder, "rank.npz", X=X[0])
+    array_archive(folder, "sizes.npz", X=X[:, :2])
+    array_archive(folder, "complex.npz", X=X * 1j)
+    array_archive(folder, "texts.npz", X=np.array([["a", "b", "c"]]))
+    array_archive(folder, "dates.npz", X=np.zeros((2, 3), "datetime64[s]"))
+    array_archive(folder, "pickled.npz", X=np.array([["a", None, 1.5]], object))
+    array_archive(folder, "numbers.npz", X=np.array([1.5, 2.5]))
+    np.save(folder / "a.npy", X)
+    np.save(folder / "pickled.npy", np.array([None, {}], object))
+    contents = {
+        "empty.npz": b"", "text.npz": b"1,2,3\n", "cut.npz": (folder / "good.npz").read_bytes()[:150],
+        "start.npz": b"PK\x03\x04 no", "flipped.npz": (folder / "good.npz").read_bytes().replace(b"descr", b"decsr"),
+        "deflated.npz": deflated(bytes(500)), "huge.npy": header("{'descr': '<f8', 'fortran_order': False, 'shape': (2**60,)}"),
+        "huge2.npy": header("{'descr': '<f8', 'fortran_order': False, 'shape': (1152921504606846976,), }\n"),
+        "shape.npy": header("{'descr': '<f8', 'fortran_order': False, 'shape': (-5,), }\n"),
+        "code.npy": header("__import__('os').abort()\n"), "nested.npy": header("(" * 9000 + "\n"),
+        "void.npy": header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,), }\n"),
+        "bad.onnx": b"no model", "bad.py": b"def", "exits.py": b"raise SystemExit('a plugin that ends')",
+        "latin.dml": b"x = \xff", "half.dml": b"x = (1", "a.csv": b"1,2\n3,x\n", "empty.csv": b"",
+        "b.mtd": b"{}", "b": b"", "c.mtd": b"[", "c": b"", "d.mtd": b'{"data_type": "list"}', "d": b"",
+        "e.mtd": b'{"data_type": "matrix", "format": "binary", "rows": 2, "cols": 2}', "e": b"SEQ\x06",
+        "g.mtd": b'{"data_type": "scalar"}', "g": b"", "h.mtd": b'{"format": "text", "rows": 1, "cols": 1}', "h": b"9 9 1",
+        "i.mtd": b'{"format": "text", "rows": 1e99, "cols": 1}', "i": b"1 1 1", "j.mtd": b"\xff", "j": b"",
+        "k.mtd": b'{"format": "csv", "sep": 5}', "k": b"1",
+    }  # fmt: skip
+    for name, content in contents.items():
+        (folder / name).write_bytes(content)
+    (folder / "folder").mkdir()
+    (folder / "folder.npz").mkdir()
+    (folder / "loop").symlink_to("loop")
+    (folder / "link.onnx").symlink_to("m.onnx")
+    os.link(folder / "m.onnx", folder / "hard.onnx")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(folder / "socket"))
+    return folder
+
+
+ARRAY_FILES = ["none.npz", "keys.npz", "more.npz", "rank.npz", "sizes.npz", "complex.npz",
+               "texts.npz", "dates.npz", "pickled.npz", "a.npy", "pickled.npy", "empty.npz", "text.npz", "cut.npz", "start.npz", "flipped.npz", "deflated.npz",
+               "huge.npy", "huge2.npy", "shape.npy", "code.npy", "nested.npy", "void.npy", "folder", "folder.npz", "loop", "nowhere.npz", "m.onnx", "socket"]  # fmt: skip
+TARGETS = ["folder", ".", "..", "/", "nowhere/y", "m.onnx/y", "m.onnx", "./folder/../m.onnx", "link.onnx", "hard.onnx",
+           "loop", "n" * 300]  # fmt: skip
+DIMS = ["batch", "batch=", "=3", "=", "batch=x", "batch=0", "batch=-1", "batch=1.5", "batch=²", "batch=٣", "batch=1e3",
+        "batch=2147483648", "batch=" + "9" * 5000, "bach=4", "\n=4", "batch=inf"]  # fmt: skip
+WEIGHTS = ["a", "a=", "=1", "a=x", "a=nowhere.csv", "a=folder", "a=a.csv", "a=empty.csv", "a=empty.npz", "a=start.npz",
+           "a=nested.npy", "a=dates.npz", "a=pickled.npy", *(f"a={name}" for name in "bcdeghijk"), "ghost=1",
+           "a=" + "9" * 5000, "a=loop"]  # fmt: skip
+CONVERSION: dict[str, list[str]] = {
+    "dims": DIMS,
+    "function_name": ["", "sum", "a b", "if", "1st", "a\nb", "é"],
+    "weights": ["", "none", "Inline"],
+    "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
+    "model": ["nowhere.onnx", "bad.onnx", "folder", ".", "..", "/", "loop", "good.npz", "n" * 300, "socket"],
+}
+TOLERANCES = ["x", "-1", "nan", "inf", ""]
+VERIFICATION = {"contents": ARRAY_FILES, "seed": ["x", "-1", "1.5", ""], "rtol": TOLERANCES,
+                "atol": TOLERANCES}  # fmt: skip
+EXPORT: dict[str, list[str]] = {
+    "script": ["nowhere.dml", "latin.dml", "half.dml", "folder", "loop"],
+    "function": ["", "g", "F", "f(", "\n"],
+    "inputs": ["X", "X=", "=double[2,2]", "X=double", "X=double[", "X=double[2,2", "X=matrix[2,2]", "X=double[-1,2]", "X=double[2.5,2]",
+               "X=double[0,99999999999999999999]", "ghost=double[2,2]", "X=double[a b,2]",
+               "X=string[2,2]", "X=double[,]"],
+    "weights": WEIGHTS,
+    "arguments": ["a", "=1", ""],
+    "results": ["", "nosuch", "x"],
+    "dtype": ["", "float16", "double"],
+    "opset": ["x", "0", "-1", "6", "999", "1.5", "9" * 30],
+    "functions": ["", "both"],
+}  # fmt: skip
+BAD: dict[str, dict[str, list[str]]] = {
+    "convert": {"output": [*TARGETS, "m.weights/y", ""], **CONVERSION},
+    "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
+    "verify": {**VERIFICATION, **CONVERSION},
+    "inspect": {key: CONVERSION[key] for key in ("plugins", "model")},
+    "export": {"output": ["folder", "nowhere/y", "s.dml", "./s.dml", "loop", ""], **EXPORT},
+    "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], **VERIFICATION, **EXPORT},
+    "operators": {},
+    "builtins": {},
+}
+GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad value
+    "convert": {"model": "m.onnx", "output": "out.dml"},
+    "run": {"model": "m.onnx", "inputs": "good.npz", "outputs": "out.npz"},
+    "verify": {"model": "m.onnx"},
+    "inspect": {"model": "m.onnx"},
+    "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
+    "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
+}
+FLAGS = {"traceback", "no_simplify", "per_node", "listing", "help"}
+CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
+
+
+def arguments(command: click.Command, given: dict[str, str]) -> list[str]:
+    """The words of a command line."""
+    words: list[str] = []
+    for parameter in command.params:
+        if parameter.name in given:
+            value = given[parameter.name]
+            words += [value] if isinstance(parameter, click.Argument) else [parameter.opts[0], value]
+    return words
+
+
+def invoked(command: str, given: dict[str, str], folder: Path, monkeypatch: pytest.MonkeyPatch) -> Result:
+    monkeypatch.chdir(folder)
+    return CliRunner().invoke(main, [command, *arguments(main.commands[command], given)])
+
+
+def entries(folder: Path) -> dict[str, int]:
+    return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
+
+
+@pytest.mark.parametrize(("command", "name", "value"), CASES, ids=[f"{c}-{n}-{ascii(v)[:30]}" for c, n, v in CASES])
+def test_bad_value(command: str, name: str, value: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = entries(files)
+    result = invoked(command, {**GIVEN[command], name: value}, files, monkeypatch)
+    assert isinstance(result.exception, SystemExit), repr(result.exception)
+    assert result.exit_code in (1, 2)
+    assert "rror:" in result.output and "Traceback" not in result.output and "Errno" not in result.output
+    assert ".writing-" not in result.output and len(result.output) < 3000
+    assert all(character.isprintable() or character == "\n" for character in result.output)
+    assert entries(files) == before
+
+
+def test_every_option_has_bad_values() -> None:
+    for name, command in main.commands.items():
+        expected = {parameter.name for parameter in command.params if parameter.name is not None} - FLAGS
+        assert expected == set(BAD[name]) | ({"dims"} if name == "inspect" else set()), name
+
+
+@pytest.mark.parametrize("arguments", [["--nosuch"], ["nosuch"], [""], ["m.onnx", "more"], ["run"], ["verify"], ["inspect"],
+                                       ["export"], ["operators", "x"], ["m.onnx", "-o"], ["s.dml", "--function"]])  # fmt: skip
+def test_bad_words(arguments: list[str], files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(files)
+    before = entries(files)
+    result = CliRunner().invoke(main, arguments)
+    assert isinstance(result.exception, SystemExit) and result.exit_code in (1, 2), result.output
+    assert "rror:" in result.output
+    assert entries(files) == before

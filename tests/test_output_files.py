@@ -1,0 +1,230 @@
+"""What a command writes is whole or not there: full disks, folders, links, devices, pipes, interruptions."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds import cli, import_model
+from onnx_systemds.cli import main
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.importing import script as script_module
+from onnx_systemds.importing import weights as weights_module
+
+SIDE = 60
+
+
+def model_with_weights(folder: Path, external: str = "") -> Path:
+    """Y = X W; W is a file of its own when ``external`` names one."""
+    weight = numpy_helper.from_array(np.random.default_rng(0).random((SIDE, SIDE)), "W")
+    infos = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, ["N", SIDE]) for name in "XY"]
+    graph = helper.make_graph([helper.make_node("MatMul", ["X", "W"], ["Y"])], "tiny", infos[:1], infos[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = folder / "m.onnx"
+    onnx.save(model, path, save_as_external_data=bool(external), location=external or None, size_threshold=0)
+    return path
+
+
+@contextmanager
+def file_size_limit(size: int) -> Iterator[None]:
+    """No file may grow beyond this many bytes: what a full disk is to a writer."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def invoke(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def refused(result: Result, *words: str) -> None:
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1, result.output
+    for word in words:
+        assert word in result.output
+    assert ".writing-" not in result.output and "Errno" not in result.output and "Traceback" not in result.output
+
+
+@pytest.mark.parametrize("mode", ["files", "inline"])
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_full_disk_leaves_what_was_there(tmp_path: Path, mode: str, earlier: bool) -> None:
+    model, target = model_with_weights(tmp_path), tmp_path / "out.dml"
+    if earlier:
+        assert invoke(model, "-o", target, "--weights", mode).exit_code == 0
+    before, names = contents(tmp_path), sorted(tmp_path.rglob("*"))
+    with file_size_limit(4096):
+        refused(invoke(model, "-o", target, "--weights", mode), "File too large", "out.")
+    assert contents(tmp_path) == before and sorted(tmp_path.rglob("*")) == names
+
+
+def test_a_full_disk_while_results_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = cli._write_tensors
+
+    def limited(path: Path, tensors: dict[str, Any]) -> None:
+        with file_size_limit(4096):  # only here: the engine writes files, too
+            write(path, tensors)
+
+    monkeypatch.setattr(cli, "_write_tensors", limited)
+    model = model_with_weights(tmp_path)
+    np.savez(tmp_path / "in.npz", X=np.ones((50, SIDE)))
+    before = contents(tmp_path)
+    result = invoke("run", model, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
+    refused(result, "out.npz: File too large")
+    assert contents(tmp_path) == before
+
+
+def test_a_folder_as_output_leaves_no_weights(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    (tmp_path / "out.dml").mkdir()
+    refused(invoke(model, "-o", tmp_path / "out.dml", "--weights", "files"), "out.dml: Is a directory")
+    with pytest.raises(IsADirectoryError):
+        import_model(model, weights="files").save(tmp_path / "out.dml")
+    assert not (tmp_path / "out.weights").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    (tmp_path / "closed").mkdir(mode=0o500)
+    refused(invoke(model, "-o", tmp_path / "closed" / "out.dml"), "out.dml: Permission denied")
+
+
+@pytest.mark.parametrize("external", ["", "m.data"])
+@pytest.mark.parametrize("name", ["m.onnx", "./sub/../m.onnx", "link.onnx", "hard.onnx", "m.data", "plugin.py"])
+def test_what_is_read_is_not_overwritten(
+    tmp_path: Path, name: str, external: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "m.data" and not external:
+        name = "m.onnx"
+    model = model_with_weights(tmp_path, external)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "link.onnx").symlink_to("m.onnx")
+    os.link(model, tmp_path / "hard.onnx")
+    (tmp_path / "plugin.py").write_text("")
+    monkeypatch.chdir(tmp_path)
+    before = contents(tmp_path)
+    refused(invoke("m.onnx", "-o", name, "--plugin", "plugin.py"), "a file that is read")
+    refused(invoke("run", "m.onnx", "--outputs", name, "--plugin", "plugin.py"), "a file that is read")
+    assert contents(tmp_path) == before
+
+
+def test_a_link_keeps_leading_where_it_does(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    (tmp_path / "real.dml").write_text("old")
+    (tmp_path / "link.dml").symlink_to("real.dml")
+    (tmp_path / "new.dml").symlink_to("not_yet.dml")
+    for link, real in (("link.dml", "real.dml"), ("new.dml", "not_yet.dml")):
+        assert invoke(model, "-o", tmp_path / link, "--weights", "inline").exit_code == 0
+        assert (tmp_path / link).is_symlink() and "gen_tiny" in (tmp_path / real).read_text()
+
+
+def command_line(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "onnx_systemds", *map(str, arguments)]
+    return subprocess.run(command, check=False, timeout=120, **options)
+
+
+def test_standard_output_is_written_to(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    before = os.stat("/dev/stdout", follow_symlinks=False)
+    arguments = (model, "-o", "/dev/stdout", "--weights", "inline")
+    done = command_line(*arguments, capture_output=True)
+    assert done.returncode == 0 and b"gen_tiny = function" in done.stdout
+    with (tmp_path / "log").open("ab") as log:
+        log.write(b"# kept\n")
+        log.flush()
+        assert command_line(*arguments, stdout=log).returncode == 0
+    assert (tmp_path / "log").read_bytes() == b"# kept\n" + done.stdout
+    assert os.stat("/dev/stdout", follow_symlinks=False).st_ino == before.st_ino
+
+
+def test_devices_and_pipes_are_written_to(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    assert invoke(model, "-o", "/dev/null", "--weights", "inline").exit_code == 0
+    assert not Path("/dev/null").is_file()
+    refused(invoke(model, "-o", "/dev/full", "--weights", "inline"), "/dev/full: No space left on device")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    found: list[bytes] = []
+    reader = threading.Thread(target=lambda: found.append(pipe.read_bytes()))
+    reader.start()
+    assert invoke(model, "-o", pipe, "--weights", "inline").exit_code == 0
+    reader.join(60)
+    assert b"gen_tiny = function" in found[0] and pipe.is_fifo()
+
+
+def test_weights_have_no_place_beside_a_device(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    for target in ("/dev/stdout", "/dev/null"):
+        refused(invoke(model, "-o", target, "--weights", "files"), "no place for the weights", "--weights inline")
+    with pytest.raises(TranspileError, match="no place for the weights"):
+        import_model(model, weights="files").save(tmp_path / "out.weights")
+    assert not Path("/dev/stdout.weights").exists() and not Path("/dev/null.weights").exists()
+
+
+def test_results_on_standard_output_are_not_mixed_with_words(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    np.savez(tmp_path / "in.npz", X=np.ones((2, SIDE)))
+    with (tmp_path / "out.npz").open("wb") as stream:
+        done = command_line("run", model, "--inputs", tmp_path / "in.npz", "--outputs", "/dev/stdout",
+                            stdout=stream, stderr=subprocess.PIPE)  # fmt: skip
+    assert done.returncode == 0 and b"Y: float64 [2, 60]" in done.stderr
+    assert (tmp_path / "out.npz").read_bytes()[:2] == b"PK"
+    assert np.load(tmp_path / "out.npz")["Y"].shape == (2, SIDE)
+
+
+def test_an_interruption_while_weights_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = model_with_weights(tmp_path)
+    before = contents(tmp_path)
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(weights_module, "_replace", interrupt)
+    result = invoke(model, "--weights", "files")
+    assert result.exit_code == 130 and result.output == "interrupted\n"
+    monkeypatch.setattr(script_module, "write_list", interrupt)
+    assert invoke(model, "--weights", "files").exit_code == 130
+    assert contents(tmp_path) == before and sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx"]
+
+
+def test_an_interruption_of_the_process(tmp_path: Path) -> None:
+    model = model_with_weights(tmp_path)
+    (tmp_path / "plugin.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = command_line(model, "--plugin", tmp_path / "plugin.py", capture_output=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
+
+
+def test_an_interruption_while_modules_are_imported() -> None:
+    program = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "jinja2":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from onnx_systemds.__main__ import run
+assert "numpy" not in sys.modules
+sys.argv = ["onnx-systemds", "operators"]
+run()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
