@@ -77,7 +77,7 @@ class ScoringFunction:
         timeout: seconds. Raises InvalidInput when an input is missing or has another type or shape than declared.
         """
         check_names(inputs, [port.name for port in self.script.inputs])
-        tensors = {port.name: _tensor(port, inputs) for port in self.script.inputs if not port.is_list}
+        tensors = {port.name: tensor_of(port, inputs) for port in self.script.inputs if not port.is_list}
         sizes = bind_sizes(self.script.inputs, tensors)
         matrices = self._matrices(tensors, inputs)
         scripts = self._for_sizes(matrices, tensors, sizes)
@@ -142,7 +142,7 @@ class ScoringFunction:
         return {
             port.name: list_transfer.received(port, computed, f"out{position}", sizes)
             if port.is_list
-            else _as_maps(port, restored(port, computed[f"out{position}"], sizes))
+            else as_maps(port, restored(port, computed[f"out{position}"], sizes))
             for position, port in enumerate(script.outputs)
         }
 
@@ -336,7 +336,8 @@ def _variables(port: Port, name: str) -> list[str]:
     return list_transfer.variables(port, name) if port.is_list else [name]
 
 
-def _tensor(port: Port, inputs: Mapping[str, Any]) -> Tensor:
+def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
+    """The tensor given for an input, of a map its keys and values. Raises InvalidInput when it does not fit."""
     if port.kind == "map":
         tensor = _map_matrix(port, inputs[port.name])
     else:
@@ -377,7 +378,7 @@ def _map_matrix(port: Port, given: Any) -> Tensor:
     return np.array([list(pairs), list(pairs.values())], dtype=np.float64).T
 
 
-def _as_maps(port: Port, tensor: Tensor) -> Any:
+def as_maps(port: Port, tensor: Tensor) -> Any:
     """A dict for each row, where the output is a sequence of maps."""
     return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from onnx_systemds.engine.launcher import find_class_path, find_java
 
 
-def run_dml(script: str, folder: Path, mode: str = "singlenode") -> str:
+def run_dml(script: str, folder: Path, mode: str = "singlenode", heap: str = "2g") -> str:
     """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
 
     mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
     """
     (folder / "script.dml").write_text(script, encoding="utf-8")
-    command = [find_java(), "--add-modules=jdk.incubator.vector", "-Xmx2g", "-Dfile.encoding=UTF-8",
+    command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-Dfile.encoding=UTF-8",
                "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript",
                "-f", "script.dml", "-exec", mode]  # fmt: skip
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)

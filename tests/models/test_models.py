@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.model_zoo import MODELS, model_paths, needs_models
 from tests.operators.harness import Array, compare
+from tests.plain_engine import score_plainly
 
 PASSING = [
     line.strip()
@@ -48,33 +50,51 @@ def test_every_model_is_listed() -> None:
     assert set(PASSING) == {f"{path.parent.name}/{path.stem}" for path in model_paths("real", "generated")}
 
 
+def _vectors(name: str) -> tuple[dict[str, Array], dict[str, Array]]:
+    """The stored inputs and outputs of a model."""
+    assert MODELS is not None
+    vectors = np.load(MODELS / f"{name}.npz", allow_pickle=True)
+    inputs = {key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")}
+    return inputs, {key[4:]: vectors[key] for key in vectors.files if key.startswith("out_")}
+
+
+def _compare(name: str, outputs: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
+    """Compare outputs of a model with its stored ones."""
+    assert expected
+    for output, judge in expected.items():
+        actual, what = outputs[output], f"{name} {output}"
+        if (name, output) not in ALLOWED:
+            compare(actual, judge, 1e-9 if judge.dtype == np.float64 else 1e-5, what)
+            continue
+        allowed, reason = ALLOWED[name, output]
+        assert actual.dtype == judge.dtype and actual.shape == judge.shape
+        distance = float(np.abs(actual.astype(float) - judge).max())
+        assert distance <= allowed, f"{what}: {distance} ({reason})"
+
+
 @needs_models
 @pytest.mark.parametrize("name", PASSING)
 def test_agrees(name: str) -> None:
     assert MODELS is not None
-    vectors = np.load(MODELS / f"{name}.npz", allow_pickle=True)
-    inputs = {key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")}
+    inputs, expected = _vectors(name)
     with ScoringFunction(import_model(MODELS / f"{name}.onnx")) as function:
         outputs = function(inputs)
-    expected = [key for key in vectors.files if key.startswith("out_")]
-    assert expected
-    for key in expected:
-        judge, actual, what = vectors[key], outputs[key[4:]], f"{name} {key}"
-        if (name, key[4:]) not in ALLOWED:
-            compare(actual, judge, 1e-9 if judge.dtype == np.float64 else 1e-5, what)
-            continue
-        allowed, reason = ALLOWED[name, key[4:]]
-        assert actual.dtype == judge.dtype and actual.shape == judge.shape
-        distance = float(np.abs(actual.astype(float) - judge).max())
-        assert distance <= allowed, f"{what}: {distance} ({reason})"
+    _compare(name, outputs, expected)
+
+
+@needs_models
+@pytest.mark.parametrize("name", PASSING)
+def test_agrees_on_the_plain_command_line(name: str) -> None:
+    assert MODELS is not None
+    inputs, expected = _vectors(name)
+    _compare(name, score_plainly(import_model(MODELS / f"{name}.onnx"), inputs), expected)
 
 
 def _run(name: str) -> tuple[Path, dict[str, Array], dict[str, Array]]:
     """The path of a model, its stored inputs, and what the engine makes of them."""
     assert MODELS is not None
     path = MODELS / f"{name}.onnx"
-    vectors = np.load(path.with_suffix(".npz"))
-    inputs = {key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")}
+    inputs, _ = _vectors(name)
     with ScoringFunction(import_model(path)) as function:
         return path, inputs, function(inputs)
 

@@ -1,0 +1,174 @@
+"""Scores a script as people run it: saved, sourced by a program, on the plain command line, one JVM a call.
+
+Inputs are files of the engine's binary format, weights lie in the folder that `Script.save` makes, and outputs are the
+files that the program writes.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds import list_transfer
+from onnx_systemds.importing.frame_weights import write_frame
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.values import INTEGER_DTYPES
+from onnx_systemds.importing.weights import read_matrix, write_matrix
+from onnx_systemds.scoring import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
+from tests.command_line import run_dml
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def score_plainly(
+    script: Script,
+    inputs: Mapping[str, Any],
+    *,
+    open_sizes: bool = False,
+    mode: str = "singlenode",
+    heap: str = "2g",
+    folder: Path | None = None,
+) -> dict[str, Any]:
+    """Return the outputs by name with ONNX's dtype and dims, as `ScoringFunction` does.
+
+    open_sizes: the engine does not know the sizes of the inputs when it compiles. folder: an empty one to work in,
+    else a temporary one. Raises AssertionError with what the engine said where it failed.
+    """
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="plain-engine-") as name:
+            return score_plainly(script, inputs, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
+    script.save(folder / "model.dml")
+    tensors = {port.name: tensor_of(port, inputs) for port in script.inputs if not port.is_list}
+    sizes = bind_sizes(script.inputs, tensors)
+    lines = ['source("model.dml") as model', "never = time() < 0", *list_transfer.functions(script)]
+    arguments = []
+    for position, port in enumerate(script.inputs):
+        name = f"in{position}"
+        if port.is_list:
+            reading, argument = list_transfer.reading(port, name)
+            given = list_transfer.sent(port, inputs[port.name], name)
+            lines += [_reading(folder, variable, matrix) for variable, matrix in given.items()]
+            lines += [line for line in reading if " = read(" not in line]
+            arguments.append(argument)
+            continue
+        lines.append(_reading(folder, name, boundary_matrix(tensors[port.name])))
+        if open_sizes and port.dtype != "string":
+            lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
+        arguments.append(_argument(port, name))
+    arguments += [str(sizes[symbol]) for symbol in script.sizes]
+    if script.weights:
+        lines.append(f"weights = model::{script.function}_init()")
+        arguments.append("weights")
+    ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
+    results = [f"result{position}" for position in range(len(ports))]
+    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    lines.append(f"{target} = model::{script.function}({', '.join(arguments)})")
+    for position, (port, result) in enumerate(zip(ports, results)):
+        lines += _writing(port, result, f"out{position}")
+    run_dml("\n".join(lines) + "\n", folder, mode=mode, heap=heap)
+    for position, symbol in enumerate(script.returned, len(script.outputs)):
+        sizes[symbol] = int(_read(folder / f"out{position}").item())
+    return {port.name: _result(port, folder, f"out{i}", sizes) for i, port in enumerate(script.outputs)}
+
+
+def _reading(folder: Path, name: str, matrix: Array) -> str:
+    """The statement that reads a matrix or frame, of which the file is written."""
+    rows, cols = matrix.shape
+    if matrix.size == 0:
+        assert matrix.dtype != object, "DML cannot make a frame of no cells"
+        return f"{name} = matrix(0, rows={rows}, cols={cols})"
+    if matrix.dtype != object:
+        write_matrix(folder / name, matrix)
+        return f'{name} = read("{name}")'
+    columns = [f"{name}_{col}" for col in range(cols)]
+    for column, strings in zip(columns, matrix.T.tolist()):
+        write_frame(folder / column, [str(text) for text in strings])
+    reads = [f'{column} = read("{column}", data_type="frame")' for column in columns]
+    joined = columns[0] if cols == 1 else f"cbind({', '.join(columns)})"
+    return "\n".join([*reads, f"{name} = {joined}"])
+
+
+def _argument(port: Port, name: str) -> str:
+    """The text of an argument: a scalar where the tensor has no dims."""
+    if port.dims != ():
+        return name
+    if port.dtype == "bool":
+        return f"(as.scalar({name}) != 0)"
+    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
+
+
+def _writing(port: Port, result: str, name: str) -> list[str]:
+    """The statements that write a result."""
+    if port.is_list:
+        return [line.replace('")', '", format="binary")') for line in list_transfer.writing(port, result, name)]
+    if port.dims == ():
+        result = f"as.frame({result})" if port.dtype == "string" else f"as.matrix(as.double({result}))"
+    return [f"{name} = {result}", f'write({name}, "./{name}", format="binary")']
+
+
+def _result(port: Port, folder: Path, name: str, sizes: Mapping[str, int]) -> Any:
+    if port.is_list:
+        computed = {variable: _read(folder / variable) for variable in list_transfer.variables(port, name)}
+        return list_transfer.received(port, computed, name, sizes)
+    return as_maps(port, restored(port, _read(folder / name), sizes))
+
+
+def _read(path: Path) -> Array:
+    """The matrix, or frame of strings, that the engine has written."""
+    described = json.loads(path.with_name(path.name + ".mtd").read_text())
+    rows, cols = described["rows"], described["cols"]
+    if described["data_type"] == "frame":
+        frame = np.full((rows, cols), "", dtype=object)
+        for file in sorted(path.glob("[!._]*")) if path.is_dir() else [path]:
+            for start, columns in _frame_blocks(file.read_bytes()):
+                for col, strings in enumerate(columns):
+                    frame[start : start + len(strings), col] = strings
+        return frame
+    return np.zeros((rows, cols)) if rows * cols == 0 else read_matrix(path)
+
+
+def _frame_blocks(data: bytes) -> Iterator[tuple[int, list[list[str]]]]:
+    """First row and columns of strings of each block of a sequence file (see `importing.frame_weights`)."""
+    place = 4
+    for _ in range(2):  # class names
+        place += 1 + data[place]
+    place += 2 + 4 + 16  # uncompressed, without metadata; sync bytes
+    while place < len(data):
+        (length,) = struct.unpack_from(">i", data, place)
+        if length == -1:  # sync mark
+            place += 20
+            continue
+        end = place + 8 + length
+        _, start, rows, cols, plain_names = struct.unpack_from(">iqii?", data, place + 4)
+        place += 25
+        columns = []
+        for _ in range(cols):
+            (kind,) = struct.unpack_from(">b", data, place)
+            assert abs(kind) == 8, f"a column is of type {kind}, not of strings"
+            place += 1
+            if not plain_names:  # a name, the number of distinct values, the sign for missing ones
+                place += 2 + int.from_bytes(data[place : place + 2], "big") + 8
+                place += 2 + int.from_bytes(data[place : place + 2], "big")
+            strings = [""] * rows
+            if kind > 0 and rows:
+                assert data[place] == 0
+                place += 9
+                for row in range(rows):
+                    (size,) = struct.unpack_from(">H", data, place)
+                    strings[row] = _decoded(data[place + 2 : place + 2 + size])
+                    place += 2 + size
+            columns.append(strings)
+        yield start - 1, columns
+        place = end
+
+
+def _decoded(data: bytes) -> str:
+    """Java's modified UTF-8: NUL has two bytes, each half of a surrogate pair three."""
+    halves = data.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
