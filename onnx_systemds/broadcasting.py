@@ -6,10 +6,11 @@ a suffix of the result's becomes a row vector, a prefix a column vector; what is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.scope import constant_literal, is_uniform
 from onnx_systemds.importing.values import FINITE_DTYPES
@@ -47,6 +48,26 @@ def broadcast_dims(all_dims: Sequence[Dims]) -> Dims:
                 found = dim
         result.append(found)
     return tuple(result)
+
+
+def broadcast(node: NodeFacts, given: Mapping[int, Dims]) -> Dims:
+    """Dims of the result of inputs, by position, each with those of its first axes that are broadcast.
+
+    Of two sizes of the run neither is taken to be a 1 that is repeated: the script checks it. Raises UnsupportedCase.
+    """
+    result = broadcast_dims(list(given.values()))
+    chosen: dict[int, str] = {}
+    for position, dims in given.items():
+        for axis, dim in enumerate(dims):
+            place = axis - len(dims)
+            if dim == result[place]:
+                chosen.setdefault(place, node.axis_words(position, axis))
+    for position, dims in given.items():
+        for axis, dim in enumerate(dims):
+            if dim != 1:
+                place = axis - len(dims)
+                node.assume_equal(result[place], dim, chosen[place], node.axis_words(position, axis))
+    return result
 
 
 def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bool = False) -> Operands:

@@ -17,6 +17,7 @@ from onnx_systemds.importing.ir import MapType, Node
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.importing.walk import names_read, reverse_order
 from onnx_systemds.operator_generators.indexing import slice_ranges
+from onnx_systemds.operator_generators.joining import concat_axis
 from onnx_systemds.operator_generators.padding import pad_amounts
 
 MOST_SYMBOLS = 4  # that are tried; batches come first in the inputs
@@ -240,7 +241,7 @@ def _last_two(node: NodeFacts, position: int, axis: int) -> bool:
 
 def _concat(node: NodeFacts, position: int, axis: int) -> bool:
     sizes = {_unlimited(node.dims(other)[axis]) for other in range(node.input_count)}
-    return axis == node.axis() or len(sizes) > 1
+    return axis == concat_axis(node) or len(sizes) > 1
 
 
 def _input_axis(node: NodeFacts, position: int, axis: int) -> bool:

@@ -11,6 +11,7 @@ import onnx
 from onnx_systemds.contrib_schemas import contrib_default
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
+from onnx_systemds.importing.assumptions import Assumption, axis_words, certainly_differ, node_words
 from onnx_systemds.importing.ir import Array, Graph, Node
 from onnx_systemds.importing.values import Value
 
@@ -30,6 +31,7 @@ class NodeFacts:
         self.node = node
         self.values = values
         self.graph_name = graph_name
+        self.assumptions: list[Assumption] = []
 
     @property
     def place(self) -> NodePlace:
@@ -148,6 +150,33 @@ class NodeFacts:
     def named(self, size: Dim, hint: str) -> Dim:
         """A size of several terms under a name of its own: it is computed once, and texts stay short."""
         return self.computed("", size, hint=hint)
+
+    def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
+        """Take two sizes for equal; the script checks it where only the run knows.
+
+        Raises UnsupportedCase where they cannot be equal.
+        """
+        if certainly_differ(left, right):
+            raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
+        if left != right:
+            node = node_words(self.node)
+            self.assumptions.append(Assumption(left, right, True, left_words, right_words, node))
+
+    def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
+        """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each."""
+        sizes = [self.dims(position)[axis] for position, axis in (left, right)]
+        self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
+
+    def assume_not_single(self, position: int, axis: int) -> None:
+        """Take an axis of an input for one of several elements; the script checks it where only the run knows."""
+        size = self.dims(position)[axis]
+        if not isinstance(size, int):
+            words, node = self.axis_words(position, axis), node_words(self.node)
+            self.assumptions.append(Assumption(size, 1, False, words, "", node))
+
+    def axis_words(self, position: int, axis: int) -> str:
+        """An axis of an input, in messages."""
+        return axis_words(self.node.inputs[position], axis % max(self.rank(position), 1))
 
     def attribute(self, name: str) -> Any:
         """Value of an attribute: as written at the node, else ONNX's default, else None."""

@@ -25,6 +25,7 @@ from onnx_systemds.errors import (
     quoted,
 )
 from onnx_systemds.importing import protos, shape_values
+from onnx_systemds.importing.assumptions import Assumption
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.continuations import with_continuation
 from onnx_systemds.importing.definitions import expand, inline_graph
@@ -139,6 +140,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     nodes: list[Node] = []
     bodies: dict[tuple[int, str], TypedGraph] = {}
     sizes: dict[int, tuple[str, ...]] = {}
+    assumptions: dict[int, Sequence[Assumption]] = {}
     run_sizes = RunSizes(nodes, values, context.fresh_symbol)
     waiting = deque(graph.nodes)
     while waiting:
@@ -161,6 +163,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                     waiting = deque(rest)
                     continue
             outputs, decided = _new_symbols(outputs, node, context)
+            if facts.assumptions:
+                assumptions[len(nodes)] = facts.assumptions
             if decided:
                 sizes[len(nodes)] = decided
         except TranspileError as error:
@@ -190,6 +194,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         bodies,
         sizes,
         run_sizes,
+        assumptions,
         graph,
     )
 

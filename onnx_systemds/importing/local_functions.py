@@ -56,7 +56,7 @@ def _is_structure(value: Value) -> bool:
 def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
     """An output as the calling graph sees it: sizes that the body's run decides get names of the calling graph."""
     value = typed.values[typed.outputs[position]]
-    local = {name for names in typed.sizes.values() for name in names} | typed.run_sizes.names
+    local = typed.own_sizes
     if value.is_list:
         return list_value(local_dims(value.element, local), optional=isinstance(value.type, OptionalType))
     if value.elements is not None and local.intersection(symbols(value.elements.ravel().tolist())):

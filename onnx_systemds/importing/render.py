@@ -10,6 +10,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds import templates
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
+from onnx_systemds.importing.assumptions import Assumption
 from onnx_systemds.importing.call_guards import guarding_calls
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.fragment import Fragment
@@ -72,16 +73,18 @@ class FunctionText:
 
 def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
-    scope = Scope(graph, parts, graph.values, is_main=True)
+    scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)
+    scope.told_by(sized(scope, parameters))
     body = _Body(scope, progress)
     body.render()
+    checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
     given = sized(scope, parameters)
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = [*element_statements(scope, parameters), *symbols, *views, *body.statements]
+    statements = [*element_statements(scope, parameters), *symbols, *checks, *views, *body.statements]
     guards = guarding_calls([*library_functions(list(parts.imports)), *body.functions], statements)
     statements = _with_never([*([GUARDED, *(f"  {call}" for call in guards), "}"] if guards else ()), *statements])
     if scope.uses_texts:
@@ -103,15 +106,18 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
     outputs.
     """
     parts = outer.parts
-    scope = Scope(graph, parts, graph.own, is_main=False)
+    scope = Scope(graph, parts, graph.own, outer)
     parameters = input_parameters(scope)
+    scope.told_by(sized(scope, parameters))
     body = _Body(scope, None, is_inner=True, told=told)
     body.render()
+    checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
     parameters += [(value, captured_parameter(scope, value)) for value in scope.captured]
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(sized(scope, parameters))
-    sizes = [symbol for symbol in unsolved if not _is_defined_in(graph, symbol)]
+    own = graph.own_sizes
+    sizes = [symbol for symbol in unsolved if symbol not in own]
     _check_carried_sizes(graph, sizes, outer)
     inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
     inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
@@ -126,7 +132,8 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
         arguments.append(WEIGHTS)
     gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
-    statements = _with_never([*element_statements(scope, parameters), *symbols, *views, *kept, *body.statements])
+    first = [*element_statements(scope, parameters), *symbols, *checks, *views, *kept]
+    statements = _with_never([*first, *body.statements])
     statements, last_texts = scope.numbered_texts(statements)
     extends_texts = last_texts != TEXTS
     outputs = [*body.outputs, f"frame[string] {last_texts}"] if extends_texts else body.outputs
@@ -136,6 +143,12 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, outputs, statements)
     return SubFunction(name, arguments, (*body.functions, text), extends_texts=extends_texts)
+
+
+def _start_checks(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
+    if scope.checks.at_start:
+        input_statements(scope, parameters)  # reshapes of inputs ask for sizes, which then are there
+    return scope.start_checks()
 
 
 class _Body:
@@ -153,6 +166,7 @@ class _Body:
         self.returned: dict[str, None] = {}
         self.functions: list[str] = []
         self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment behind them
+        self.checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment behind
 
     def render(self) -> None:
         scope, graph = self.scope, self.scope.graph
@@ -172,7 +186,8 @@ class _Body:
         constants = scope.constant_statements()
         late = scope.late_statements()
         for number in reversed(range(len(fragments))):
-            in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *late.get(number, ())]
+            checks = [text for assumption, text in self.checks.get(number, ()) if scope.checks.is_new(assumption)]
+            in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *checks, *late.get(number, ())]
             lines += [*in_front, *fragments[number].statements]
         self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
 
@@ -192,6 +207,7 @@ class _Body:
                 fragment = generate(view)
             elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None
+            self._check_sizes(position)
             fragment += self._compute_sizes(position)
         except TranspileError as error:
             error.place = error.place or view.place
@@ -252,6 +268,23 @@ class _Body:
                 imports += [call.function] if call.function else []
         self.computed[scope.rendered] = statements
         return Fragment((), tuple(imports))
+
+    def _check_sizes(self, position: int) -> None:
+        """Note the checks in front of this node of sizes that other nodes give, where the script can tell these."""
+        scope = self.scope
+        self.checks[scope.rendered] = [
+            (assumption, assumption.statement(scope.dim_text, scope.factor_text))
+            for assumption in scope.checks.of_node(position)
+            if all(scope.can_tell(name) or self._is_shown(name) for name in assumption.symbols)
+        ]
+
+    def _is_shown(self, symbol: str) -> bool:
+        """Whether the rows or columns of a node's output are a size that this node decides."""
+        graph = self.scope.graph
+        sources = [position for position, decided in graph.sizes.items() if symbol in decided]
+        views = [split_view(dims, 1) for position in sources for name in graph.nodes[position].outputs
+                 if name and (dims := graph.values[name].dims)]  # fmt: skip
+        return any(dim.lone_symbol(size) == symbol for view in views for size in view)
 
     def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
         """The definition of a size by an output's rows or columns; None where the node itself gives it."""
@@ -373,10 +406,6 @@ def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) 
     for symbol in filter(changing.__contains__, sizes):
         if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
             raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
-
-
-def _is_defined_in(graph: TypedGraph, symbol: str) -> bool:
-    return symbol in graph.run_sizes or any(symbol in defined for defined in graph.sizes.values())
 
 
 def _with_never(statements: list[str]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.importing.assumptions import Checks
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.single_precision import values_in_single_precision
@@ -88,8 +89,12 @@ class ScriptParts:
 class Scope:
     """Identifiers, demanded forms, sizes and constants of one function."""
 
-    def __init__(self, graph: TypedGraph, parts: ScriptParts, own: Mapping[str, Value], *, is_main: bool) -> None:
-        self.is_main = is_main
+    def __init__(
+        self, graph: TypedGraph, parts: ScriptParts, own: Mapping[str, Value], outer: Scope | None = None
+    ) -> None:
+        """Start a function; ``outer`` is the one around it, None for the main one."""
+        self.is_main = outer is None
+        self.outer = outer
         self.graph = graph
         self.parts = parts
         self.own = own
@@ -106,6 +111,8 @@ class Scope:
         self.at_boundary = {name for position, node in enumerate(graph.nodes) for name in node.outputs
                             if node.identity in BOUNDARY_RESULTS or (position, BODY) in graph.bodies}  # fmt: skip
         self.told: dict[str, None] = {}  # sizes that no result's rows and columns tell: the node gives them, too
+        self.checks: Checks = Checks(graph, None if outer is None else outer.checks)
+        self._told: frozenset[str] = frozenset()  # symbols that the inputs tell
         self.uses_weights = False
         self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
@@ -198,7 +205,10 @@ class Scope:
         """The identifier of a constant matrix, defined where it is used first."""
         self.constants[name] = array
         self._users[name] = self.rendered
-        return self._identifier(name, view)
+        known = _known_view(array.size, view)
+        if known is None:  # written down as it is at function boundaries, and reshaped when the script runs
+            self._identifier(name, self.known_form(name))
+        return self._identifier(name, known or view)
 
     def is_late(self, name: str, form: Form) -> bool:
         """Whether a form of a value holds sizes that the run decides, but not when it computes the value."""
@@ -338,33 +348,32 @@ class Scope:
         ``given``: identifier and dims of each matrix input, which has the form of function boundaries. With ``checked``
         inputs that contradict each other end the run with a message.
         """
-        equations: list[tuple[str, Dim]] = []
-        for identifier, dims in given:
-            if dims:
-                view = split_view(dims, 1)
-                equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
-        solved: dict[str, str] = {}
-        needs: dict[str, tuple[str, ...]] = {}
-        left = equations
-        progress = True
-        while progress:
-            progress = False
-            for total, size in list(left):
-                open_symbols = [name for name in dim.symbols(size) if name not in solved]
-                text = dim.solve(size, open_symbols[0], total, self._symbol_name) if len(open_symbols) == 1 else None
-                if text is not None:
-                    solved[open_symbols[0]] = text
-                    needs[open_symbols[0]] = dim.symbols(size)
-                    left = [equation for equation in left if equation[0] != total]
-                    progress = True
-        checks = self._checks([equation for equation in left if set(dim.symbols(equation[1])) <= set(solved)] if checked
-                              else [])  # fmt: skip
+        solved, needs, left = _solved(given, self._symbol_name)
+        checks: list[str] = []
+        if checked:
+            equal = self.checks.replacements(self.can_tell)
+            left = [(total, dim.substitute(size, equal)) for total, size in left]
+            there = {*solved, *self.sizes}
+            checks = self._checks([equation for equation in left if there.issuperset(dim.symbols(equation[1]))])
         wanted = {name for name in self.sizes if name in solved}
         for name in reversed(list(solved)):
             if name in wanted:
                 wanted.update(needs[name])
         statements = [f"{self.size_name(name)} = {text}" for name, text in solved.items() if name in wanted]
         return statements + checks, [name for name in self.sizes if name not in solved]
+
+    def told_by(self, given: Sequence[tuple[str, Dims]]) -> None:
+        """Note the symbols that inputs tell, of which there are the identifiers and dims."""
+        self._told = frozenset(_solved(given, str)[0])
+
+    def can_tell(self, symbol: str) -> bool:
+        """Whether a size is there without one more argument of the main function."""
+        return symbol in self.sizes or symbol in self._told or (self.outer is not None and self.outer.can_tell(symbol))
+
+    def start_checks(self) -> list[str]:
+        """Statements that check what is taken for granted of sizes that are known at the start of the function."""
+        return [assumption.statement(self.dim_text, self.factor_text) for assumption in self.checks.at_start
+                if all(map(self.can_tell, assumption.symbols))]  # fmt: skip
 
     def _checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
@@ -378,6 +387,45 @@ class Scope:
             message = f'"{identifier} has " + {total} + " {what}, not {expected} = " + {self.factor_text(size)}'
             checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
         return checks
+
+
+def _solved(
+    given: Sequence[tuple[str, Dims]], symbol_text: Callable[[str], str]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], list[tuple[str, Dim]]]:
+    """The symbols that matrices of function boundaries tell: how, with the help of which, and the equations left."""
+    equations: list[tuple[str, Dim]] = []
+    for identifier, dims in given:
+        if dims:
+            view = split_view(dims, 1)
+            equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
+    solved: dict[str, str] = {}
+    needs: dict[str, tuple[str, ...]] = {}
+    left = equations
+    progress = True
+    while progress:
+        progress = False
+        for total, size in list(left):
+            open_symbols = [name for name in dim.symbols(size) if name not in solved]
+            text = dim.solve(size, open_symbols[0], total, symbol_text) if len(open_symbols) == 1 else None
+            if text is not None:
+                solved[open_symbols[0]] = text
+                needs[open_symbols[0]] = dim.symbols(size)
+                left = [equation for equation in left if equation[0] != total]
+                progress = True
+    return solved, needs, left
+
+
+def _known_view(size: int, view: View) -> View | None:
+    """A view of that many elements in integers: an operator may ask for a size of the run that has to be equal."""
+    rows, cols = view
+    if isinstance(rows, int) and isinstance(cols, int):
+        return view
+    known = rows if isinstance(rows, int) else cols
+    if not isinstance(known, int):
+        return None
+    if known == 0 or size % known:
+        raise UnsupportedCase(f"{size} elements do not fill a {rows} x {cols} matrix")
+    return View(rows, size // known) if isinstance(rows, int) else View(size // known, cols)
 
 
 def _camel_case(name: str) -> str:

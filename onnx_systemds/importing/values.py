@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from onnx_systemds.dims import Dims, all_known, product, symbols
 from onnx_systemds.importing.ir import Array, Graph, Node, OptionalType, SequenceType, Type
 
 if TYPE_CHECKING:
+    from onnx_systemds.importing.assumptions import Assumption
     from onnx_systemds.importing.run_sizes import RunSizes
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
@@ -89,6 +90,7 @@ class TypedGraph:
     bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
     sizes: the symbols that a node's run decides, by position: data-dependent dims.
     run_sizes: elements of integer tensors as symbols, and what is computed from them.
+    assumptions: what a node's shape rule takes for granted of sizes, by position.
     """
 
     name: str
@@ -101,4 +103,10 @@ class TypedGraph:
     bodies: Mapping[tuple[int, str], TypedGraph]
     sizes: Mapping[int, tuple[str, ...]]
     run_sizes: RunSizes
+    assumptions: Mapping[int, Sequence[Assumption]]
     source: Graph
+
+    @property
+    def own_sizes(self) -> set[str]:
+        """The symbols that nodes of this graph define."""
+        return {name for names in self.sizes.values() for name in names} | self.run_sizes.names

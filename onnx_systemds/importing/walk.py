@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from onnx_systemds.importing.ir import Graph, Node
 
@@ -32,6 +32,16 @@ def reverse_order(nodes: Sequence[Node]) -> Iterator[int]:
             consumers[source] -= 1
             if consumers[source] == 0:
                 heapq.heappush(ready, -source)
+
+
+def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
+    """Positions of the nodes that these values are computed from."""
+    names, needed = set(outputs), set()
+    for position in reverse_order(nodes):
+        if not names.isdisjoint(nodes[position].outputs):
+            needed.add(position)
+            names |= names_read(nodes[position])
+    return needed
 
 
 def names_read(node: Node) -> set[str]:

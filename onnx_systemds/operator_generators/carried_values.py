@@ -17,7 +17,7 @@ from onnx_systemds.layout import SCALAR, View, boundary_form, converted
 
 def local_sizes(graph: TypedGraph) -> set[str]:
     """The symbols of sizes that the run of a sub-graph decides."""
-    return {name for names in graph.sizes.values() for name in names} | graph.run_sizes.names
+    return graph.own_sizes
 
 
 def output_values(graph: TypedGraph) -> list[Value]:

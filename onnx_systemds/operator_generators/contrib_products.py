@@ -54,7 +54,7 @@ def _factor(node: NodeFacts, position: int) -> _Factor:
 @shape_rule("TransposeMatMul", domain=CONTRIB)
 def fused_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As MatMul, of the transposed factors."""
-    return (node.tensor(matmul_dims(_factor(node, 0).dims, _factor(node, 1).dims)),)
+    return (node.tensor(matmul_dims(node, {0: _factor(node, 0).dims, 1: _factor(node, 1).dims})),)
 
 
 @generator("FusedMatMul", since=1, domain=CONTRIB)

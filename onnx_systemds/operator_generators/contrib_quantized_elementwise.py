@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx_systemds.broadcasting import FULL, SINGLE, Operand, broadcast_dims, operands
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand, broadcast, operands
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.dims import Dims, product
 from onnx_systemds.errors import UnsupportedCase
@@ -39,7 +39,7 @@ from onnx_systemds.operator_generators.softmax import Columns, along_axis, flatt
 @shape_rule("QLinearMul", domain=CONTRIB)
 def binary_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of both operands."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.dims(3)])),)
+    return (node.tensor(broadcast(node, {0: node.dims(0), 3: node.dims(3)})),)
 
 
 @generator("QLinearAdd", since=1, domain=CONTRIB)
@@ -160,7 +160,7 @@ def _rescaled(
 @shape_rule("QLinearWhere", domain=CONTRIB)
 def where_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of the condition and both branches."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.dims(1), node.dims(4)]), node.dtype(1)),)
+    return (node.tensor(broadcast(node, {position: node.dims(position) for position in (0, 1, 4)}), node.dtype(1)),)
 
 
 @generator("QLinearWhere", since=1, domain=CONTRIB)

@@ -15,6 +15,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
+from onnx_systemds.operator_generators.linear import assume_added
 from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
 from onnx_systemds.operator_generators.requantizing import Number, Parameters, requantized
 
@@ -104,6 +105,8 @@ def qgemm_rule(node: NodeFacts) -> tuple[Value, ...]:
     """M x N; floats where the result has no zero point."""
     rows = node.dims(_A)[1 if node.attribute("transA") else 0]
     cols = node.dims(_B)[0 if node.attribute("transB") else 1]
+    if node.has(_C):
+        assume_added(node, (rows, cols), _C)
     return (node.tensor((rows, cols), node.dtype(_Y_ZERO) if node.has(_Y_ZERO) else "float"),)
 
 

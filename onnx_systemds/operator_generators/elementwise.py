@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands, broadcast_dims, operands
+from onnx_systemds.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
 from onnx_systemds.correspondence import (
     COMPARISONS,
     INFIX_OPERATORS,
@@ -49,10 +49,14 @@ def broadcast_rule(dtype: str | None = None) -> Callable[[NodeFacts], tuple[Valu
     """The output has the broadcast dims of all inputs."""
 
     def rule(node: NodeFacts) -> tuple[Value, ...]:
-        dims = [node.dims(position) for position in range(node.input_count)]
+        dims = {position: node.dims(position) for position in range(node.input_count)}
         if node.version < 7 and node.input_count == 2:
+            start = _legacy_start(node)
+            for axis, dim in enumerate(node.dims(1)):
+                if dim != 1 and 0 <= start + axis < node.rank(0):
+                    node.assume_same_size((0, start + axis), (1, axis))
             return (node.tensor(node.dims(0), dtype),)
-        return (node.tensor(broadcast_dims(dims), dtype),)
+        return (node.tensor(broadcast(node, dims), dtype),)
 
     return rule
 
@@ -150,14 +154,18 @@ def two_operands(node: NodeView) -> Operands:
     return operands(node, [0, 1], node.output_dims())
 
 
+def _legacy_start(node: NodeFacts) -> int:
+    """The axis of the first input at which the dims of the second one start."""
+    axis = node.attribute("axis") if node.attribute("broadcast") else None
+    return node.rank(0) - node.rank(1) if axis is None else node.normalize_axis(int(axis), node.rank(0))
+
+
 def _legacy_operands(node: NodeView) -> Operands:
     """Opset 1 to 6: with broadcast=1 the second input's dims are a run of the first one's, from ``axis`` on."""
     dims, other = node.dims(0), node.dims(1)
     if not node.attribute("broadcast"):
         return operands(node, [0, 1], dims)
-    axis = node.attribute("axis")
-    start = len(dims) - len(other) if axis is None else node.normalize_axis(int(axis), len(dims))
-    aligned: Dims = (*other, *[1] * (len(dims) - start - len(other)))
+    aligned: Dims = (*other, *[1] * (len(dims) - _legacy_start(node) - len(other)))
     return operands(Aligned(node, {1: aligned}), [0, 1], dims)
 
 
@@ -353,7 +361,7 @@ def mean(node: NodeView) -> Fragment:
 @shape_rule("Where")
 def where_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of all three, dtype of the branches."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.dims(1), node.dims(2)]), node.dtype(1)),)
+    return (node.tensor(broadcast(node, {position: node.dims(position) for position in range(3)}), node.dtype(1)),)
 
 
 @generator("Where", since=9)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -24,7 +24,7 @@ from onnx_systemds.operator_generators.selecting import Steps
 @shape_rule("Concat")
 def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sizes along the axis add up; along the others a known size wins over an expression."""
-    axis = _concat_axis(node)
+    axis = concat_axis(node)
     dims = list(node.dims(0))
     for position in range(1, node.input_count):
         other = node.dims(position)
@@ -33,12 +33,9 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
         for here, dim in enumerate(other):
             if here == axis:
                 dims[here] = dims[here] + dim
-            elif isinstance(dim, int):
-                if isinstance(dims[here], int) and dims[here] != dim:
-                    raise UnsupportedCase(
-                        f"sizes {dims[here]} and {dim} differ on axis {here}, joined on axis {axis}"
-                    )
-                dims[here] = dim
+            elif dim != dims[here]:
+                node.assume_same_size((0, here), (position, here))
+                dims[here] = dim if isinstance(dim, int) else dims[here]
     return (node.tensor(dims),)
 
 
@@ -46,7 +43,7 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Concat", since=4)
 def concat(node: NodeView) -> Fragment:
     """Columns side by side, or rows one below the other where nothing is in front of the axis."""
-    axis = _concat_axis(node)
+    axis = concat_axis(node)
     dims = node.output_dims()
     filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
     empty = empty_result(node)
@@ -65,7 +62,7 @@ def concat(node: NodeView) -> Fragment:
     return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
 
 
-def _concat_axis(node: NodeFacts) -> int:
+def concat_axis(node: NodeFacts) -> int:
     """Axis counted from the front; in opset 1 it may be left out and is 1."""
     axis = node.attribute("axis")
     return node.normalize_axis(1 if axis is None else int(axis), node.rank(0))
@@ -166,10 +163,14 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
     own, wanted = node.dims(0), node.sizes(1, "the shape")
-    dims = list(broadcast_dims([own, wanted]))
-    for axis in _open_axes(own, wanted):
+    dims, open_axes = list(broadcast_dims([own, wanted])), _open_axes(own, wanted)
+    for axis in range(max(len(dims) - len(own), len(dims) - len(wanted)), len(dims)):
         pair = own[axis - len(dims)], wanted[axis - len(dims)]
-        dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+        if axis in open_axes:
+            dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+        elif 1 not in pair:
+            words = f"element {axis - len(dims) + len(wanted)} of {quoted(node.node.inputs[1])}"
+            node.assume_equal(*pair, node.axis_words(0, axis - len(dims)), words)
     return (node.tensor(dims),)
 
 

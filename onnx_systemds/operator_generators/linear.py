@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite, repeated_row
+from collections.abc import Mapping
+
+from onnx_systemds.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.importing.assumptions import axis_words
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -20,14 +23,17 @@ from onnx_systemds.products import batch_product
 @shape_rule("MatMul")
 def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Numpy's matmul: batch axes broadcast, a vector loses its axis."""
-    return (node.tensor(matmul_dims(node.dims(0), node.dims(1))),)
+    return (node.tensor(matmul_dims(node, {0: node.dims(0), 1: node.dims(1)})),)
 
 
-def matmul_dims(left: Dims, right: Dims) -> Dims:
-    """Dims of a product. Raises UnsupportedCase for scalars."""
+def matmul_dims(node: NodeFacts, factors: Mapping[int, Dims]) -> Dims:
+    """Dims of the product of two inputs, by position. Raises UnsupportedCase for scalars and sizes that do not fit."""
+    left, right = factors.values()
     if not left or not right:
         raise UnsupportedCase("a matrix product of a scalar")
-    batch = broadcast_dims([left[:-2], right[:-2]])
+    words = [f"the inner axis of {quoted(node.node.inputs[position])}" for position in factors]
+    node.assume_equal(left[-1], right[-2:][0], *words)
+    batch = broadcast(node, {position: dims[:-2] for position, dims in factors.items()})
     return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
 
 
@@ -108,7 +114,24 @@ def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View)
 def gemm_rule(node: NodeFacts) -> tuple[Value, ...]:
     """M x N."""
     left, right = node.dims(0), node.dims(1)
-    return (node.tensor((left[1 if node.attribute("transA") else 0], right[0 if node.attribute("transB") else 1])),)
+    if (len(left), len(right)) != (2, 2):
+        raise UnsupportedCase(f"a product of matrices of rank {len(left)} and {len(right)}")
+    flipped_left, flipped_right = bool(node.attribute("transA")), bool(node.attribute("transB"))
+    node.assume_same_size((0, 0 if flipped_left else 1), (1, 1 if flipped_right else 0))
+    dims = (left[1 if flipped_left else 0], right[0 if flipped_right else 1])
+    if node.has(2) and node.version >= 7:
+        assume_added(node, dims, 2)
+    return (node.tensor(dims),)
+
+
+def assume_added(node: NodeFacts, dims: Dims, position: int) -> None:
+    """Take an input to be one that is broadcast to the output's ``dims``. Raises UnsupportedCase where it cannot be."""
+    if node.rank(position) > len(dims):
+        raise UnsupportedCase(f"an input of rank {node.rank(position)} is broadcast to rank {len(dims)}")
+    for back, dim in enumerate(reversed(node.dims(position)), 1):
+        if dim != 1:
+            words = axis_words(node.node.outputs[0], len(dims) - back)
+            node.assume_equal(dims[-back], dim, words, node.axis_words(position, -back))
 
 
 @generator("Gemm", since=1)

@@ -210,7 +210,7 @@ def matmul_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, 32-bit integers."""
     from onnx_systemds.operator_generators.linear import matmul_dims
 
-    return (node.tensor(matmul_dims(node.dims(0), node.dims(1)), "int32"),)
+    return (node.tensor(matmul_dims(node, {0: node.dims(0), 1: node.dims(1)}), "int32"),)
 
 
 @shape_rule("QLinearMatMul")
@@ -218,7 +218,7 @@ def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, type of the result's zero point."""
     from onnx_systemds.operator_generators.linear import matmul_dims
 
-    return (node.tensor(matmul_dims(node.dims(0), node.dims(3)), node.dtype(7)),)
+    return (node.tensor(matmul_dims(node, {0: node.dims(0), 3: node.dims(3)}), node.dtype(7)),)
 
 
 def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:

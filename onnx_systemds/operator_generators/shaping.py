@@ -99,21 +99,24 @@ def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("Squeeze", since=1)
 def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by attribute."""
-    return (node.tensor(_squeezed(node.dims(0), node.attribute("axes"))),)
+    return (node.tensor(_squeezed(node, node.attribute("axes"))),)
 
 
 @shape_rule("Squeeze", since=13)
 def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by input."""
-    return (node.tensor(_squeezed(node.dims(0), _axes(node) if node.has(1) else None)),)
+    return (node.tensor(_squeezed(node, _axes(node) if node.has(1) else None)),)
 
 
 def _axes(node: NodeFacts) -> tuple[int, ...]:
     return tuple(int(axis) for axis in node.require_constant(1, "the axes").ravel())
 
 
-def _squeezed(dims: Dims, axes: tuple[int, ...] | None) -> Dims:
+def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
+    dims = node.dims(0)
     if axes is None:
+        for axis in range(len(dims)):
+            node.assume_not_single(0, axis)
         return tuple(dim for dim in dims if dim != 1)
     gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)

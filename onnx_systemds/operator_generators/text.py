@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from onnx_systemds.broadcasting import SINGLE, broadcast_dims, operands
+from onnx_systemds.broadcasting import SINGLE, broadcast, operands
 from onnx_systemds.dims import Dim, product
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
@@ -34,7 +34,7 @@ takes_text(
 @shape_rule("StringConcat")
 def string_concat_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims."""
-    return (node.tensor(broadcast_dims([node.dims(0), node.dims(1)])),)
+    return (node.tensor(broadcast(node, {0: node.dims(0), 1: node.dims(1)})),)
 
 
 @generator("StringConcat", since=20)

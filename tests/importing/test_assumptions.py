@@ -1,0 +1,133 @@
+"""What is taken for granted of sizes that only the run knows: where it isn't so, the script stops in words.
+
+onnxruntime judges where it is so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from onnx_systemds import import_model
+from onnx_systemds.engine import ScriptRuntimeError
+from onnx_systemds.scoring import ScoringFunction
+from tests.command_line import run_dml
+from tests.operators.harness import compare, run_reference
+
+
+@dataclass(frozen=True)
+class Row:
+    """A graph; dims of its inputs for which it is right, others for which it stops, and words of the message."""
+
+    interface: str
+    body: str
+    right: Mapping[str, tuple[int, ...]]
+    wrong: Mapping[str, tuple[int, ...]]
+    words: str
+
+    def model(self) -> onnx.ModelProto:
+        """The model, its outputs' dims left open."""
+        model = parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]> g {self.interface}
+            <bool[1] yes = {{1}}, float[4, 3] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, int64[1] first = {{0}},
+             float[3] bias = {{1, 2, 3}}, int64[2] pair = {{2, -1}}> {{ {self.body} }}""")
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        return model
+
+
+def _row(interface: str, body: str, right: Any, wrong: Any, words: str, id: str) -> Any:
+    return pytest.param(Row(interface, body, right, wrong, words), id=id)
+
+
+PAIR = "(float[A, 3] a, float[B, 3] b) => (float[C, 3] y)"
+ROWS = [
+    _row(PAIR, "y = Add(a, b)", {"a": (4, 3), "b": (4, 3)}, {"a": (1, 3), "b": (4, 3)},
+         '(Add): axis 0 of "a" is 1, axis 0 of "b" is 4', "matrices"),
+    _row(PAIR, "y = Add(a, b)", {"a": (1, 3), "b": (1, 3)}, {"a": (4, 3), "b": (2, 3)},
+         '(Add): axis 0 of "a" is 4, axis 0 of "b" is 2', "one row"),
+    _row("(float[A] a, float[B] b) => (float[C] y)", "y = Mul(a, b)", {"a": (4,), "b": (4,)}, {"a": (1,), "b": (4,)},
+         '(Mul): axis 0 of "a" is 1, axis 0 of "b" is 4', "vectors"),
+    _row("(int32[A] a, int32[B] b) => (int32[C] y)", "y = BitwiseXor(a, b)", {"a": (4,), "b": (4,)},
+         {"a": (4,), "b": (1,)}, '(BitwiseXor): axis 0 of "a" is 4, axis 0 of "b" is 1', "bits"),
+    _row("(float[2, A, 3] a, float[2, B, 3] b) => (float[2, C, 3] y)", "y = Where(yes, a, b)",
+         {"a": (2, 4, 3), "b": (2, 4, 3)}, {"a": (2, 1, 3), "b": (2, 4, 3)}, 'axis 1 of "b" is 4', "inner axis"),
+    _row(PAIR, "sum = Add(a, b) y0 = Shape(sum) y = Cast<to = 1>(y0)", {"a": (4, 3), "b": (4, 3)},
+         {"a": (1, 3), "b": (4, 3)}, 'axis 0 of "b" is 4', "shape alone"),
+    _row("(float[A, 3] a) => (float[A, 3] y)", "y = Squeeze(a)", {"a": (4, 3)}, {"a": (1, 3)},
+         '(Squeeze): axis 0 of "a" is 1', "squeeze"),
+    _row("(float[A, K] a, float[L, 3] b) => (float[A, 3] y)", "y = MatMul(a, b)", {"a": (2, 4), "b": (4, 3)},
+         {"a": (2, 4), "b": (5, 3)}, 'the inner axis of "a" is 4, the inner axis of "b" is 5', "product"),
+    _row("(float[A, K] a) => (float[A, 3] y)", "y = MatMul(a, w)", {"a": (2, 4)}, {"a": (2, 5)},
+         'the inner axis of "a" is 5, the inner axis of "w" is 4', "constant factor"),
+    _row("(float[A, K] a) => (float[A, 3] y)", "y = Gemm(a, w, bias)", {"a": (2, 4)}, {"a": (2, 5)},
+         'axis 1 of "a" is 5, axis 0 of "w" is 4', "gemm"),
+    _row("(float[A, K] a, float[4, L] b) => (float[A, L] y)", "y = Gemm(a, b, bias)", {"a": (2, 4), "b": (4, 3)},
+         {"a": (2, 4), "b": (4, 5)}, 'axis 0 of "bias" is 3', "gemm's constant"),
+    _row("(float[A, K] a, float[A, L] b) => (float[C, K] y)", "y = Concat<axis = 0>(a, b)",
+         {"a": (2, 4), "b": (2, 4)}, {"a": (2, 4), "b": (2, 5)}, 'axis 1 of "a" is 4, axis 1 of "b" is 5', "concat"),
+    _row("(float[A, 3] a, float[B, 3] b, bool c) => (float[C, 3] y)", """y = If (c)
+         <then_branch = t () => (float[C, 3] u) { s = Neg(a) u = Add(s, b) },
+          else_branch = e () => (float[C, 3] v) { v = Neg(a) }>""",
+         {"a": (4, 3), "b": (4, 3), "c": ()}, {"a": (1, 3), "b": (4, 3), "c": ()},
+         '(Add): axis 0 of "s" is 1, axis 0 of "b" is 4', "branch"),
+    _row("(float[A, 3] a, float[B, 3] b) => (float[A, 3] y)", """n = Constant<value_int = 2>()
+         y = Loop (n, , a) <body = l (int64 i, bool on, float[A, 3] s) => (bool go, float[A, 3] t)
+         { go = Identity(on) t = Mul(s, b) }>""", {"a": (4, 3), "b": (4, 3)}, {"a": (4, 3), "b": (1, 3)},
+         'axis 0 of "b" is 1', "loop"),
+    _row("(float[A, 3] a, float[B] m, float[D] n) => (float[C, 3] y)",
+         "c = Cast<to = 9>(m) d = Cast<to = 9>(n) k = Compress<axis = 0>(a, c) l = Compress<axis = 0>(a, d) y = Add(k, l)",
+         {"a": (4, 3), "m": (2,), "n": (2,)}, {"a": (4, 3), "m": (1,), "n": (2,)},
+         '(Add): axis 0 of "k" is 1, axis 0 of "l" is 2', "counted"),
+    _row("(float[N, A, C] a, float[N, B, D] b) => (float[N, E, F] y)", "y = Sub(a, b)",
+         {"a": (2, 3, 4), "b": (2, 3, 4)}, {"a": (2, 3, 4), "b": (2, 1, 4)}, "b has 4 columns, not A*C = 12",
+         "sizes that are arguments"),
+    _row("(float[N, A, C] a, float[B, D] b) => (float[N, E, F] y)", "y = Sub(a, b)",
+         {"a": (2, 3, 4), "b": (3, 4)}, {"a": (2, 3, 4), "b": (3, 1)}, 'axis 2 of "a" is 4, axis 1 of "b" is 1',
+         "sizes that the other operand tells"),
+    _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
+         {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
+]  # fmt: skip
+
+
+def _feeds(model: onnx.ModelProto, dims: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    types = {given.name: given.type.tensor_type.elem_type for given in model.graph.input}
+    return {name: np.ones(shape, onnx.helper.tensor_dtype_to_np_dtype(types[name])) for name, shape in dims.items()}
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_is_assumed_of_sizes_is_checked(row: Row) -> None:
+    model = row.model()
+    script = import_model(model)
+    for options in ({}, {"steady_after": 1, "parts": 2}):
+        with ScoringFunction(script, **options) as function:
+            for _ in range(2):
+                right = _feeds(model, row.right)
+                for port, expected in zip(script.outputs, run_reference(model, right), strict=True):
+                    compare(function(right)[port.name], np.asarray(expected), 1e-5, row.body)
+                with pytest.raises(ScriptRuntimeError) as error:
+                    function(_feeds(model, row.wrong))
+                assert row.words in str(error.value)
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.id in ("matrices", "branch", "counted")])
+def test_the_plain_command_line_checks_it_too(row: Row, tmp_path: Path) -> None:
+    model = row.model()
+    script = import_model(model).text
+
+    def call(dims: Mapping[str, tuple[int, ...]]) -> str:
+        given = [f"matrix(1, rows={shape[0]}, cols={shape[1] if len(shape) > 1 else 1})" if shape else "TRUE"
+                 for shape in dims.values()]  # fmt: skip
+        return f'{script}\ny = gen_g({", ".join(given)})\nprint("sum " + sum(y))\n'
+
+    (expected,) = run_reference(model, _feeds(model, row.right))
+    assert f"sum {expected.sum()}" in run_dml(call(row.right), tmp_path)
+    with pytest.raises(AssertionError) as error:
+        run_dml(call(row.wrong), tmp_path)
+    assert row.words in str(error.value)
