@@ -64,4 +64,13 @@ FAULTS: tuple[Fault, ...] = (
         "progression",
         inputs=((1,), (2,), (3,)),
     ),
+    Fault(
+        "ifelse-of-a-vector-of-unknown-length",
+        "ifelse(m, A, B) is A where m is a single row or column of unknown length and A is of known size",
+        "3.4.0",
+        "n = as.integer(sum(X))\nresult = ifelse(seq(1, n) > 2, matrix(X, rows=3, cols=1), 7)",
+        ((7,), (7,), (1,)),
+        "operator_generators/filling.py (trilu)",
+        inputs=((1,), (1,), (1,)),
+    ),
 )

@@ -185,12 +185,12 @@ def trilu(node: NodeView) -> Fragment:
     view = View(count, rows * cols)
     if is_finite(node, 0):
         return node.result(f"{node.view(0, view)} * {node.reshape(kept, View(1, view.cols))}", view)
-    # A row of each matrix in a row: a mask that may be a single row of unknown length is taken by the engine (3.4) for
-    # one that keeps all.
+    # The rest first, its size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     places = f"seq(0, {node.dim(view.rows - 1)}) %% {node.factor(rows)} + 1{shift}"
-    mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{comparison}")'
-    return node.result(f"ifelse({mask}, {node.view(0, view)}, {node.filled(0, view)})", view)
+    beyond = ">" if node.attribute("upper") else "<"
+    mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{beyond}")'
+    return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)
 
 
 # --- OneHot ------------------------------------------------------------------------------------------------------
