@@ -322,7 +322,10 @@ class Scope:
             return self.define(name, matrix_literal(array, int(view.rows), int(view.cols)), view)  # type: ignore[arg-type]
         self.uses_weights = True
         key = self.parts.weight_key(name, array, view)
-        read, *others = self.define(name, f'as.matrix({WEIGHTS}["{key}"])', view)
+        text = f'as.matrix({WEIGHTS}["{key}"])'
+        if self.parts.weights[key].array.shape != (view.rows, view.cols):  # of another function, or by another name
+            return self.define(name, f"matrix({text}, rows={view.rows}, cols={view.cols})", view)
+        read, *others = self.define(name, text, view)
         # the whole range tells the compiler the sizes, for a tenth of what a reshape costs
         identifier = self.forms[name][view]
         return [f"{read}; {identifier} = {identifier}[1:{view.rows}, 1:{view.cols}]", *others]

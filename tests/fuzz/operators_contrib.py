@@ -131,7 +131,7 @@ def trilu(draw: Draw) -> Node:
 @makes("CDist")
 def cdist(draw: Draw) -> Node:
     width = draw.int(1, 6)
-    a, b = draw.array("float", (draw.size(1), width)), draw.array("float", (draw.size(1), width))
+    a, b = draw.parameters(draw.size(1), width), draw.parameters(draw.size(1), width)
     return Node({"A": a, "B": b}, {"metric": draw.one("euclidean", "sqeuclidean")})
 
 

@@ -136,6 +136,17 @@ def test_constant_outputs() -> None:
         np.testing.assert_array_equal(function({"X": np.ones((1, 2), np.float32)})["C"], np.eye(2))
 
 
+def test_a_weight_by_two_names_in_two_forms() -> None:
+    weight = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+    nodes = [helper.make_node("MatMul", ["X", "C"], ["Y"]), helper.make_node("Identity", ["C"], ["Z"])]
+    script = import_model(model(nodes, {"X": [2, 4, 2]}, {"Y": [2, 4, 3], "Z": [2, 2, 3]}, C=weight), weights="files")
+    assert len(script.weights) == 1
+    with ScoringFunction(script) as function:
+        outputs = function({"X": np.ones((2, 4, 2), np.float32)})
+    np.testing.assert_array_equal(outputs["Z"], weight)
+    np.testing.assert_array_equal(outputs["Y"], np.ones((2, 4, 2)) @ weight)
+
+
 def test_long_functions_are_cut_into_blocks() -> None:
     text = import_model(chain(10 * STATEMENTS_PER_BLOCK), weights="inline").text
     assert text.count("if (never)") >= 9 and text.count("never = ") == 1

@@ -122,6 +122,9 @@ def test_no_items_and_items_without_elements() -> None:
     empty = np.zeros((0, 3), np.float32)
     check(RUN_TIME["append"][0], {"s": [], "x": random(2, 3)}, {"s": [empty, *ITEMS], "x": random(2, 3)})
     check(RUN_TIME["concat_0"][0], {"s": [empty, *ITEMS]})
+    check(RUN_TIME["split_sizes"][0], *[{"x": random(4, 3), "k": np.array(sizes)} for sizes in ([0, 4], [4, 0])])
+    inner = "g (float[2,N,3] x, int64[3] k) => (seq(float[2,M,3]) y) { y = SplitToSequence <axis = 1> (x, k) }"
+    check(inner, {"x": random(2, 5, 3), "k": np.array([0, 5, 0])})
 
 
 FOUND_BY_THE_RUN = {
