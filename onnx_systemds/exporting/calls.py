@@ -10,14 +10,15 @@ from onnx_systemds.dims import Expression
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting import scopes
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
-from onnx_systemds.exporting.graph import Tensor
 from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.modules import Module
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
+    STRING,
     FrameValue,
     ListValue,
     Lost,
@@ -55,6 +56,9 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     named = {a.name: evaluated(a.value) for a in node.arguments if a.name is not None}
     evaluator.enter_line(node)
     with evaluator.at(node):
+        if any(argument.name is not None for argument in node.arguments[: len(positional)]):
+            raise UnsupportedCase(f"an argument of {node.function} without a name stands behind one that has a name",
+                                  hint="name all of them, or none")  # fmt: skip
         return _dispatched(evaluator, node, found, positional, named)
 
 
@@ -109,7 +113,9 @@ def inline(
 
     caller = evaluator.frame
     if caller.depth >= DEEPEST:
-        raise UnsupportedCase(f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known")
+        reason = f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known"
+        raise evaluator.exceeded(node, reason)
+    evaluator.step(node if node.position.line else function)
     place, target = evaluator.graph.place, evaluator.target
     evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,
                             depth=caller.depth + 1)  # fmt: skip
@@ -120,7 +126,7 @@ def inline(
             if value is None:
                 assert parameter.default is not None
                 value = evaluator.value(parameter.default)
-            evaluator.assign(parameter.name, converted(value, parameter, function.name))
+            evaluator.assign(parameter.name, converted(evaluator.context, value, parameter, function.name))
         results = scopes.results(function)
         execute(evaluator, function.body, lambda: results)
         evaluator.enter_line(function)
@@ -135,7 +141,7 @@ def _result(evaluator: Evaluator, function: tree.Function, result: tree.Paramete
     if value is None:
         return Lost(f"is the result {result.name} of {function.name}, which the function does not assign")
     with evaluator.at(result):
-        return converted(value, result, function.name)
+        return converted(evaluator.context, value, result, function.name)
 
 
 def _bound(
@@ -159,27 +165,32 @@ def _bound(
     return given
 
 
-def converted(value: Value, parameter: tree.Parameter, function: str) -> Value:
+def converted(context: Context, value: Value, parameter: tree.Parameter, function: str) -> Value:
     """Return an argument or a result in the type that the function declares."""
     kind = parameter.type.kind
     if isinstance(value, Lost):
         return value
     if kind == "scalar" and isinstance(value, Scalar):
-        return _converted_scalar(value, parameter.type.value)
+        return _converted_scalar(context, value, parameter.type.value)
     legal = {"matrix": Matrix, "list": ListValue, "frame": (FrameValue, Matrix), "scalar": Scalar}[kind]
     if parameter.type.value != "unknown" and not isinstance(value, legal):  # type: ignore[arg-type]
         raise UnsupportedCase(f"{parameter.name} of {function} is a {parameter.type}, but gets {value}")
     return value
 
 
-def _converted_scalar(value: Scalar, wanted: str) -> Scalar:
+def _converted_scalar(context: Context, value: Scalar, wanted: str) -> Scalar:
+    """Return a number in another type; doubles are cut off behind the point to make integers."""
     known = value.known
-    if wanted == value.type or wanted not in (INTEGER, DOUBLE, BOOLEAN) or isinstance(known, str):
+    if wanted == value.type or wanted not in (INTEGER, DOUBLE, BOOLEAN) or STRING in (value.type, wanted):
         return value
-    if isinstance(value.content, Expression):
-        return Scalar(wanted, value.content) if wanted != BOOLEAN else value
-    if isinstance(value.content, Tensor) or known is None:
-        return value
+    if isinstance(value.content, Expression) and wanted != BOOLEAN:
+        return Scalar(wanted, value.content)
+    if known is None:
+        if wanted == BOOLEAN:
+            return context.scalar(context.truth(value))
+        if wanted == INTEGER:
+            return Scalar(INTEGER, context.integer(value))
+        return context.scalar(context.floats(value))
     if wanted == DOUBLE:
         return Scalar(DOUBLE, float(known))
     if wanted == BOOLEAN:
@@ -238,6 +249,15 @@ def _exists(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     return None
 
 
+def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Leave out a ``stop`` that the run may not reach; its message may be one that only the run knows."""
+    if evaluator.context.g.certain:
+        return None
+    evaluator.enter_line(node)
+    evaluator.context.drop("stop is left out of a branch that the model may take")
+    return ()
+
+
 def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     """Leave out what only prints; its arguments are not evaluated."""
     evaluator.enter_line(node)
@@ -251,4 +271,5 @@ SPECIAL = {
     "list": _list,
     "exists": _exists,
     "print": _message,
+    "stop": _stop,
 }

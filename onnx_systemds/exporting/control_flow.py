@@ -8,7 +8,9 @@ from onnx_systemds.dims import Dim, add, floor_divide, maximum, may_be_zero, mul
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting import merging, scopes
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.graph import BOOL, INT, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.statements import Live, execute, known_truth, unique
 from onnx_systemds.exporting.values import Lost, Scalar, Value, integer
 
@@ -98,15 +100,15 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
     with evaluator.at(bounds):
         ends = [evaluator.value(end) for end in (bounds.start, bounds.stop)]
         start, stop = (evaluator.context.integer(end) for end in ends)
-        step: Dim = 1
         if bounds.step is not None:
             step = evaluator.context.integer(evaluator.value(bounds.step))
-        elif isinstance(start, int) and isinstance(stop, int) and stop < start:
-            step = -1  # as the engine does
-        if step == 0 or not isinstance(step, int):
-            raise UnsupportedCase("the step of a loop must be known and not 0")
-        trips = floor_divide(add(add(stop, multiply(-1, start)), step), step)
-    if isinstance(trips, int):
+            if step == 0 or not isinstance(step, int):
+                raise UnsupportedCase("the step of a loop must be known and not 0")
+            trips = floor_divide(add(add(stop, multiply(-1, start)), step), step)
+        else:
+            step = direction(evaluator.context, start, stop)
+            trips = distance(start, stop, step)
+    if isinstance(trips, int) and isinstance(step, int):
         if trips <= 0 or trips * _size(statement.body) <= UNROLLED or trips == 1:
             _unroll(evaluator, statement, start, step, trips)
             return
@@ -123,20 +125,21 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
 
 def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
     for trip in range(trips):
+        evaluator.step(statement)
         evaluator.frame.variables[statement.variable] = integer(add(start, trip * step))
         execute(evaluator, statement.body, lambda: scopes.Names(scopes.assigned(statement.body)))
 
 
 def _size(block: tree.Block) -> int:
-    """Return how many statements a block holds."""
-    return sum(isinstance(node, tree.StatementNode) for statement in block for node in tree.walk(statement))
+    """Return how many statements a block holds, 1 at least."""
+    return max(1, sum(isinstance(node, tree.StatementNode) for statement in block for node in tree.walk(statement)))
 
 
 def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     """Run the body while the condition holds: unrolled as long as that is known, else as a Loop."""
     before = dict(evaluator.frame.variables)
     reasons = list(evaluator.reasons.errors)
-    done, size = 0, _size(statement.body)
+    done, size, steps = 0, _size(statement.body), evaluator.steps
     endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
     while True:
         known = known_truth(evaluator.value(statement.condition))
@@ -152,6 +155,7 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
     evaluator.frame.variables.clear()
     evaluator.frame.variables.update(before)
     evaluator.reasons.errors[:] = reasons
+    evaluator.forget_steps(steps)
     failure = _try_loop(evaluator, statement, live, 0, 1, None)
     if failure is not None:
         raise failure
@@ -162,7 +166,7 @@ def _try_loop(
     statement: tree.For | tree.While,
     live: Live,
     start: Dim,
-    step: int,
+    step: Dim,
     trips: Dim | None,
     strict: bool = False,
 ) -> TranspileError | None:
@@ -172,6 +176,8 @@ def _try_loop(
     try:
         with evaluator.at(statement):
             _Loop(evaluator, statement, live(), start, step, trips, strict).run()
+    except BudgetExceeded:
+        raise
     except TranspileError as error:
         evaluator.frame.variables.clear()
         evaluator.frame.variables.update(before)
@@ -184,7 +190,7 @@ class _Loop:
     """Writes one Loop. What its runs hand on is found by trying: first as what goes in, then ever more general."""
 
     def __init__(
-        self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: int,
+        self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: Dim,
         trips: Dim | None, strict: bool,
     ) -> None:  # fmt: skip
         self.evaluator = evaluator
@@ -193,10 +199,19 @@ class _Loop:
         self.start, self.step, self.trips = start, step, trips
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
-        own = {statement.variable} if isinstance(statement, tree.For) else set()
         self.lost: dict[str, Lost] = {}
         self.strict = strict
-        self.names = [name for name in scopes.carried(statement, live) if name not in own]
+        self.names = list(scopes.carried(statement, live))
+        if self._may_stay(live):
+            self.names.append(statement.variable)  # type: ignore[union-attr]
+
+    def _may_stay(self, live: scopes.Names) -> bool:
+        """Whether the variable of the loop is what it was before the loop if this never runs."""
+        if not isinstance(self.statement, tree.For) or self.statement.range.step is None or self.trips is None:
+            return False
+        name = self.statement.variable
+        return (name in live and name in self.variables and name not in self.names
+                and compared_sizes(">=", self.trips, 1) is not True)  # fmt: skip
 
     def run(self) -> None:
         forms: dict[str, merging.Template] = {}
@@ -293,7 +308,7 @@ class _Loop:
         stream = iter(results)
         for name, form in forms.items():
             evaluator.assign(name, form.value(context, stream))
-        if isinstance(self.statement, tree.For) and self.trips is not None:
+        if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
             last = add(self.start, multiply(self.step, add(self.trips, -1)))
             evaluator.frame.variables[self.statement.variable] = Scalar("int", last)
 

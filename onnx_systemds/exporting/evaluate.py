@@ -6,13 +6,12 @@ Statements are in `statements`, branches and loops in `control_flow`, calls in `
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
-from onnx_systemds.exporting import calls, indexing
+from onnx_systemds.exporting import calls, indexing, limits
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import binary, unary
@@ -56,6 +55,7 @@ class Evaluator:
         self.frame = Frame(module)
         self.target = ""
         self.keep = keep
+        self.steps, self.forgiven = 0, limits.MOST_STEPS
         self.keepable: dict[Any, bool] = {}
         self._evaluators: dict[type, Callable[[Any], Value]] = {
             tree.IntLiteral: lambda node: known_scalar(node.value),
@@ -144,15 +144,27 @@ class Evaluator:
 
     # Places
 
-    @contextmanager
-    def at(self, node: tree.Node) -> Iterator[None]:
+    def at(self, node: tree.Node) -> _At:
         """Give errors that rise inside the place of `node`, with its line."""
-        try:
-            yield
-        except (ScriptError, InternalError, Poisoned):
-            raise
-        except TranspileError as error:
-            raise self.placed(error, node.position) from error
+        return _At(self, node)
+
+    def step(self, node: tree.Node, count: int = 1) -> None:
+        """Count one more step of the evaluation. Raises BudgetExceeded at the place of `node`."""
+        self.steps += count
+        if self.steps > limits.MOST_STEPS:
+            reason = f"the script takes more than {limits.MOST_STEPS} steps to evaluate, one per statement or call"
+            hint = "fewer turns of a loop that is unrolled, or calls that do not call themselves twice"
+            raise self.exceeded(node, reason, hint)
+
+    def forget_steps(self, before: int) -> None:
+        """Take back the steps since there were `before`, which a loop was tried with in vain; not for ever."""
+        granted = min(self.steps - before, self.forgiven)
+        self.steps, self.forgiven = self.steps - granted, self.forgiven - granted
+
+    def exceeded(self, node: tree.Node, reason: str, hint: str = "") -> limits.BudgetExceeded:
+        """Return the error that ends the evaluation at once, at the place of `node`."""
+        placed = self.placed(UnsupportedCase(reason), node.position)
+        return limits.BudgetExceeded(placed.message, node.position, placed.excerpt, hint)
 
     def placed(self, error: TranspileError, place: ScriptPlace) -> ScriptError:
         """Return an error with its place, the line there, and where the function was called from.
@@ -165,11 +177,15 @@ class Evaluator:
             place = error.place
         elif error.place is not None:
             message = f"{error.place}: {message}"
-        text = self.modules.texts.get(place.file, "")
-        shown = excerpt(text, place.line, place.column) if text else ""
+        shown = self.excerpt(place)
         if self.frame.caller is not None:
             message += f" (called from {self.frame.caller})"
         return ScriptError(message, place, shown, error.hint)
+
+    def excerpt(self, place: ScriptPlace) -> str:
+        """Return the line of a place with a caret below it, nothing where its text is not known."""
+        text = self.modules.texts.get(place.file, "")
+        return excerpt(text, place.line, place.column) if text else ""
 
     def enter_line(self, node: tree.Node) -> None:
         """Let new nodes of the graph carry the line of `node`."""
@@ -183,6 +199,22 @@ class Evaluator:
             hint = getattr(tensor, "hint", None)
             if hint == "":
                 tensor.hint = name  # type: ignore[union-attr]
+
+
+class _At:
+    """Gives errors the place of a node; no generator, as it is entered for every expression."""
+
+    __slots__ = ("evaluator", "node")
+
+    def __init__(self, evaluator: Evaluator, node: tree.Node) -> None:
+        self.evaluator, self.node = evaluator, node
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TranspileError) and not isinstance(error, (ScriptError, InternalError, Poisoned)):
+            raise self.evaluator.placed(error, self.node.position) from error
 
 
 def _is_never(node: tree.Binary) -> bool:

@@ -30,6 +30,7 @@ from onnx_systemds.exporting.graph import (
     constant_array,
     constant_kind,
 )  # fmt: skip
+from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_elements
 
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
@@ -58,6 +59,7 @@ class GraphBuilder:
         self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
         self._fresh = 0
+        self._calculated = 0
 
     # Values
 
@@ -83,6 +85,13 @@ class GraphBuilder:
             constants[key] = Tensor(kind, array.shape, constant=array)
         return constants[key]
 
+    def reserve(self, elements: int) -> None:
+        """Count elements that are about to be calculated. Raises UnsupportedCase where they are too many."""
+        if self._calculated + elements > MOST_ELEMENTS:
+            raise UnsupportedCase(f"{elements} elements would be calculated here and stored in the model, "
+                                  f"and {MOST_ELEMENTS} are possible in all")  # fmt: skip
+        self._calculated += elements
+
     # Nodes
 
     def nodes(
@@ -95,6 +104,8 @@ class GraphBuilder:
                 return scope.known[key]
         made = self._folded(op, inputs, outputs, attributes)
         if made is None:
+            for _, dims in outputs:
+                check_elements(dims)
             made = tuple(Tensor(kind, dims) for kind, dims in outputs)
             node = Node(op, tuple(inputs), made, attributes, self.place, self.scope)
             for tensor in made:
@@ -121,9 +132,16 @@ class GraphBuilder:
         size = product(outputs[0][1])
         if not isinstance(size, int):
             return None
-        result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes, size)
+        if self._calculated + size > MOST_ELEMENTS:
+            return None
+        try:
+            result = fold(op, [None if tensor is None else tensor.constant for tensor in inputs], attributes, size)
+        except (ValueError, IndexError, OverflowError) as error:
+            reason = "a place outside of it" if isinstance(error, IndexError) else "sizes that do not fit together"
+            raise UnsupportedCase(f"the {op} of what is known here has no result: {reason}") from error
         if result is None or result.dtype == object:
             return None
+        self._calculated += result.size
         found = self.constant(result, outputs[0][0])
         if not found.hint:
             found.hint = next((t.hint for t in inputs if t is not None and t.hint and t.constant is not None

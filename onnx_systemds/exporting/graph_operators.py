@@ -15,6 +15,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, WIDE, Node, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.grouped_convolutions import CONVOLUTIONS
+from onnx_systemds.exporting.limits import MOST_PARTS
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
@@ -125,7 +126,8 @@ class Operators(GraphBuilder):
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Return tensors of one kind joined along an axis."""
-        parts = [piece for part in parts for piece in pieces(part, axis)]
+        flat = [piece for part in parts for piece in pieces(part, axis)]
+        parts = flat if len(flat) <= MOST_PARTS else parts
         if len(parts) == 1:
             return parts[0]
         images = _as_images(parts) if axis == 1 else []

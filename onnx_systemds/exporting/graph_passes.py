@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from onnx_systemds.exporting.graph import FLOAT, Array, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph import FLOAT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
 from onnx_systemds.exporting.grouped_convolutions import grouped
 
@@ -27,7 +27,8 @@ def kept_nodes(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -
             found.append(node)
             needed.update(tensor for tensor in node.inputs if tensor is not None)
             for _, body in node.subgraphs():
-                needed.update(captured(body))
+                if not isinstance(body, FunctionBody):
+                    needed.update(captured(body))
     return found[::-1]
 
 
@@ -37,7 +38,8 @@ def captured(body: SubGraph) -> set[Tensor]:
     for node in kept_nodes(body.scope, [], body.outputs):
         found.update(tensor for tensor in node.inputs if tensor is not None)
         for _, inner in node.subgraphs():
-            found |= captured(inner)
+            if not isinstance(inner, FunctionBody):  # which sees nothing but its inputs
+                found |= captured(inner)
     return found
 
 

@@ -147,11 +147,13 @@ def _with_cells(evaluator: Evaluator, target: tree.Indexed, whole: FrameValue, v
 
 
 def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, value: Value) -> ListValue:
-    if isinstance(value, ListValue) and len(value.items) == 1:
-        value = value.items[0]
+    """Return a list in which an item, or those of a range, are replaced."""
     positions = item_positions(evaluator, target, whole)
-    items = [value if i in positions else item for i, item in enumerate(whole.items)]
-    return ListValue(tuple(items), whole.names)
+    given = value.items if isinstance(value, ListValue) and (len(positions) > 1 or len(value.items) == 1) else (value,)
+    if len(given) != len(positions):
+        raise UnsupportedCase(f"{value} is assigned to {len(positions)} items of the list {target.name}")
+    replaced = dict(zip(positions, given))
+    return ListValue(tuple(replaced.get(i, item) for i, item in enumerate(whole.items)), whole.names)
 
 
 def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tensor:

@@ -76,6 +76,7 @@ class Interface:
         self.used: set[str] = set()
         self._inputs: dict[str, Value] = {}
         self._outputs: set[str] = set()
+        self._read: dict[str, str] = {}  # what inputs and variables are read from
 
     def bound(self, name: str) -> Value | None:
         """Return the value that is bound to a name, None for none. Raises UnsupportedCase where it is an input too."""
@@ -147,6 +148,8 @@ class Interface:
     ) -> Value:
         """Return what ``variable = read(path)`` gives: a bound value, else an input called like the variable."""
         stem = PurePosixPath(path).stem
+        if self._read.setdefault(variable, path) != path:
+            variable = ""  # it has been read from another file, and means that one
         for name in (path, variable, stem):
             found = self.bound(name) if name else None
             if isinstance(found, Matrix) and data_type == "frame":
@@ -154,6 +157,9 @@ class Interface:
             if found is not None:
                 return found
         name = next((n for n in (variable, path, stem) if n in self.specs), variable or stem or "input")
+        if self._read.setdefault(name, path) != path:
+            raise UnsupportedCase(f"{quoted(path)} and {quoted(self._read[name])} would be one input, called {name}",
+                                  hint="read them into variables of different names")  # fmt: skip
         if data_type == "scalar":
             return self.input(name, scalar_type=value_type)
         if data_type not in ("matrix", "frame", ""):

@@ -17,12 +17,16 @@ from onnx_systemds.exporting import calls
 from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.graph import FunctionBody, SubGraph, Tensor, Unit
 from onnx_systemds.exporting.graph_passes import captured
+from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.modules import Module
 from onnx_systemds.exporting.sources import BUILTIN_FOLDER, JAR_PREFIX
 from onnx_systemds.exporting.values import ListValue, Lost, Matrix, Scalar, Value, sizes_in, with_tensors
 
 if TYPE_CHECKING:
     from onnx_systemds.exporting.evaluate import Evaluator
+
+
+_STEPS = 4  # that a body takes in a graph of its own
 
 
 def kept(
@@ -33,6 +37,7 @@ def kept(
     keepable = evaluator.keepable.get(signature)
     if keepable is False:
         return calls.inline(evaluator, node, function, module, given)
+    evaluator.step(node, _STEPS)
     reasons, dropped = list(evaluator.reasons.errors), list(evaluator.context.dropped)
     try:
         results = _Call(evaluator, function, module).results(node, given)
@@ -42,6 +47,8 @@ def kept(
         if not lost or keepable:
             return results
         reason = lost[0].message
+    except BudgetExceeded:
+        raise
     except TranspileError as error:
         lost, reason = [], error.message
     evaluator.reasons.errors[:], evaluator.context.dropped[:] = reasons, dropped

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.values import Lost, Value
+from onnx_systemds.exporting.values import ListValue, Lost, Value
 
 
 class Poisoned(TranspileError):
@@ -24,3 +26,12 @@ def intact(value: Value, what: str) -> Value:
     if isinstance(value, Lost):
         raise lost_error(value, what)
     return value
+
+
+def lost_in(value: Value) -> Iterator[Lost]:
+    """Yield what is lost of a value: itself, or items of a list."""
+    if isinstance(value, Lost):
+        yield value
+    elif isinstance(value, ListValue):
+        for item in value.items:
+            yield from lost_in(item)

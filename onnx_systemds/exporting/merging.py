@@ -17,6 +17,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import blank, joined
 from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, Tensor
 from onnx_systemds.exporting.graph_builder import GraphBuilder
+from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -173,6 +174,7 @@ def template(name: str, one: Value | None, other: Value | None) -> Template:
 
 
 def _general(name: str, value: Value) -> Template:
+    value = intact(value, name)
     if isinstance(value, Matrix):
         return Template(name, dims=list(value.dims), view=value.tensor.dims)
     if isinstance(value, FrameValue):
@@ -197,7 +199,7 @@ def _cells(name: str, value: Matrix | FrameValue) -> str:
 
 
 def _fixable(value: Value) -> bool:
-    return isinstance(value, Scalar) and not isinstance(value.content, Tensor)
+    return isinstance(value, Lost) or (isinstance(value, Scalar) and not isinstance(value.content, Tensor))
 
 
 def _same(one: Value, other: Value) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from onnx_systemds.errors import InternalError, ScriptError, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import calls, indexing, scopes
 from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.lost import Poisoned
 from onnx_systemds.exporting.values import ListValue, Lost, Scalar, Value
 
@@ -32,19 +33,22 @@ def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
 
 def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) -> None:
     evaluator.enter_line(statement)
+    evaluator.step(statement)
     try:
         _dispatch(evaluator, statement, live)
     except Poisoned as poisoned:
         read = (evaluator.frame.variables.get(name) for name in sorted(scopes.read_in(statement)))
         errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Lost) for e in v.errors)))
-    except InternalError:
+    except (InternalError, BudgetExceeded):
         raise
     except ScriptError as error:
         errors = (error,)
     except TranspileError as error:
         errors = (evaluator.placed(error, statement.position),)
     except Exception as error:
-        raise InternalError(f"{type(error).__name__}: {error}", statement.position) from error
+        internal = InternalError(f"{type(error).__name__}: {error}", statement.position)
+        internal.excerpt = evaluator.excerpt(statement.position)
+        raise internal from error
     else:
         return
     lost = scopes.assigned((statement,))

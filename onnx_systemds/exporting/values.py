@@ -9,11 +9,12 @@ the matrix itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from onnx_systemds.dims import Dim, Expression, add
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.graph import Array, Tensor
 
 INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
@@ -79,6 +80,14 @@ class ListValue:
 
     items: tuple[Value, ...]
     names: tuple[str, ...] = ()
+    size: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Count the items, those of lists in it included. Raises UnsupportedCase where they are too many."""
+        total = sum(1 + (item.size if isinstance(item, ListValue) else 0) for item in self.items)
+        if total > limits.MOST_ITEMS:
+            raise UnsupportedCase(f"a list of {total} items, and {limits.MOST_ITEMS} are possible")
+        object.__setattr__(self, "size", total)
 
     def __str__(self) -> str:
         return f"a list of {len(self.items)}"

@@ -22,6 +22,7 @@ SOME = [{"X": REPEATED[:3]}, {"X": REPEATED[4:]}]
 EIN = {"A": RNG.normal(size=(3, 4)), "B": RNG.normal(size=(4, 2))}
 SIZED = "A = matrix(A, 3, 4)\nB = matrix(B, 4, 2)\n"
 IMAGES = {"X": RNG.normal(size=(2, 2 * 25)), "D": RNG.normal(size=(2, 3 * 9)), "P": RNG.normal(size=(2, 2 * 4))}
+ROWS = {"A": np.array([[3.0, 1], [2, 2], [3, 1]]), "B": np.array([[NAN, 1], [2, 2], [NAN, 1]])}
 FILTER = "filter_shape=[3,2,{0},{1}], stride=[{2},{3}], padding=[{4},{5}])"
 POOL = "input_shape=[2,2,5,5], pool_size=[2,2], stride=[{0},{0}], padding=[0,0])"
 
@@ -44,6 +45,11 @@ CASES = [
     ExportCase("groups with weights", 'Y = aggregate(target=X, groups=G, weights=W, fn="sum")'
                ' + aggregate(target=X, groups=G, weights=W, fn="mean") + aggregate(target=X, groups=G, weights=W, fn="count")',
                {**G, "W": np.array([[1.0], [2], [0.5], [3], [2]])}),
+    *(ExportCase(f"{fn} of groups, some behind the last", "X = matrix(X, 5, 1)\nG = matrix(G, 5, 1)\n"
+                 f'Y = aggregate(target=X, groups=G, fn="{fn}", ngroups=2)', G) for fn in ("sum", "count", "mean", "variance")),
+    *(ExportCase(name, body, ROWS, symbols={"A": ["N", 2], "B": ["M", 2]}, sizes=[{"A": np.array([[2.0, 2], [5, 5]])}]) for name, body in {
+        "distinct rows": "Y = unique(rbind(A, B))", "united rows": "Y = union(A, A)",
+        "sums of united rows": "Z = union(A, B)\nY = colSums(Z)"}.items()),
     ExportCase("groups of rows", 'X = matrix(X, 4, 3)\nG = matrix(G, 4, 1)\nY = aggregate(target=X, groups=G, fn="sum", ngroups=5)',
                {"X": RNG.normal(size=(4, 3)), "G": np.array([[2.0], [1], [2], [5]])}),
     ExportCase("infinite in one group", 'Y = aggregate(target=X, groups=G, fn="sum")', {**G, "X": G["X"] * [[1], [1], [INF], [1], [1]]}),

@@ -12,6 +12,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
+from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
 from onnx_systemds.exporting.graph import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (
     BOOLEAN,
@@ -28,6 +29,11 @@ from onnx_systemds.exporting.values import (
 _KEEP_INTEGERS = ("Floor", "Ceil")
 
 
+def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
+    spelled = SPELLED_OUT.get(op) if ctx.g.dtype == "float64" and x.constant is None else None
+    return ctx.g.unary(op, x) if spelled is None else spelled(ctx.g, x)
+
+
 def _register_unary() -> None:
     """Register the builtins of one matrix or scalar that are one operator of ONNX."""
     for op, name in UNARY_BUILTINS.items():
@@ -38,7 +44,7 @@ def _register_unary() -> None:
                 return Scalar(INTEGER, target.dim)
             if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
                 return known_scalar(abs(target.known) if op == "Abs" else (target.known > 0) - (target.known < 0))
-            return mapped(ctx, lambda x: ctx.g.unary(op, x), target)
+            return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
 
         function.__doc__ = f"{op} of each element."
         registered = BUILTINS[name]
@@ -70,20 +76,6 @@ def rounded(ctx: Context, x: Value) -> Value:
 def sigmoid(ctx: Context, x: Value) -> Value:
     """``1 / (1 + exp(-X))``."""
     return mapped(ctx, lambda t: ctx.g.unary("Sigmoid", t), x)
-
-
-@builtin("cosh")
-def hyperbolic_cosine(ctx: Context, x: Value) -> Value:
-    """``(exp(X) + exp(-X)) / 2``; spelled out in float64, for which onnxruntime has no kernel."""
-
-    def operation(t: Tensor) -> Tensor:
-        g = ctx.g
-        if g.dtype == "float32":
-            return g.unary("Cosh", t)
-        both = g.binary("Add", g.unary("Exp", t), g.unary("Exp", g.unary("Neg", t)))
-        return g.binary("Mul", both, g.number(0.5))
-
-    return mapped(ctx, operation, x)
 
 
 @builtin("max")

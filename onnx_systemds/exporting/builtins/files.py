@@ -64,9 +64,7 @@ def assertion(ctx: Context, condition: Value) -> None:
 def stop(ctx: Context, message: Value) -> None:
     """An error where it is certainly reached; left out of the model in a branch that only the run can choose."""
     text = message.known if isinstance(message, Scalar) else None
-    if ctx.g.certain:
-        raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
-    ctx.drop("stop is left out of a branch that the model may take")
+    raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
 
 
 refuse("sample", reason="it draws numbers anew in every run", hint="draw them before, and bind them to a variable")

@@ -8,7 +8,7 @@ from onnx_systemds.dims import Dim, add
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.builtins.reorganize import places_of, table_size
+from onnx_systemds.exporting.builtins.reorganize import certainly_within, places_of, table_size
 from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
 
@@ -21,9 +21,21 @@ def aggregate(
     ngroups: Value | None = None, order: Value | None = None,
 ) -> Value:  # fmt: skip
     """The sum, count, mean, variance or central moment of each group of rows."""
+    g = ctx.g
+    count, places = table_size(ctx, groups, ngroups), places_of(ctx, groups)
+    if ngroups is None or certainly_within(places, count):
+        return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
+    # rows of groups behind the last one count nowhere: they make a group of their own, which is cut off
+    places = g.binary("Min", places, g.reshape(g.size_tensor(count), ()))
+    found = _aggregated(ctx, target, places, add(count, 1), weights, fn, order)
+    return ctx.matrix(g.slice(found, 0, 0, count))
+
+
+def _aggregated(
+    ctx: Context, target: Matrix, places: Tensor, count: Dim, weights: Value | None, fn: str, order: Value | None
+) -> Tensor:
+    """Return the aggregates of `count` groups; `places` (int, from 0 on) says to which each row belongs."""
     g, x = ctx.g, ctx.flat(target)
-    count = table_size(ctx, groups, ngroups)
-    places = places_of(ctx, groups)
     share = g.filled(1.0, (target.rows, 1))
     weighted = isinstance(weights, Matrix)
     if isinstance(weights, Matrix):
@@ -32,21 +44,21 @@ def aggregate(
             raise UnsupportedCase(f"the {fn} of groups with weights", hint="repeat the rows instead")
     sizes = _added(ctx, share, places, count)
     if fn == "count":  # a whole number also with weights
-        return ctx.matrix(g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes)
+        return g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes
     sums = _added(ctx, g.binary("Mul", x, share) if weighted else x, places, count)
     if fn == "sum":
-        return ctx.matrix(sums)
+        return sums
     means = _divided(ctx, sums, sizes)
     if fn == "mean":
-        return ctx.matrix(means)
+        return means
     centered = g.binary("Sub", x, g.gather(means, places, 0))
     if fn == "variance":
         less = g.binary("Sub", sizes, g.number(1.0))
-        return ctx.matrix(_divided(ctx, _added(ctx, g.binary("Mul", centered, centered), places, count), less))
+        return _divided(ctx, _added(ctx, g.binary("Mul", centered, centered), places, count), less)
     power = order.known if isinstance(order, Scalar) else None
     if fn == "centralmoment" and str(power) in ("2", "3", "4"):
         powers = g.binary("Pow", centered, g.number(float(str(power))))
-        return ctx.matrix(g.binary("Div", _added(ctx, powers, places, count), sizes))
+        return g.binary("Div", _added(ctx, powers, places, count), sizes)
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
                           hint="sum, count, mean, variance, and centralmoment of order 2 to 4 are")  # fmt: skip
 
@@ -70,15 +82,31 @@ def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
 
 @builtin("unique")
 def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
-    """The distinct elements as a column: the numbers in ascending order, then NaN if there is one."""
+    """The distinct elements as a column: the numbers in ascending order, then NaN if there is one.
+
+    Of matrices below each other, ``unique(rbind(A, B))``, the distinct rows as they come up, as the engine has it.
+    """
     if dir != "rc":
         raise UnsupportedCase(f"the distinct elements in the direction {dir}")
     g = ctx.g
+    whole = x.tensor
+    if whole.node is not None and whole.node.op == "Concat" and whole.node.attributes["axis"] == 0 and whole.rank == 2:
+        return ctx.matrix(_distinct_rows(ctx, whole))
     numbers, undefined = _distinct(ctx, ctx.column(x))
     ending = g.node("Compress", [g.constant([math.nan], FLOAT), undefined], (g.size_symbol("nan"),), axis=0)
     g.bind_dims(ending)
     whole = g.concat([numbers, ending], 0)
     return ctx.matrix(g.reshape(whole, (*whole.dims, 1)))
+
+
+def _distinct_rows(ctx: Context, x: Tensor) -> Tensor:
+    """Return the rows that differ from all before them; NaN is equal to NaN."""
+    g, count = ctx.g, ctx.g.size_symbol("distinct")
+    undefined = g.unary("IsNaN", x)
+    keys = g.concat([g.where(undefined, g.number(0.0), x), g.floating(undefined)], 1)
+    _, places = g.nodes("Unique", [keys], [(FLOAT, (count, keys.dims[1])), (INT, (count,))], axis=0, sorted=0)
+    g.bind_dims(places)
+    return g.gather(x, places, 0)
 
 
 @builtin("countDistinct")

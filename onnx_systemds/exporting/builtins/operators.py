@@ -6,14 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from onnx_systemds import dims
 from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
 from onnx_systemds.dims import Dim, Dims, multiply
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
 from onnx_systemds.exporting.graph import BOOL, FLOAT, WIDE, Tensor
 from onnx_systemds.exporting.graph_operators import broadcast
+from onnx_systemds.exporting.lost import intact
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -43,14 +47,24 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
     if isinstance(left, Scalar) and isinstance(right, Scalar):
         found = _of_known(operator, left, right) or _of_sizes(operator, left, right)
         if found is not None:
-            return found
+            return _named(ctx, found)
         if STRING in (left.type, right.type):
             return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
 
 
+def _named(ctx: Context, value: Scalar) -> Scalar:
+    """Return an integer; one that is a long expression over sizes gets a name, and is calculated by the model."""
+    size = value.content
+    if not isinstance(size, dims.Expression) or limits.complexity(size) <= limits.LARGEST_SIZE_EXPRESSION:
+        return value
+    return Scalar(value.type, ctx.g.integer_symbol(ctx.g.size_tensor(size)))
+
+
 def _operand(value: Value) -> Value:
-    return value.items[0] if isinstance(value, ListValue) and len(value.items) == 1 else value
+    if isinstance(value, ListValue) and len(value.items) == 1:
+        value = value.items[0]
+    return intact(value, "the item of the list")
 
 
 def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:
@@ -71,8 +85,8 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
         rounded = _rounding_difference(ctx, a, b) if operator == "-" else _rounding_sum(ctx, a, b)
         if rounded is not None:
             return rounded
-    if operator == "/" and a.constant is not None and a.constant.size == 1 and a.constant.item() == 1:
-        logistic = _logistic(b)
+    if operator == "/":
+        logistic = _logistic(ctx, a, b)
         if logistic is not None:
             return g.unary("Sigmoid", logistic)
     if operator not in _ARITHMETIC:
@@ -110,19 +124,27 @@ def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
     return ctx.g.node(node.op, parts, x.dims, WIDE)
 
 
-def _logistic(x: Tensor) -> Tensor | None:
-    """Return ``z`` where a tensor is ``1 + exp(-z)``."""
-    node = x.node
+def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return ``z`` where ``a / b`` is ``1 / (1 + exp(-z))``, or ``exp(z) / (1 + exp(z))``, whose powers overflow."""
+    node = b.node
     if node is None or node.op != "Add":
         return None
-    for one, other in (node.inputs, node.inputs[::-1]):
-        assert one is not None and other is not None
-        exponential = other.node
-        if one.constant is not None and one.constant.size == 1 and one.constant.item() == 1 and exponential:
-            negative = exponential.inputs[0].node if exponential.op == "Exp" and exponential.inputs[0] else None
-            if negative is not None and negative.op == "Neg" and other.dims == x.dims:
-                return negative.inputs[0]
+    for one, power in (node.inputs, node.inputs[::-1]):
+        assert one is not None and power is not None
+        if not _is_one(one) or power.node is None or power.node.op != "Exp" or power.dims != b.dims:
+            continue
+        exponent = power.node.inputs[0]
+        if exponent is None or not (a is power or _is_one(a)):
+            continue
+        if a is power:
+            return exponent
+        negated = exponent.node is not None and exponent.node.op == "Neg"
+        return exponent.node.inputs[0] if negated and exponent.node is not None else ctx.g.unary("Neg", exponent)
     return None
+
+
+def _is_one(x: Tensor) -> bool:
+    return x.constant is not None and x.constant.size == 1 and x.constant.item() == 1
 
 
 def _cut_off(ctx: Context, x: Tensor) -> Tensor:
@@ -231,17 +253,21 @@ def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     if operator in ("==", "!=", "<", "<=", ">", ">="):
         return known_scalar(_compared(operator, a, b))
     whole = not isinstance(a, float) and not isinstance(b, float)
-    try:
-        found = _calculated(operator, a if whole else float(a), b if whole else float(b))
-    except (OverflowError, ZeroDivisionError, ValueError):
-        return known_scalar(math.nan)
-    return known_scalar(int(found) if (whole and operator in ("+", "-", "*", "%/%") and math.isfinite(found))
-                        or (whole and operator == "%%" and math.isfinite(found)) else float(found))  # fmt: skip
+    found = _calculated(operator, a if whole else float(a), b if whole else float(b))
+    if not whole or operator not in ("+", "-", "*", "%/%", "%%") or not math.isfinite(found):
+        return known_scalar(float(found))
+    if abs(found) > limits.LARGEST_INTEGER:
+        raise UnsupportedCase(f"the integer {int(found)}, and no double holds all integers beyond 2^53",
+                              hint="calculate with doubles: as.double(n)")  # fmt: skip
+    return known_scalar(int(found))
 
 
 def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
     if operator == "+":
-        return known_scalar(scalar_text(a) + scalar_text(b))
+        joined = scalar_text(a) + scalar_text(b)
+        if len(joined) > limits.LONGEST_TEXT:
+            raise UnsupportedCase(f"a string of {len(joined)} characters, and {limits.LONGEST_TEXT} are possible")
+        return known_scalar(joined)
     if operator in ("==", "!=", "<", "<=", ">", ">="):
         return known_scalar(_compared(operator, scalar_text(a), scalar_text(b)))
     raise UnsupportedCase(f"'{operator}' of strings")
@@ -270,7 +296,8 @@ def _calculated(operator: str, a: Any, b: Any) -> Any:
     if operator == "*":
         return a * b
     if operator == "^":
-        return math.pow(a, b)
+        with np.errstate(all="ignore"):
+            return float(np.power(np.float64(a), np.float64(b)))
     if b == 0:
         return math.nan if a == 0 or operator == "%%" or math.isnan(a) else math.copysign(math.inf, a) * _sign(b)
     if operator == "/":
@@ -316,6 +343,23 @@ def compared_sizes(operator: str, a: Dim, b: Dim) -> bool | None:
     if operator in ("<=", ">") and high == 0:
         return operator == "<="
     return None
+
+
+def direction(ctx: Context, start: Dim, stop: Dim) -> Dim:
+    """Return the step of the range ``start:stop``: 1, or -1 where it goes down; computed if only the run can tell."""
+    known = compared_sizes("<=", start, stop)
+    if known is not None:
+        return 1 if known else -1
+    g = ctx.g
+    rises = g.binary("LessOrEqual", g.size_tensor(start), g.size_tensor(stop))
+    return g.integer_symbol(g.where(rises, g.constant([1]), g.constant([-1])), "step")
+
+
+def distance(start: Dim, stop: Dim, step: Dim) -> Dim:
+    """Return how many integers the range ``start:stop`` holds; `step` is its `direction`."""
+    there = dims.add(stop, multiply(-1, start))
+    whole = multiply(step, there) if isinstance(step, int) else dims.maximum(there, multiply(-1, there))
+    return dims.add(whole, 1)
 
 
 def _sign_of(dim: Dim) -> int | None:

@@ -13,7 +13,7 @@ from onnx_systemds.exporting.values import Value
 _UNSEEDED = -1
 
 
-@builtin("rand")
+@builtin("rand", "Rand")
 def rand(
     ctx: Context, rows: Dim = 1, cols: Dim = 1, min: float = 0.0, max: float = 1.0,
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
@@ -30,4 +30,5 @@ def rand(
         raise UnsupportedCase(f"a sparsity of {sparsity:g}")
     if not isinstance(rows, int) or not isinstance(cols, int):
         raise UnsupportedCase(f"random numbers in {rows} x {cols}: the size must be known", hint="give it as numbers")
+    ctx.g.reserve(rows * cols)
     return ctx.matrix(ctx.g.constant(seeded_matrix(rows, cols, min, max, pdf, sparsity, seed), FLOAT))

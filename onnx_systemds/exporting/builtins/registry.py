@@ -20,6 +20,7 @@ from typing import Any
 from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.lost import lost_error, lost_in
 from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
 
 Result = "Value | tuple[Value, ...] | None"
@@ -34,7 +35,16 @@ class Builtin:
     parameters: tuple[inspect.Parameter, ...]
 
     def __call__(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:
-        """Return the result of a call. Raises UnsupportedCase when the arguments do not fit."""
+        """Return the result of a call. Raises UnsupportedCase when arguments do not fit, Poisoned when one is lost."""
+        try:
+            return self._called(context, positional, named)
+        except UnsupportedCase:
+            lost = [item for value in (*positional, *named.values()) for item in lost_in(value)]
+            if lost:
+                raise lost_error(lost[0], f"an item that {self.name} reads") from None
+            raise
+
+    def _called(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:
         values = self._bound(positional, named)
         keywords: dict[str, Any] = {}
         variadic: list[Any] = []

@@ -8,9 +8,9 @@ from onnx_systemds.dims import Dim, add, divide_exactly, floor_divide, multiply
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
-from onnx_systemds.exporting.builtins.operators import binary, mapped, tensor_operator
-from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
+from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
+from onnx_systemds.exporting.builtins.registry import builtin, known_content
+from onnx_systemds.exporting.graph import FLOAT, INT, TEXT, WIDE, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
 
 
@@ -116,24 +116,63 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
         count = int(np.floor((stop - start) / step + 1e-10)) + 1 if step else 0
         if count < 1:
             raise UnsupportedCase(f"the sequence from {start:g} to {stop:g} by {step:g} is empty")
+        ctx.g.reserve(count)
         return ctx.matrix(ctx.g.constant((start + step * np.arange(count)).reshape(count, 1), FLOAT))
     first = from_.dim if isinstance(from_, Scalar) else None
+    last = to.dim if isinstance(to, Scalar) else None
     step_size = 1 if incr is None else incr.dim if isinstance(incr, Scalar) else None
-    if first is None or not isinstance(step_size, int) or step_size == 0:
-        raise UnsupportedCase("a sequence whose start or step is computed and no integer")
-    # from an integer in steps of integers, only the whole part of the end counts
-    last = ctx.integer(mapped(ctx, lambda end: ctx.g.unary("Floor" if step_size > 0 else "Ceil", end), to)
-                       if isinstance(to, Scalar) and to.dim is None else to)  # fmt: skip
-    size = floor_divide(add(add(last, multiply(-1, first)), step_size), step_size)
-    counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
+    if first is None or last is None or not isinstance(step_size, int):
+        return _computed_sequence(ctx, from_, to, incr)
+    if step_size == 0:
+        raise UnsupportedCase("a sequence whose step is 0")
     if step_size != 1:
-        counted = ctx.g.binary("Mul", counted, ctx.g.number(step_size))
-    if first == 1 and step_size == 1:
+        return _counted(ctx, first, step_size, floor_divide(add(add(last, multiply(-1, first)), step_size), step_size))
+    way = direction(ctx, first, last)  # the engine goes down also where the step 1 is given
+    return _counted(ctx, first, way, distance(first, last, way))
+
+
+def _counted(ctx: Context, first: Dim, step: Dim, size: Dim) -> Matrix:
+    """Return the integers from `first` on in steps as a column."""
+    counted = ctx.g.floating(ctx.g.reshape(ctx.g.count(0, size), (size, 1)))
+    if step != 1:
+        counted = ctx.g.binary("Mul", counted, ctx.floats(integer(step)))
+    if first == 1 and step == 1:
         counted = ctx.g.binary("Add", counted, ctx.g.number(1.0))
         counted.counts = True
     elif first != 0:
         counted = ctx.g.binary("Add", counted, ctx.floats(integer(first)))
     return ctx.matrix(counted)
+
+
+def _computed_sequence(ctx: Context, from_: Value, to: Value, incr: Value | None) -> Matrix:
+    """Return the sequence between numbers that the model computes, in known steps; counted in float64."""
+    g = ctx.g
+    start, stop = (_wide(ctx, value) for value in (from_, to))
+    step = known_content(incr, float, "incr", "seq") if incr is not None else 1.0
+    if step == 0:
+        raise UnsupportedCase("a sequence whose step is 0")
+    steps = g.constant(np.float64(step), WIDE)
+    if step == 1:
+        rises = g.binary("LessOrEqual", start, stop)
+        steps = g.where(rises, steps, g.constant(np.float64(-1), WIDE))
+    whole = g.binary("Div", g.binary("Sub", stop, start), steps)
+    trips = g.unary("Floor", g.binary("Add", whole, g.constant(np.float64(1e-10), WIDE)))
+    size = add(g.integer_symbol(g.cast(trips, INT), "steps"), 1)
+    counted = g.floating(g.reshape(g.count(0, size), (size, 1)))
+    return ctx.matrix(g.binary("Add", g.binary("Mul", counted, g.floating(steps)), ctx.floats(from_)))
+
+
+def _wide(ctx: Context, value: Value) -> Tensor:
+    """Return a scalar as float64, a known one without rounding it to the floats of the model."""
+    known = value.known if isinstance(value, Scalar) else None
+    if isinstance(known, (bool, int, float)):
+        return ctx.g.constant(np.float64(known), WIDE)
+    if isinstance(value, Matrix) and value.dims != (1, 1):
+        raise UnsupportedCase(f"{value} where a number is needed")
+    tensor = ctx.tensor(value)
+    if tensor.kind == TEXT:
+        raise UnsupportedCase("a string where a number is needed")
+    return ctx.g.cast(ctx.g.reshape(tensor, ()), WIDE)
 
 
 @builtin("cbind")
@@ -278,6 +317,11 @@ def places_of(ctx: Context, column: Matrix) -> Tensor:
     return ctx.g.binary("Sub", whole, ctx.g.constant(1))
 
 
+def certainly_within(indices: Tensor, width: Dim) -> bool:
+    """Whether indices are known, and all inside."""
+    return indices.constant is not None and isinstance(width, int) and _within(indices, width)
+
+
 def _within(indices: Tensor, width: Dim) -> bool:
     """Whether known indices are all inside; of computed ones it is taken for granted."""
     content = indices.constant
@@ -289,6 +333,7 @@ def one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
     g = ctx.g
     places = g.reshape(indices, (*indices.dims, 1))
     if isinstance(width, int):
+        g.reserve(width)
         columns = g.constant(np.arange(width).reshape(1, -1))
     else:
         columns = g.reshape(g.count(0, width), (1, width))

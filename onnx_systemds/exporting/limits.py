@@ -1,0 +1,48 @@
+"""What one export may take: steps of the evaluation, sizes of what it makes. Beyond them a script is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx_systemds.dims import Dim, Expression, Operation
+from onnx_systemds.errors import ScriptError, UnsupportedCase
+
+MOST_STEPS = 40_000
+"""Statements and calls that are evaluated, each time anew; some seconds."""
+MOST_ELEMENTS = 1 << 26
+"""Elements of matrices that are calculated when the script is exported, all of them together; 512 MB."""
+LARGEST_MATRIX = 1 << 40
+"""Elements of one matrix of the model, where its size is known: more fit into no machine."""
+MOST_PARTS = 1 << 10
+"""Matrices that one Concat joins; joined ones are joined again beyond."""
+LONGEST_TEXT = 1 << 20
+"""Characters of a string."""
+MOST_ITEMS = 20_000
+"""Items of a list, those of its lists included."""
+LARGEST_INTEGER = 1 << 53
+"""Integers that scripts calculate with: every one up to here is a double."""
+LARGEST_SIZE_EXPRESSION = 100
+"""Symbols and numbers of the expression of a size; longer ones are calculated by the model and get a name."""
+
+
+class BudgetExceeded(ScriptError):
+    """The evaluation takes too long; it ends at once, whatever a statement that fails would be good for."""
+
+
+def check_elements(dims: Iterable[Dim]) -> None:
+    """Raise UnsupportedCase where a matrix of these dims is larger than any can be, as far as its size is known."""
+    total = 1
+    shown = tuple(dims)
+    for dim in shown:
+        total *= dim if isinstance(dim, int) else max((abs(factor) for _, factor in dim.terms), default=1)
+    if total > LARGEST_MATRIX:
+        size = " x ".join(map(str, shown))
+        raise UnsupportedCase(f"a matrix of {size} has {total} elements or more, and {LARGEST_MATRIX} are possible")
+
+
+def complexity(dim: Dim) -> int:
+    """Return how many symbols and numbers the expression of a size holds."""
+    if not isinstance(dim, Expression):
+        return 1
+    return sum(1 + sum(1 + complexity(atom.left) + complexity(atom.right) if isinstance(atom, Operation) else 1
+                       for atom in monomial) for monomial, _ in dim.terms)  # fmt: skip
