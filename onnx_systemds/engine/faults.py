@@ -15,7 +15,8 @@ class Fault:
     """One fault of the engine.
 
     identifier: kebab-case, named by workarounds in comments. versions: of SystemDS, those known to have it.
-    script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``), of a size the compiler does not know.
+    script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``), of a size the compiler does not know,
+    and the folder ``{folder}``, which holds the list "parts": a matrix of ones, 2 x 1, in a directory of two files.
     right: the rows that ``result`` should have. raises: part of the engine's message where it ends in an error instead
     of a wrong number; "" for a silent fault. workaround: the function, pass or template that is safe from it.
     """
@@ -72,5 +73,15 @@ FAULTS: tuple[Fault, ...] = (
         ((7,), (7,), (1,)),
         "operator_generators/filling.py (trilu)",
         inputs=((1,), (1,), (1,)),
+    ),
+    Fault(
+        "parts-in-lists",
+        "a matrix in a directory of part files, as the engine itself writes large ones, cannot be read out of a list of"
+        " the local file system: its path has got a scheme by then, and is not seen to be a directory",
+        "3.4.0",
+        'parts = read("{folder}/parts", data_type="list")\nresult = as.matrix(parts[1])',
+        ((1,), (1,)),
+        "importing.weights.write_list",
+        raises="(Is a directory)",
     ),
 )

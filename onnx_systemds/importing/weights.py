@@ -1,11 +1,11 @@
 """Writes weights as SystemDS binary-block files without a JVM, and reads them back.
 
-A matrix is a grid of blocks (1000 x 1000 unless said) in Hadoop sequence files. A record is its length, the
+A matrix is a grid of blocks (1000 x 1000 unless said) in a Hadoop sequence file. A record is its length, the
 key length, 1-based block row and column, then rows, columns, kind and big-endian doubles; ``<file>.mtd``
-beside it holds the dimensions as JSON. Big matrices are directories of part files, which the engine reads
-in parallel. A named list of matrices is a directory of ``<index>_<key>`` files; the engine cuts the key at
-its first underscore (SystemDS 3.4.0, ListReader), so `list_key` gives keys without one. Memory stays at a
-few blocks, whatever the array is a view of.
+beside it holds the dimensions as JSON. The engine writes big matrices as directories of such files, which it cannot
+read out of a list (`engine.faults`, "parts-in-lists"): here each is one file. A named list of matrices is a directory
+of ``<index>_<key>`` files; the engine cuts the key at its first underscore (SystemDS 3.4.0, ListReader), so `list_key`
+gives keys without one. Memory stays at a few blocks, whatever the array is a view of.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import os
 import shutil
 import struct
 import tempfile
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +32,8 @@ Array = np.ndarray[Any, Any]
 Progress = Callable[[int], None]
 
 BLOCK_SIZE = 1000
-PART_BYTES = 64 << 20
 THREADS = 2
+"""That convert blocks, while another one writes them."""
 
 _CLASSES = (
     b"org.apache.sysds.runtime.matrix.data.MatrixIndexes",
@@ -68,23 +68,27 @@ def write_matrix(
     array: Array,
     *,
     block_size: int = BLOCK_SIZE,
-    part_bytes: int = PART_BYTES,
     threads: int = THREADS,
     progress: Progress | None = None,
 ) -> None:
-    """Write the 2-D `array` as doubles to `path` (a file, or a directory of parts) and ``path.mtd``.
+    """Write the 2-D `array` as doubles to the file `path` and ``path.mtd``.
 
     What stood there is replaced only when everything is written. `progress` gets the number of FP64 bytes
     each step covered. Integers beyond 2^53 are rounded. Raises ValueError when `array` is not 2-D or has no
     elements, TypeError when its dtype is not real.
     """
     with _staging(path := Path(path)) as staging:
-        _write_files(staging / path.name, array, block_size, part_bytes, threads, progress)
+        _write_file(staging / path.name, array, block_size, threads, progress)
         _replace(staging, path)
 
 
 def write_list(
-    directory: Path, name: str, weights: Sequence[Weight], progress: Progress | None = None
+    directory: Path,
+    name: str,
+    weights: Sequence[Weight],
+    progress: Progress | None = None,
+    *,
+    block_size: int = BLOCK_SIZE,
 ) -> None:
     """Write `weights` as the SystemDS list ``directory/name`` with ``directory/name.mtd``.
 
@@ -104,7 +108,7 @@ def write_list(
             if weight.array.dtype == object:
                 write_frame(target, weight.array.ravel().tolist())
             else:
-                _write_files(target, weight.array, BLOCK_SIZE, PART_BYTES, THREADS, progress)
+                _write_file(target, weight.array, block_size, THREADS, progress)
             if weight.release is not None:
                 weight.release()
         mtd = {"data_type": "list", "value_type": "unknown", "rows": len(weights), "cols": 1}
@@ -154,71 +158,73 @@ def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
     return matrix
 
 
-def _write_files(
-    target: Path, array: Array, block_size: int, part_bytes: int, threads: int, progress: Progress | None
-) -> None:
-    """Write `target`, a file or a directory of parts, and its ``.mtd``; nothing of them exists yet."""
+def _write_file(target: Path, array: Array, block_size: int, threads: int, progress: Progress | None) -> None:
+    """Write the file `target` and its ``.mtd``; nothing of them exists yet."""
     if array.ndim != 2 or array.size == 0:
         raise ValueError(f"a weight must be a matrix with elements, not of shape {array.shape}")
     if array.dtype.kind in "cOSUMm":
         raise TypeError(f"a weight cannot have the dtype {array.dtype}")
-    rows, cols = array.shape
-    grid = (-(-rows // block_size), -(-cols // block_size))
-    blocks = grid[0] * grid[1]
-    parts = max(1, min(blocks, -(-8 * array.size // part_bytes)))
-    lock = threading.Lock()
-
-    def report(size: int) -> None:
-        with lock:
+    nonzeros = 0
+    with target.open("wb", buffering=1 << 18) as stream:
+        stream.write(_HEADER)
+        for number, block in enumerate(_converted(array, block_size, threads)):
+            nonzeros += block.nonzeros
+            # A block of zeros needs no values, unless some are -0.0.
+            is_empty = block.nonzeros == 0 and not block.values.view(np.int64).any()
+            kind, length = (_EMPTY, 0) if is_empty else (_DENSE, block.values.nbytes)
+            if number:
+                stream.write(_SYNC_MARK)
+            stream.write(_RECORD.pack(_RECORD.size - 8 + length, 16, block.row, block.col, *block.shape, kind))
+            if not is_empty:
+                stream.write(block.values.data)
             if progress is not None:
-                progress(size)
-
-    def write_part(part: int) -> int:
-        file = target / f"part-{part:05d}" if parts > 1 else target
-        numbers = range(part * blocks // parts, (part + 1) * blocks // parts)
-        return _write_blocks(file, array, grid, numbers, block_size, report)
-
-    if parts > 1:
-        target.mkdir()
-    pool = ThreadPoolExecutor(min(threads, parts))
-    try:
-        nonzeros = sum(pool.map(write_part, range(parts)))
-    finally:
-        pool.shutdown(cancel_futures=True)
+                progress(block.values.nbytes)
+    rows, cols = array.shape
     mtd = {"data_type": "matrix", "value_type": "double", "rows": rows, "cols": cols, "nnz": nonzeros}
     mtd |= {"rows_in_block": block_size, "cols_in_block": block_size, "format": "binary"}
     _write_json(_beside(target, ".mtd"), mtd)
 
 
-def _write_blocks(
-    file: Path, array: Array, grid: tuple[int, int], numbers: range, block_size: int, report: Progress
-) -> int:
-    """Write the blocks `numbers` of the grid to one sequence file and return how many values are not zero."""
-    rows, cols = array.shape
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Values are big-endian, row by row; row and column of the block count from 1."""
+
+    row: int
+    col: int
+    shape: tuple[int, ...]
+    values: Array
+    nonzeros: int
+
+
+def _converted(array: Array, block_size: int, threads: int) -> Iterator[_Block]:
+    """Yield the blocks, each until the next one is asked for; the threads are a few blocks ahead."""
+    rows, cols = (-(-size // block_size) for size in array.shape)
     # Blocks may come in any order, so a transposed view of a memory map is read in the order it lies on disk.
     down_first = abs(array.strides[0]) < abs(array.strides[1])
-    buffer = np.empty(min(rows, block_size) * min(cols, block_size))
-    nonzeros = 0
-    with file.open("wb", buffering=1 << 18) as stream:
-        stream.write(_HEADER)
-        for number in numbers:
-            j, i = divmod(number, grid[0]) if down_first else divmod(number, grid[1])[::-1]
-            source = array[i * block_size : (i + 1) * block_size, j * block_size : (j + 1) * block_size]
-            values = buffer[: source.size]
-            np.copyto(values.reshape(source.shape), source, casting="unsafe")
-            nonzeros += (count := int(np.count_nonzero(values)))
-            # A block of zeros needs no values, unless some are -0.0.
-            empty = count == 0 and not values.view(np.int64).any()
-            length = 0 if empty else values.nbytes
-            if number != numbers.start:
-                stream.write(_SYNC_MARK)
-            kind = _EMPTY if empty else _DENSE
-            size = _RECORD.size - 8 + length
-            stream.write(_RECORD.pack(size, 16, i + 1, j + 1, *source.shape, kind))
-            if not empty:
-                stream.write(values.byteswap(inplace=True).data if _LITTLE_ENDIAN else values.data)
-            report(8 * source.size)
-    return nonzeros
+    cells = min(array.shape[0], block_size) * min(array.shape[1], block_size)
+
+    def convert(number: int, buffer: Array) -> _Block:
+        j, i = divmod(number, rows) if down_first else divmod(number, cols)[::-1]
+        source = array[i * block_size : (i + 1) * block_size, j * block_size : (j + 1) * block_size]
+        values = buffer[: source.size]
+        np.copyto(values.reshape(source.shape), source, casting="unsafe")
+        nonzeros = int(np.count_nonzero(values))
+        if _LITTLE_ENDIAN:
+            values.byteswap(inplace=True)
+        return _Block(i + 1, j + 1, source.shape, values, nonzeros)
+
+    if rows * cols == 1:
+        yield convert(0, np.empty(cells))
+        return
+    buffers = [np.empty(cells) for _ in range(min(threads + 1, rows * cols))]
+    waiting: deque[Future[_Block]] = deque()
+    with ThreadPoolExecutor(threads) as pool:
+        for number in range(rows * cols):
+            if len(waiting) == len(buffers):
+                yield waiting.popleft().result()
+            waiting.append(pool.submit(convert, number, buffers[number % len(buffers)]))
+        while waiting:
+            yield waiting.popleft().result()
 
 
 def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, int, Array]]:

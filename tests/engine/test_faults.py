@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from onnx_systemds.engine import EngineError, Session
 from onnx_systemds.engine.faults import FAULTS, Fault
+from onnx_systemds.importing.weights import Weight, write_list
+from tests.part_files import divide_file
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +25,16 @@ def test_identifiers_are_unique() -> None:
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.identifier)
-def test_fault_is_still_there(fault: Fault, session: Session) -> None:
+def test_fault_is_still_there(fault: Fault, session: Session, tmp_path: Path) -> None:
+    script = fault.script
+    if "{folder}" in script:
+        script = script.replace("{folder}", str(tmp_path))
+        write_list(tmp_path, "parts", [Weight("ones", np.ones((2, 1)))], block_size=1)
+        divide_file(tmp_path / "parts" / "0_ones")
     inputs = {"X": np.array(fault.inputs)} if fault.inputs else {}
     reading = 'X = read("./X")\n' if fault.inputs else ""
     try:
-        prepared = session.prepare(f'{reading}{fault.script}\nwrite(result, "./result")', list(inputs), ["result"])
+        prepared = session.prepare(f'{reading}{script}\nwrite(result, "./result")', list(inputs), ["result"])
         result = prepared(inputs)["result"]
     except EngineError as error:
         assert fault.raises and fault.raises in str(error), str(error)
