@@ -62,5 +62,6 @@ def converted(text: str, form: Form, wanted: Form, dim_text: DimText) -> str:
 
 
 def reshaped(text: str, wanted: View, dim_text: DimText) -> str:
-    """``text`` as a matrix of other rows and columns over the same elements."""
+    """``text`` as a matrix of other rows and columns over the same elements; the engine reshapes no empty ones."""
+    text = "0" if 0 in wanted else text
     return f"matrix({text}, rows={dim_text(wanted.rows)}, cols={dim_text(wanted.cols)})"

@@ -48,6 +48,38 @@ FAULTS: tuple[Fault, ...] = (
         "templates/library/round_half_even.dml",
     ),
     Fault(
+        "old-value-behind-new-one",
+        "a variable that gets the old value of another one in a block that gives this one a new value before gets the new "
+        "value, whether matrix or number; so do the results of a call that is inlined",
+        "3.4.0",
+        "f = X\ny = 2 * X\nfor (i in seq(1, 3, 1)) {\n  a = f + y\n  b = f\n  f = a\n  y = b\n}\nresult = cbind(f, y)",
+        ((7, 4),),
+        "operator_generators/carried_values.py: iteration",
+        inputs=((1,),),
+    ),
+    Fault(
+        "size-of-call-in-loop",
+        "a variable that a loop gives to a function and takes from it keeps its first size for the compiler",
+        "3.4.0",
+        "longer = function(matrix[double] X) return (matrix[double] Y) {\n"
+        '  never = time() < 0\n  if (never) { print("never") }\n  Y = rbind(X, as.matrix(1))\n}\n'
+        "all = function(matrix[double] X) return (matrix[double] Y) {\n  Y = matrix(0, rows=0, cols=1)\n"
+        "  for (i in seq(1, nrow(X), 1)) { Y = longer(Y) }\n  Y = abs(Y)\n}\nresult = all(X)",
+        ((1,), (1,)),
+        "operator_generators/carried_values.py: iteration, grown",
+        inputs=((1,), (1,)),
+    ),
+    Fault(
+        "size-known-in-loop",
+        "a size that is known inside a loop, and not before it, is taken for known behind it, though the loop may not run",
+        "3.4.0",
+        "first = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
+        "  for (i in seq(1, n, 1)) { Y = Y[1, ] }\n  Y = as.matrix(nrow(Y))\n}\nresult = first(X, sum(X))",
+        ((3,),),
+        "operator_generators/carried_values.py: iteration",
+        inputs=((0,), (0,), (0,)),
+    ),
+    Fault(
         "bias-multiply-of-sparse",
         "bias_multiply(X, s) gives X where X is sparse, at many densities below 0.5",
         "3.4.0",

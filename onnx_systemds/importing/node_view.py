@@ -12,7 +12,7 @@ from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
-from onnx_systemds.importing.scope import NEW_TEXTS, OLD_TEXTS, Scope
+from onnx_systemds.importing.scope import NEW_TEXTS, Scope
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
@@ -23,26 +23,24 @@ RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
 class SubFunction:
     """A rendered sub-graph: its DML function and what a call must pass.
 
-    extends_texts: whether its last result is the dictionary with new strings (see `texts`).
+    extends_texts: whether its last result is the dictionary with new strings (see `texts`). is_inlined: whether the
+    engine may put its statements in the place of a call.
     """
 
-    def __init__(self, name: str, arguments: Sequence[str], texts: Sequence[str], *, extends_texts: bool) -> None:
+    def __init__(
+        self, name: str, arguments: Sequence[str], texts: Sequence[str], *, extends_texts: bool, is_inlined: bool
+    ) -> None:
         self.name = name
         self.arguments = tuple(arguments)
         self.texts = tuple(texts)
         self.extends_texts = extends_texts
+        self.is_inlined = is_inlined
 
     def call(self, given: Sequence[str], targets: Sequence[str]) -> str:
         """A statement that calls the function with its inputs and gives its results."""
         called = f"{self.name}({', '.join([*given, *self.arguments])})"
         results = [*targets, NEW_TEXTS] if self.extends_texts else targets
         return f"{results[0]} = {called}" if len(results) == 1 else f"[{', '.join(results)}] = {called}"
-
-    def repeated(self, call: str) -> tuple[list[str], str]:
-        """What stands before a loop so that a call in it finds the dictionary of the call before, and that call."""
-        if not self.extends_texts:
-            return [], call
-        return [f"{NEW_TEXTS} = {OLD_TEXTS}"], call.replace(OLD_TEXTS, NEW_TEXTS)
 
 
 class NodeView(NodeFacts):

@@ -50,6 +50,7 @@ EXTREMES_CUT = 'if (never) { print("never") }  # cuts the block: max(max(A, B), 
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = 'if (never) { print("never") }  # not to be inlined: constant results would spread over all branches'
 
+_CONTROL_FLOW = re.compile(r"^\s*(if|for|parfor|while) \(", re.MULTILINE)
 _IDENTIFIER = re.compile(r"[A-Za-z]\w*")
 _EXTREME_CALL = re.compile(r"\b(min|max)\(")
 _EXTREME = re.compile(r"(\w+) = (min|max)\(")
@@ -142,7 +143,10 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
     if name is None:
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
     text = _function_text(name, graph.doc_string, inputs, outputs, statements)
-    return SubFunction(name, arguments, (*body.functions, text), extends_texts=extends_texts)
+    is_inlined = not any(map(_CONTROL_FLOW.search, statements))
+    return SubFunction(
+        name, arguments, (*body.functions, text), extends_texts=extends_texts, is_inlined=is_inlined
+    )
 
 
 def _start_checks(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
@@ -410,8 +414,7 @@ def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) 
 
 def _with_never(statements: list[str]) -> list[str]:
     """The statements with the definition of ``never`` in front, where it is used."""
-    users = {BLOCK_CUT, EXTREMES_CUT, GUARDED, NOT_INLINED}
-    return [NEVER, *statements] if users.intersection(statements) else statements
+    return [NEVER, *statements] if any("if (never) {" in statement for statement in statements) else statements
 
 
 def _cut_blocks(statements: list[str]) -> list[str]:

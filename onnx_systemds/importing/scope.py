@@ -33,6 +33,8 @@ TEXTS = "texts"  # the dictionary: the distinct strings behind the codes (see `t
 # (3.4.0) loses rows of a frame that is assigned to a name which it is an argument of.
 OLD_TEXTS = "\x01old\x01"
 NEW_TEXTS = "\x01new\x01"
+# Where an old value is handed on behind a new one in a block, the engine hands on the new one.
+COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
 # Operators that give results in the form of function boundaries: sizes are read from it before there is another form.
 BOUNDARY_RESULTS = {("", name) for name in ("If", "Loop", "OptionalGetElement", "SequenceAt")}
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script

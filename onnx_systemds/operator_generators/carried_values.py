@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.errors import Reasons, ShapeUnknown, quoted
 from onnx_systemds.importing.inference import InferenceFacts, unknown_size
 from onnx_systemds.importing.ir import OptionalType
 from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
-from onnx_systemds.importing.node_view import NodeView
+from onnx_systemds.importing.node_view import NodeView, SubFunction
+from onnx_systemds.importing.scope import COPIES_CUT, NEW_TEXTS, OLD_TEXTS, TEXTS
 from onnx_systemds.importing.values import TypedGraph, Value
 from onnx_systemds.layout import SCALAR, View, boundary_form, converted
 
@@ -134,6 +136,78 @@ def start_text(node: NodeView, position: int) -> str:
     form = node.scope.boundary(node.node.inputs[position])
     text = node.form(position, form)
     return f"as.double({text})" if form is SCALAR else text
+
+
+class Changes(NamedTuple):
+    """Whether the rows and the columns of a carried value change from one iteration to the next."""
+
+    rows: bool
+    cols: bool
+
+
+UNCHANGED = Changes(False, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Iteration:
+    """The call of a loop's body in each iteration.
+
+    before: statements in front of the loop, in one text with it. call: the call. after: statements at the end of the
+    iteration, by which its results become the carried values.
+    """
+
+    before: list[str]
+    call: str
+    after: list[str]
+
+
+def iteration(
+    node: NodeView, function: SubFunction, given: Sequence[str], results: Sequence[str], carried: Mapping[str, Changes]
+) -> Iteration:
+    """The call of a loop's body, where carried values are both arguments and results.
+
+    given: the arguments. results: the identifiers of all results. carried: those of them that are carried, and what of
+    their sizes changes. Three faults of the engine (see `engine.faults`) are kept away by results with names of their
+    own, which become the carried values behind a cut: ``old-value-behind-new-one``, where the call is inlined;
+    ``size-of-call-in-loop`` and ``size-known-in-loop``, where sizes change.
+    """
+    is_mixed = function.is_inlined and len(results) + function.extends_texts > 1
+    fresh = {
+        name: node.scope.names.fresh(f"{name}_next") for name, changes in carried.items() if is_mixed or any(changes)
+    }
+    call = function.call(given, [fresh.get(name, name) for name in results])
+    before: list[str] = []
+    after = [line for name in fresh for line in _hidden_size(fresh[name], carried[name])]
+    after = after or ([COPIES_CUT] if is_mixed and fresh else [])
+    if function.extends_texts:
+        texts = node.scope.names.fresh(f"{TEXTS}_next")
+        call = call.replace(NEW_TEXTS, texts).replace(OLD_TEXTS, NEW_TEXTS)
+        before.append(f"{NEW_TEXTS} = {OLD_TEXTS}")
+        fresh[NEW_TEXTS] = texts
+    return Iteration(before, call, [*after, *(f"{name} = {new}" for name, new in fresh.items())])
+
+
+def _hidden_size(name: str, changes: Changes) -> list[str]:
+    """A statement that never runs, behind which the engine's compiler does not know the rows or columns of a matrix."""
+    longer = f"{name} = rbind({name}, matrix(0, rows=1, cols=ncol({name})))" if changes.rows else ""
+    wider = f"{name} = cbind({name}, matrix(0, rows=nrow({name}), cols=1))" if changes.cols else ""
+    both = "; ".join(filter(None, (longer, wider)))
+    return [f"if (never) {{ {both} }}  # the size changes, and is not to be taken for known"] if both else []
+
+
+def grown(node: NodeView, target: str, call: str) -> list[str]:
+    """Statements of a loop that give a longer matrix to a name that is an argument of the call: see `iteration`."""
+    fresh = node.temporary("next")
+    return [f"{fresh} = {call}", f"{target} = {fresh}"]
+
+
+def changes_of(given: Value, inner: Value) -> Changes:
+    """What changes of a carried value, which is ``given`` before a loop and ``inner`` in each iteration."""
+    form = None if given.is_list else boundary_form(given.dims or ())
+    later = None if inner.is_list else boundary_form(inner.dims or ())
+    if form is SCALAR or later is SCALAR:
+        return UNCHANGED
+    return Changes(form.rows != later.rows, form.cols != later.cols)
 
 
 def assigned(target: str, text: str) -> list[str]:

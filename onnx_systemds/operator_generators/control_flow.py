@@ -20,9 +20,13 @@ from onnx_systemds.importing.scope import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.importing.values import TypedGraph, Value, is_parameter
 from onnx_systemds.layout import SCALAR, Form, boundary_form, converted
 from onnx_systemds.operator_generators.carried_values import (
+    Changes,
     as_block,
     assigned,
     carried_value,
+    changes_of,
+    grown,
+    iteration,
     joined_dims,
     local_sizes,
     outer_dims,
@@ -221,24 +225,29 @@ class _LoopText:
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
         returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
-        texts, called = function.repeated(function.call([*given, *targets], returned)) if returned else ([], "")
-        inner = [called] if returned else []
+        called = iteration(node, function, [*given, *targets], returned, self._carried(targets))
+        inner = [called.call] if returned else []
         if self.stops:
             inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
+            inner.append(f"{self.counter} = {self.counter} + 1")
         before, each, after = self._collecting(lists, rows, limit)
-        body = inner + each
         if self.stops:
             bound = f" & {self.counter} < {limit}" if limit else ""
             head = [f"{self.counter} = 0", f"while ({self.condition} != 0{bound}) {{"]
-            text = [*head, *(f"  {line}" for line in body[: len(inner)]), f"  {self.counter} = {self.counter} + 1",
-                    *(f"  {line}" for line in each), "}"]
         else:
-            text = [f"for ({self.counter} in seq(1, {limit}, 1)) {{", *(f"  {line}" for line in body), "}"]
-        fragment = node.fragment([*starts, *before, "\n".join([*texts, *text]), *after])
+            head = [f"for ({self.counter} in seq(1, {limit}, 1)) {{"]
+        loop = [*head, *(f"  {line}" for line in [*inner, *each, *called.after]), "}"]
+        fragment = node.fragment([*starts, *before, "\n".join([*called.before, *loop]), *after])
         for position, target in [*enumerate(targets), *lists.items()]:
             if node.wants(position):
                 fragment += node.result(target, node.boundary(position), position)
         return fragment
+
+    def _carried(self, targets: list[str]) -> dict[str, Changes]:
+        """The carried values, and what of their sizes changes."""
+        inner = [self.body.values[name] for name in self.body.inputs[2:]]
+        given = [self.node.value(position) for position in range(2, self.node.input_count)]
+        return {target: changes_of(*values) for target, *values in zip(targets, given, inner)}
 
     def _limit(self) -> tuple[str, list[str]]:
         """The trip count as text ("" for none), and the statements before it and the condition can be used."""
@@ -281,10 +290,11 @@ class _LoopText:
                 before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
                 each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
-            before.append(f"{target} = matrix(0, rows=0, cols={cols})")
-            each.append(f"{target} = {node.call('append_row', target, self.counter, _as_matrix(value, block))}")
+            room = node.temporary(f"rows{position}")
+            before.append(f"{room} = matrix(0, rows=0, cols={cols})")
+            each += grown(node, room, node.call("append_row", room, self.counter, _as_matrix(value, block)))
             count = self.counter if self.stops else limit
-            after.append(f"{target} = {node.call('first_rows', target, count)}")
+            after.append(f"{target} = {node.call('first_rows', room, count)}")
         return before, each, after
 
 

@@ -14,8 +14,12 @@ from onnx_systemds.importing.texts import EMPTY
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, boundary_form, converted
 from onnx_systemds.operator_generators.carried_values import (
+    UNCHANGED,
     assigned,
     carried_value,
+    changes_of,
+    grown,
+    iteration,
     outer_dims,
     output_values,
     start_text,
@@ -98,13 +102,15 @@ def scan_9(node: NodeView) -> Fragment:
             position, axis, bool(output_directions[position - first]), results[position]
         )
         slices.append(piece)
-        writes.append(write)
+        writes += write
         fragment_results.append((whole, view, position))
     function = node.body("body", [*range(first), *wanted])
     starts = [line for position, target in enumerate(states) for line in assigned(target, start_text(node, position))]
-    texts, called = function.repeated(function.call([*states, *given], [*states, *slices]))
-    body = [*blocks.bounds, called, *writes]
-    loop = [*texts, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
+    inner = [node.value(position) for position in range(first)], [typed.values[name] for name in typed.inputs]
+    carried = {target: changes_of(*values) for target, *values in zip(states, *inner)}
+    called = iteration(node, function, [*states, *given], [*states, *slices], carried)
+    body = [*blocks.bounds, called.call, *writes, *called.after]
+    loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
     fragment = node.fragment([*starts, *blocks.before, "\n".join(loop), *blocks.after])
     for position, target in enumerate(states):
         if node.wants(position):
@@ -136,8 +142,8 @@ class _Blocks:
         text = f"{self.node.view(position, view)}[{self._index(piece, axis, backward)}]"
         return converted(text, piece, boundary_form(value.dims or ()), self.node.dim)
 
-    def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, str]:
-        """The collecting matrix, its view, the identifier of one slice and the statement that puts it in."""
+    def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, list[str]]:
+        """The collecting matrix, its view, the identifier of one slice and the statements that put it in."""
         node = self.node
         view, piece = self._views(node.output_dims(position), axis)
         whole = node.temporary(f"all{position}")
@@ -147,17 +153,18 @@ class _Blocks:
         self.before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
         form = boundary_form(value.dims or ())
         text = one if form is SCALAR else converted(one, form, piece, node.dim)
-        return whole, view, one, f"{whole}[{self._index(piece, axis, backward)}] = {text}"
+        return whole, view, one, [f"{whole}[{self._index(piece, axis, backward)}] = {text}"]
 
-    def _append(self, whole: str, one: str, value: Value, *, first: bool) -> str:
-        """The statement that puts in a slice whose size only the run decides; all slices have the same."""
+    def _append(self, whole: str, one: str, value: Value, *, first: bool) -> list[str]:
+        """The statements that put in a slice whose size only the run decides; all slices have the same."""
         node = self.node
         if not first:
             raise UnsupportedCase("slices of a size that only the run decides are collected forwards along axis 0 only")
-        self.before.append(f"{whole} = matrix(0, rows=0, cols=1)")
-        self.after.append(f"{whole} = {node.call('first_rows', whole, node.dim(self.count))}")
+        room = node.temporary("rows")
+        self.before.append(f"{room} = matrix(0, rows=0, cols=1)")
+        self.after.append(f"{whole} = {node.call('first_rows', room, node.dim(self.count))}")
         row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
-        return f"{whole} = {node.call('append_row', whole, self.step, row)}"
+        return grown(node, room, node.call("append_row", room, self.step, row))
 
     def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
         before, behind = product(dims[:axis]), product(dims[axis + 1 :])
@@ -248,17 +255,18 @@ def scan_8(node: NodeView) -> Fragment:
     lens = f"as.scalar({node.view(0, View(batch, 1))}[{entry}, 1])" if node.has(0) else node.dim(steps)
     if not [*inner_states, *slices]:
         raise UnsupportedCase("the scan has no results")
-    texts, called = function.repeated(function.call([*inner_states, *given], [*inner_states, *slices]))
+    carried = dict.fromkeys(inner_states, UNCHANGED)
+    called = iteration(node, function, [*inner_states, *given], [*inner_states, *slices], carried)
     offset = f"({entry} - 1) * {node.factor(steps)}"
     lines = [
-        *texts,
+        *called.before,
         f"for ({entry} in seq(1, {node.dim(batch)}, 1)) {{",
         f"  {length} = {lens}",
         *(f"  {line}" for line in start),
         f"  for ({step} in seq(1, {length}, 1)) {{",
         f"    {row} = {offset} + {step}",
         *([f"    {back} = {offset} + {length} + 1 - {step}"] if any(directions) else []),
-        *(f"    {line}" for line in [called, *writes]),
+        *(f"    {line}" for line in [called.call, *writes, *called.after]),
         "  }",
         *(f"  {line}" for line in end),
         "}",
