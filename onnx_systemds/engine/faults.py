@@ -49,8 +49,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "old-value-behind-new-one",
-        "a variable that gets the old value of another one in a block that gives this one a new value before gets the new "
-        "value, whether matrix or number; so do the results of a call that is inlined",
+        "in a block that gives a variable a new value, what gets its old value behind that gets the new one, matrix or "
+        "number, in the statements of an inlined call, too",
         "3.4.0",
         "f = X\ny = 2 * X\nfor (i in seq(1, 3, 1)) {\n  a = f + y\n  b = f\n  f = a\n  y = b\n}\nresult = cbind(f, y)",
         ((7, 4),),
@@ -71,7 +71,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "size-known-in-loop",
-        "a size that is known inside a loop, and not before it, is taken for known behind it, though the loop may not run",
+        "a size that is known inside a loop, and not before it, is taken for known behind it: the loop may not run",
         "3.4.0",
         "first = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
         "  for (i in seq(1, n, 1)) { Y = Y[1, ] }\n  Y = as.matrix(nrow(Y))\n}\nresult = first(X, sum(X))",

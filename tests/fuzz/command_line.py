@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -106,11 +107,18 @@ def _argument(port: Port, name: str) -> str:
 
 def _results(folder: Path, place: int, case: ModelCase, script: Script) -> dict[str, Any]:
     sizes = dict(bind_sizes(script.inputs, dict(case.calls[0])))
-    matrices = [read_matrix(folder / f"result{place}_{position}")
+    matrices = [_read(folder / f"result{place}_{position}")
                 for position in range(len(script.outputs) + len(script.returned))]  # fmt: skip
     for symbol, matrix in zip(script.returned, matrices[len(script.outputs) :]):
         sizes[symbol] = int(matrix.item())
     return {port.name: restored(port, matrix, sizes) for port, matrix in zip(script.outputs, matrices)}
+
+
+def _read(path: Path) -> Any:
+    """A matrix that the engine has written; of an empty one there is a description only."""
+    described = json.loads(path.with_name(f"{path.name}.mtd").read_text(encoding="utf-8"))
+    shape = (int(described["rows"]), int(described["cols"]))
+    return read_matrix(path) if all(shape) else np.zeros(shape)
 
 
 def _essence(error: AssertionError) -> str:

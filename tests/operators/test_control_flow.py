@@ -14,6 +14,7 @@ from onnx import parser
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.scoring import ScoringFunction
+from tests.all_forms import results_of_all_forms
 from tests.operators.harness import Array, Covered, compare, random
 
 
@@ -48,7 +49,10 @@ def _graph(graph: onnx.GraphProto, name: str) -> onnx.GraphProto:
 
 
 def check(model: Model, opset: int, judge: int | None = None) -> None:
-    """One script, all runs, against onnxruntime: at ``judge``, a version that means the same, if it lacks this one."""
+    """One script, all runs, against onnxruntime: at ``judge``, a version that means the same, if it lacks this one.
+
+    It runs as it is, and compiled for the sizes of each run.
+    """
     proto = parsed(model, opset)
     script = import_model(proto)
     text = "\n".join(script.functions)
@@ -57,11 +61,13 @@ def check(model: Model, opset: int, judge: int | None = None) -> None:
     options.log_severity_level = 4
     judged = parsed(model, judge or opset)
     session = onnxruntime.InferenceSession(judged.SerializeToString(), options)
-    with ScoringFunction(script) as function:
-        for feeds in model.runs:
-            actual = function(feeds)
-            for port, expected in zip(script.outputs, session.run(None, dict(feeds)), strict=True):
-                compare(actual[port.name], np.asarray(expected), 1e-5, f"{model} {port.name}")
+    for steady_after in (20, 1):
+        with ScoringFunction(script, steady_after=steady_after) as function:
+            for feeds in model.runs:
+                judged_outputs = session.run(None, dict(feeds))
+                for actual in results_of_all_forms(function, feeds):
+                    for port, expected in zip(script.outputs, judged_outputs, strict=True):
+                        compare(actual[port.name], np.asarray(expected), 1e-5, f"{model} {port.name}")
 
 
 X = random(2, 3)
@@ -220,6 +226,82 @@ LOOPS = [
           y, z = Loop (n, , x) <body = b (int64 k, bool c, float[b,3] v) =>
             (bool c2, float[b,3] v2, float[b,3] s) { c2 = Identity(c) v2 = Add(v, x) s = Exp(v) }>
         }""", [{"n": np.array(2, np.int64), "x": random(b, 3)} for b in (1, 4)]),
+    Model("a state that takes the old one of another", """
+        g (int64 n, float[3] x, float[3] q) => (float[3] y, float[3] z) {
+          y, z = Loop (n, , x, q) <body = b (int64 k, bool c, float[3] v, float[3] w) =>
+            (bool c2, float[3] v2, float[3] w2) { c2 = Identity(c) v2 = Add(v, w) w2 = Identity(v) }>
+        }""", [{"n": np.array(n, np.int64), "x": random(3), "q": random(3, seed=1)} for n in (0, 1, 3)]),
+    Model("states that change places, two vectors and two numbers", """
+        g (int64 n, float[3] x, float[3] q) => (float[3] y, float[3] z, float f, float h) {
+          one = Constant<value = float {1.0}>()
+          two = Constant<value = float {2.0}>()
+          y, z, f, h = Loop (n, , x, q, one, two) <body = b (int64 k, bool c, float[3] v, float[3] w, float i, float j) =>
+            (bool c2, float[3] v2, float[3] w2, float i2, float j2) {
+              c2 = Identity(c) v2 = Identity(w) w2 = Identity(v) i2 = Identity(j) j2 = Identity(i) }>
+        }""", [{"n": np.array(n, np.int64), "x": random(3), "q": random(3, seed=1)} for n in (0, 1, 3)]),
+    Model("states turned about twice that rotate, the old one collected", """
+        g (int64 n, float[2,3] x, float[2,3] q, float[2,3] r) => (float[2,3] y, float[2,3] z, float[t,2,3] old) {
+          y, z, u, old = Loop (n, , x, q, r) <body = b (int64 k, bool c, float[2,3] v, float[2,3] w, float[2,3] m) =>
+            (bool c2, float[2,3] v2, float[2,3] w2, float[2,3] m2, float[2,3] o) {
+              c2 = Identity(c) v2 = Neg(v) o = Identity(v) w2 = Identity(m)
+              p = Transpose<perm = [1, 0]>(v) m2 = Transpose<perm = [1, 0]>(p) }>
+        }""", [{"n": np.array(n, np.int64), "x": X, "q": random(2, 3, seed=1), "r": random(2, 3, seed=2)}
+               for n in (0, 1, 4)]),
+    Model("what grows from nothing, and a condition of the run", """
+        g (bool go) => (float mean, float product) {
+          three = Constant<value = int64 {3}>()
+          none = Constant<value = int64[0] {}>()
+          one = Constant<value = int64[1] {1}>()
+          y = Loop (three, go, none) <body = b (int64 k, bool c, int64[p] v) => (bool c2, int64[q] v2) {
+              c2 = Identity(c) j = Reshape(k, one) v2 = Concat<axis = 0>(v, j) }>
+          f = Cast<to = 1>(y)
+          s = Concat<axis = 0>(f, o)
+          mean = ReduceMean<keepdims = 0>(s)
+          product = MatMul(f, f)
+        }""", [{"go": YES}, {"go": NO}], {"o": random(1)}),
+    Model("what is collected until a condition, used behind it", """
+        g (float limit, float[2,3] x) => (float[t,2,3] z, int64 size) {
+          yes = Constant<value = bool {1}>()
+          y, r = Loop (, yes, x) <body = b (int64 k, bool c, float[2,3] v) => (bool c2, float[2,3] v2, float[2,3] s) {
+              one = Constant<value = float {1.0}>() v2 = Add(v, one) h = ReduceMax<keepdims = 0>(v2)
+              c2 = Less(h, limit) s = Neg(v2) }>
+          z = Abs(r)
+          size = Size(r)
+        }""", [{"limit": np.array(limit, np.float32), "x": X} for limit in (-9, 3, 5.5)]),
+    Model("a value that is cut to one row, or not at all", """
+        g (int64 n, float[k] x) => (float y, int64[1] size) {
+          low = Constant<value = int64[1] {0}>()
+          high = Constant<value = int64[1] {1}>()
+          v = Loop (n, , x) <body = b (int64 k, bool c, float[p] v) => (bool c2, float[q] v2) {
+              c2 = Identity(c) h = Concat<axis = 0>(v, v) v2 = Slice(h, low, high) }>
+          y = MatMul(v, v)
+          size = Shape(v)
+        }""", [{"n": np.array(n, np.int64), "x": random(3)} for n in (0, 2)]),
+    Model("a value that stays empty", """
+        g (bool go) => (float y, float[m] z) {
+          two = Constant<value = int64 {2}>()
+          none = Constant<value = float[0] {}>()
+          v = Loop (two, go, none) <body = b (int64 k, bool c, float[p] v) => (bool c2, float[q] v2) {
+              c2 = Identity(c) v2 = Identity(none) }>
+          y = MatMul(v, v)
+          z = Abs(v)
+        }""", [{"go": YES}, {"go": NO}]),
+    Model("a loop in a loop, in a branch, whose states change places and grow", """
+        g (bool go, int64 n, float[2,3] x, float[2,3] q) => (float[2,3] y, float[2,3] z, float[m,3] s) {
+          y, z, s = If (go) <
+            then_branch = t () => (float[2,3] y1, float[2,3] z1, float[m1,3] s1) {
+              y1, z1, s1 = Loop (n, go, x, q, x) <
+                body = b (int64 k, bool c, float[2,3] v, float[2,3] w, float[p,3] l) =>
+                  (bool c2, float[2,3] v2, float[2,3] w2, float[o,3] l2) {
+                    c2 = Identity(c)
+                    v2, w2, l2 = Loop (k, , v, w, l) <
+                      body = b2 (int64 kk, bool cc, float[2,3] vv, float[2,3] ww, float[pp,3] ll) =>
+                        (bool cc2, float[2,3] vv2, float[2,3] ww2, float[qq,3] ll2) {
+                          cc2 = Identity(cc) vv2 = Identity(ww) ww2 = Identity(vv) ll2 = Concat<axis = 0>(ll, vv) }> }> },
+            else_branch = e () => (float[2,3] y3, float[2,3] z3, float[m2,3] s3) {
+              y3 = Identity(q) z3 = Identity(x) s3 = Concat<axis = 0>(x, q) }>
+        }""", [{"go": go, "n": np.array(n, np.int64), "x": X, "q": random(2, 3, seed=1)}
+               for go, n in ((YES, 0), (YES, 4), (NO, 2))]),
 ]  # fmt: skip
 
 SCANS = [
@@ -242,6 +324,17 @@ SCANS = [
           s, y = Scan <num_scan_inputs = 1, body = b (float a, float v) => (float a2, float y2) {
               a2 = Add(a, v) y2 = Exp(a2) }>(zero, x)
         }""", [{"x": random(t)} for t in (1, 4)]),
+    Model("states that change places, in a branch, the old ones collected", """
+        g (bool go, float[2,3] s0, float[2,3] r0, float[t,2,3] x) => (float[2,3] s, float[2,3] r, float[t,2,3] y) {
+          s, r, y = If (go) <
+            then_branch = th () => (float[2,3] s1, float[2,3] r1, float[t,2,3] y1) {
+              s1, r1, y1 = Scan <num_scan_inputs = 1, body = b (float[2,3] a, float[2,3] c, float[2,3] v) =>
+                (float[2,3] a2, float[2,3] c2, float[2,3] y2) {
+                  a2 = Add(c, v) c2 = Identity(a) y2 = Identity(a) }>(s0, r0, x) },
+            else_branch = el () => (float[2,3] s3, float[2,3] r3, float[t,2,3] y3) {
+              s3 = Identity(r0) r3 = Identity(s0) y3 = Identity(x) }>
+        }""", [{"go": go, "s0": X, "r0": random(2, 3, seed=1), "x": random(t, 2, 3)}
+               for go, t in ((YES, 1), (YES, 4), (NO, 2))]),
 ]  # fmt: skip
 
 
