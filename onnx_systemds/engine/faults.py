@@ -38,6 +38,53 @@ def progression(first: str, last: str, step: str) -> str:
     return f"seq({first}, {last}, {step})"
 
 
+def full_matrix(value: str, rows: str, cols: str) -> str:
+    """DML of a matrix of one number that graphs calculate with (zero-beside-filled-matrix, filled-with-unknown-number).
+
+    The engine must not see that all elements are the same, nor that all are 0.
+    """
+    return f"abs(matrix(1, rows={rows}, cols={cols})) {'- 1' if is_zero(value) else f'* {_operand(value)}'}"
+
+
+def is_zero(text: str) -> bool:
+    """Whether a text is the literal 0."""
+    try:
+        return float(text.strip("()")) == 0
+    except ValueError:
+        return False
+
+
+def row_sums(x: str, cols: str) -> str:
+    """DML of the sums of the rows of ``x``, which has ``cols`` columns, as a product (sums-of-infinities)."""
+    return f"{_operand(x)} %*% matrix(1, rows={cols}, cols=1)"
+
+
+def col_sums(x: str, rows: str) -> str:
+    """DML of the sums of the columns of ``x``, which has ``rows`` rows, as a product (sums-of-infinities)."""
+    return f"matrix(1, rows=1, cols={rows}) %*% {_operand(x)}"
+
+
+def total(x: str, rows: str, cols: str) -> str:
+    """DML of the sum of a matrix as a scalar, by products (sums-of-infinities, sum-beside-one-number)."""
+    if cols == "1":
+        return f"as.scalar({col_sums(x, rows)})"
+    sums = row_sums(x, cols)
+    return f"as.scalar({sums if rows == '1' else col_sums(f'({sums})', rows)})"
+
+
+def _operand(text: str) -> str:
+    """The text, in parentheses unless it is a name, a call or in parentheses."""
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        is_inner = depth > 0 or position == len(text) - 1
+        if not is_inner and not (character.isalnum() or character in "._"):
+            return f"({text})"
+        if depth == 0 and character in ")]" and position < len(text) - 1:
+            return f"({text})"
+    return text
+
+
 FAULTS: tuple[Fault, ...] = (
     Fault(
         "round-takes-nan-for-zero",
@@ -87,6 +134,63 @@ FAULTS: tuple[Fault, ...] = (
         ((0, 0, 2, 0, 0, 0, 0, 0), (0, 0, 0, 2, 0, 0, 0, 0)),
         "templates/library/scaled_channels.dml",
         inputs=((0, 0, 1, 0, 0, 0, 0, 0), (0, 0, 0, 1, 0, 0, 0, 0)),
+    ),
+    Fault(
+        "zero-beside-filled-matrix",
+        "0 op matrix(c, ..) is -c for every operator and for min and max, once the compiler sees the 0; matrices of"
+        " zeros count as such",
+        "3.4.0",
+        "result = cbind(0 < matrix(2, rows=nrow(X), cols=1), 0 / matrix(2, rows=nrow(X), cols=1))",
+        ((1, 0),),
+        "full_matrix, infix of operator_generators/combining.py",
+        inputs=((1,),),
+    ),
+    Fault(
+        "filled-with-unknown-number",
+        "matrix(s, ..) of a number that only the run knows is taken for one without zeros: sum(matrix(s, ..) != 0) is"
+        " its length, ifelse(matrix(s, ..), A, B) is A",
+        "3.4.0",
+        "result = as.matrix(sum(matrix(as.scalar(X), rows=2, cols=2) != 0))",
+        ((0,),),
+        "full_matrix",
+        inputs=((0,),),
+    ),
+    Fault(
+        "quotient-of-filled-matrix",
+        "matrix(c, ..) / s is c * (1 / s), which rounds twice: floor(matrix(49, ..) / 49) is 0",
+        "3.4.0",
+        "result = floor(matrix(49, rows=nrow(X), cols=1) / 49)",
+        ((1,),),
+        "full_matrix",
+        inputs=((1,),),
+    ),
+    Fault(
+        "sums-of-infinities",
+        "sums with infinities are the last one of these, whatever the others or NaN are; so are the means of rows and"
+        " columns, of a wrong sign",
+        "3.4.0",
+        "result = cbind(as.matrix(sum(X)), rowSums(X), as.matrix(mean(X[1, 1:2])))",
+        ((float("nan"), float("nan"), float("nan")),),
+        "row_sums, col_sums, total",
+        inputs=((float("inf"), float("nan"), 1),),
+    ),
+    Fault(
+        "products-with-nan",
+        "prod, rowProds and colProds are 0 once a factor is 0, whatever NaN or infinities follow; colProds of NaN is 0",
+        "3.4.0",
+        "result = cbind(rowProds(X), colProds(t(X)))",
+        ((float("nan"), float("nan")),),
+        "templates/library/col_prods.dml",
+        inputs=((0, float("nan")),),
+    ),
+    Fault(
+        "sum-beside-one-number",
+        "sum(X + v), sum(X - v) and rowSums of one row take a 1 x 1 matrix v, whose size the compiler knows, for a row",
+        "3.4.0",
+        "v = matrix(sum(X), rows=1, cols=1)\nx = X[1, 1:3]\nresult = as.matrix(sum(x + v))",
+        ((24,),),
+        "total, row_sums",
+        inputs=((1, 2, 3),),
     ),
     Fault(
         "table-of-descending-places",

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.engine.faults import full_matrix
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.ir import Array, Node
@@ -171,6 +172,10 @@ class NodeView(NodeFacts):
         if form is SCALAR:
             return str(value)
         return f"matrix({value}, rows={self.dim(form.rows)}, cols={self.dim(form.cols)})"
+
+    def full(self, value: str, view: View) -> str:
+        """A matrix full of a number, of which the engine doesn't see that: for results of nodes."""
+        return full_matrix(value, self.dim(view.rows), self.dim(view.cols))
 
     def temporary(self, hint: str) -> str:
         """A new identifier for an intermediate result, named after the first output."""

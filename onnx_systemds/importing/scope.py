@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
+from onnx_systemds.engine.faults import full_matrix
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.assumptions import Checks
 from onnx_systemds.importing.ir import Array
@@ -321,7 +323,7 @@ class Scope:
     def _constant_lines(self, name: str, view: View) -> list[str]:
         array = self.constants[name]
         if not self.parts.goes_to_file(array):
-            return self.define(name, matrix_literal(array, int(view.rows), int(view.cols)), view)  # type: ignore[arg-type]
+            return self.define(name, self._literal(name, array, view), view)
         self.uses_weights = True
         key = self.parts.weight_key(name, array, view)
         text = f'as.matrix({WEIGHTS}["{key}"])'
@@ -331,6 +333,22 @@ class Scope:
         # the whole range tells the compiler the sizes, for a tenth of what a reshape costs
         identifier = self.forms[name][view]
         return [f"{read}; {identifier} = {identifier}[1:{view.rows}, 1:{view.cols}]", *others]
+
+    def _literal(self, name: str, array: Array, view: View) -> str:
+        """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""
+        text = matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        number = text.removeprefix("matrix(").partition(",")[0]
+        if array.size == 0 or number.startswith('"') or name not in self._beside_constants:
+            return text
+        return full_matrix(number, str(view.rows), str(view.cols))
+
+    @cached_property
+    def _beside_constants(self) -> set[str]:
+        """The inputs of nodes that have no others than constants."""
+        values = self.graph.values
+        inputs = [[name for name in node.inputs if name] for node in self.graph.nodes]
+        known = [names for names in inputs if all(values[name].constant is not None for name in names)]
+        return {name for names in known for name in names}
 
     def element_statements(self) -> list[str]:
         """Definitions of small tensors whose elements are sizes."""

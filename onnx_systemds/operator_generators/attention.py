@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import col_sums, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -175,9 +176,10 @@ class _Contraction:
             return term
         if term.labels == (*gone, *kept):
             view = View(self._size(gone), self._size(kept))
-            return self._bound(f"colSums({term.source(view)})", View(1, view.cols), kept, False, "sum")
+            text = col_sums(term.source(view), self.node.dim(view.rows))
+            return self._bound(text, View(1, view.cols), kept, False, "sum")
         view = View(self._size(kept), self._size(gone))
-        text = f"rowSums({self._as(term, (*kept, *gone), view)})"
+        text = row_sums(self._as(term, (*kept, *gone), view), self.node.dim(view.cols))
         return self._bound(text, View(view.rows, 1), kept, False, "sum")
 
     def _product(self, left: _Term, right: _Term, needed: set[str]) -> _Term:

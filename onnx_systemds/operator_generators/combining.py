@@ -14,6 +14,7 @@ from onnx_systemds.broadcasting import (
     repeated_row,
 )
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
+from onnx_systemds.engine.faults import is_zero
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES
@@ -27,6 +28,11 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
     """``left operator right`` where one of them may be a vector."""
     if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
         left = replicated(node, left, view)  # a column and a row
+    if left.kind == SINGLE and right.kind != SINGLE and is_zero(left.text) and operator != "-":
+        if operator == "/":
+            return Operand(f"(0 / abs({stripped(right.text)}))", right.kind)
+        if operator in COMMUTATIVE or operator in MIRRORED:
+            left, right, operator = right, left, MIRRORED.get(operator, operator)
     if right.kind == FULL and left.kind not in (FULL, SINGLE):
         if operator in COMMUTATIVE:
             left, right = right, left
@@ -78,7 +84,7 @@ def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:
     if view is SCALAR:
         return f"as.matrix({stripped(operand.text)})"
     if operand.kind == SINGLE:
-        return f"matrix({stripped(operand.text)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+        return node.full(operand.text, view)
     return stripped(replicated(node, operand, view).text)
 
 

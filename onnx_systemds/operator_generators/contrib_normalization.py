@@ -11,7 +11,7 @@ from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
 from onnx_systemds.numbers import literal
-from onnx_systemds.operator_generators.normalization import layer_normalization_rule, trailing_operand
+from onnx_systemds.operator_generators.normalization import layer_normalization_rule, row_means, trailing_operand
 from onnx_systemds.operator_generators.registry import expander, generator, shape_rule
 
 
@@ -31,7 +31,8 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = View(product(dims[:axis]), product(dims[axis:]))
     x, root = node.view(0, view), node.temporary("root")
-    before = [f"{root} = sqrt(rowMeans({x}^2) + {literal(node.attribute('epsilon'))})"]
+    mean_square = row_means(node, f"{x}^2", view.cols)
+    before = [f"{root} = sqrt({mean_square} + {literal(node.attribute('epsilon'))})"]
     fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view, before=before)
     return fragment + node.result(f"1 / {root}", View(view.rows, 1), 1)
 

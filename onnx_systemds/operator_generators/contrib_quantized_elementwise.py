@@ -181,7 +181,7 @@ def qlinear_where(node: NodeView) -> Fragment:
 
 
 def _filled(node: NodeView, single_: Operand, view: View) -> str:
-    return f"matrix({single_.text}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+    return node.full(single_.text, view)
 
 
 @shape_rule("QLinearConcat", domain=CONTRIB)

@@ -288,7 +288,7 @@ def _power(node: NodeView, given: Operands) -> Operand:
     if exponents is not None and exponents.size == 1:
         value = float(exponents.item())
         if value == 0:
-            return Operand(node.filled(1, given.form), FULL)
+            return Operand(f"({node.full('1', given.form)})", FULL)
         if value < 0:
             root = base if value == -1 else infix(node, "^", base, Operand(literal(-value), SINGLE), given.form)
             return Operand(f"(1 / {root.text})", root.kind)

@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import minus_vector
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -91,7 +92,8 @@ def normalizer(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"a normalizer of rows, the input has rank {len(dims)}")
     view = View(sample_count(dims), dims[-1])
     x, norm = node.view(0, view), node.temporary("norm")
-    sizes = {"MAX": _largest(node, x), "L1": f"rowSums(abs({x}))", "L2": f"sqrt(rowSums({x}^2))"}
+    cols = node.dim(view.cols)
+    sizes = {"MAX": _largest(node, x), "L1": row_sums(f"abs({x})", cols), "L2": f"sqrt({row_sums(f'{x}^2', cols)})"}
     if node.attribute("norm") not in sizes:
         raise UnsupportedCase("the norm is none of MAX, L1 and L2")
     return node.result(

@@ -81,7 +81,9 @@ def constant_of_shape(node: NodeView) -> Fragment:
     form = node.wanted_form()
     if form is SCALAR:
         return node.result(text, SCALAR)
-    return node.result(f"matrix({text}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})", form)
+    if product(form) == 0:
+        return node.result(node.filled(0, form), form)
+    return node.result(node.full(text, form), form)
 
 
 @shape_rule("Range")

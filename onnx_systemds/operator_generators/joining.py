@@ -218,8 +218,7 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
     form = node.wanted_form()
     view = split_view(dims, 1) if form is SCALAR else form
     if node.size(0) == 1:
-        value = node.scalar(0)
-        return node.result(f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)
+        return node.result(node.full(node.scalar(0), view), view)
     row = View(1, node.size(0))
     text = expand_text(node, node.view(0, row), row, varies, dims, view, finite=is_finite(node, 0))
     return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)

@@ -8,6 +8,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import expand_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -117,9 +118,11 @@ def _trained(node: NodeView) -> Fragment:
 
     def averaged(text: str) -> str:
         """Means over the images, then over the elements of a channel."""
+        rows, size = dims[0], product(dims[1:]) // channels
         if _is_flat(node):
-            return f"colMeans({text})"
-        return f"rowMeans({node.reshape(f'colMeans({text})', View(channels, product(dims[1:]) // channels))})"
+            return f"{col_sums(text, node.dim(rows))} / {node.factor(rows)}"
+        sums = node.reshape(col_sums(text, node.dim(rows)), View(channels, size))
+        return f"{row_sums(sums, node.dim(size))} / {node.factor(rows * size)}"
 
     gamma, beta = node.view(1, flat), node.view(2, flat)
     root = f"sqrt({variance} + {literal(node.attribute('epsilon'))})"
@@ -172,9 +175,9 @@ def layer_normalization(node: NodeView) -> Fragment:
     x = node.view(0, view)
     mean, centred, spread = (node.temporary(hint) for hint in ("mean", "centred", "deviation"))
     statements = [
-        f"{mean} = rowMeans({x})",
+        f"{mean} = {row_means(node, x, view.cols)}",
         f"{centred} = {x} - {mean}",
-        f"{spread} = sqrt(rowMeans({centred}^2) + {literal(node.attribute('epsilon'))})",
+        f"{spread} = sqrt({row_means(node, f'{centred}^2', view.cols)} + {literal(node.attribute('epsilon'))})",
     ]
     text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
     if node.has(2):
@@ -192,8 +195,13 @@ def rms_normalization(node: NodeView) -> Fragment:
     axis = node.axis()
     view = split_view(dims, axis)
     x = node.view(0, view)
-    root = f"sqrt(rowMeans({x}^2) + {literal(node.attribute('epsilon'))})"
+    root = f"sqrt({row_means(node, f'{x}^2', view.cols)} + {literal(node.attribute('epsilon'))})"
     return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
+
+
+def row_means(node: NodeView, x: str, cols: Dim) -> str:
+    """Text of the means of the rows of a matrix with ``cols`` columns."""
+    return f"{row_sums(x, node.dim(cols))} / {node.factor(cols)}"
 
 
 def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> str:
@@ -220,7 +228,8 @@ def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
     """Statements and text of the rows of a view with zero mean and unit variance."""
     x, centred = node.view(0, view), node.temporary("centred")
     epsilon = literal(node.attribute("epsilon"))
-    return [f"{centred} = {x} - rowMeans({x})"], f"{centred} / sqrt(rowMeans({centred}^2) + {epsilon})"
+    variance = row_means(node, f"{centred}^2", view.cols)
+    return [f"{centred} = {x} - {row_means(node, x, view.cols)}"], f"{centred} / sqrt({variance} + {epsilon})"
 
 
 @generator("InstanceNormalization", since=1)
@@ -347,9 +356,9 @@ def mean_of_axis(
     if size == 1:
         return text, view
     if suffix == 1:
-        return f"rowMeans({seen(View(prefix, size))})", View(prefix, 1)
+        return row_means(node, seen(View(prefix, size)), size), View(prefix, 1)
     if prefix == 1:
-        return f"colMeans({seen(View(size, suffix))})", View(1, suffix)
+        return f"{col_sums(seen(View(size, suffix)), node.dim(size))} / {node.factor(size)}", View(1, suffix)
     shape = f"[{node.dim(prefix)}, 1, {node.dim(size)}, {node.dim(suffix)}]"
     pool = f"pool_size=[{node.dim(size)}, 1], stride=[1, 1], padding=[0, 0]"
     return f"avg_pool({seen(View(prefix, size * suffix))}, input_shape={shape}, {pool})", View(prefix, suffix)

@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, all_known, product
+from onnx_systemds.engine.faults import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -67,7 +68,8 @@ def _planes(node: NodeView) -> View:
 def global_average_pool(node: NodeView) -> Fragment:
     """Mean of each plane."""
     view = _planes(node)
-    return node.result(f"rowMeans({node.view(0, view)})", View(view.rows, 1))
+    sums = row_sums(node.view(0, view), node.dim(view.cols))
+    return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
 
 
 @generator("GlobalMaxPool", since=1)
@@ -82,7 +84,8 @@ def global_max_pool(node: NodeView) -> Fragment:
 def global_lp_pool(node: NodeView) -> Fragment:
     """p-norm of each plane; p is a float in opset 1."""
     view, p = _planes(node), node.attribute("p")
-    return node.result(_root(f"rowSums({_power(node.view(0, view), p)})", p), View(view.rows, 1))
+    sums = row_sums(_power(node.view(0, view), p), node.dim(view.cols))
+    return node.result(_root(f"({sums})", p), View(view.rows, 1))
 
 
 def _power(x: str, p: float) -> str:

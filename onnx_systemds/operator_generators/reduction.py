@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import col_sums, row_sums, total
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -180,9 +181,10 @@ class _Steps:
             # the wanted form of the consumers is the scalar; the view of the input is free
             size = self.runs[0][1]
             form = self.node.known_form(0)
-            x = self.node.view(0, form if isinstance(form, View) else View(1, size))
+            view = form if isinstance(form, View) else View(1, size)
+            x = self.node.view(0, view)
             ahead = x if self.reduction.ahead is None else self.reduction.ahead(x)
-            text = f"{self.reduction.whole}({stripped(ahead)})"
+            text = self._whole(stripped(ahead), view)
             return self.node.result(_finished(self.node, self.reduction, text), SCALAR, before=self.before)
         first = True
         while any(reduced for reduced, _ in self.runs):
@@ -197,10 +199,10 @@ class _Steps:
         behind = product(size for _, size in self.runs[position + 1 :])
         if position == len(self.runs) - 1:
             x = self._source(View(ahead, size), first)
-            self._set(self._aggregate("row", x), View(ahead, 1))
+            self._set(self._aggregate("row", x, size), View(ahead, 1))
         elif position == 0:
             x = self._source(View(size, behind), first)
-            self._set(self._aggregate("col", x), View(1, behind))
+            self._set(self._aggregate("col", x, size), View(1, behind))
         else:
             self._reduce_inner(ahead, size, behind, first)
         del self.runs[position]
@@ -213,7 +215,7 @@ class _Steps:
         rows = View(ahead * size, behind)
         if isinstance(ahead, int) and isinstance(size, int) and ahead <= MOST_SLICES:
             x = self._named(self._source(rows, first))
-            slices = [self._aggregate("col", f"{x}[{i * size + 1}:{(i + 1) * size}, ]") for i in range(ahead)]
+            slices = [self._aggregate("col", f"{x}[{i * size + 1}:{(i + 1) * size}, ]", size) for i in range(ahead)]
             self._set(f"rbind({', '.join(slices)})", View(ahead, behind))
         elif self.reduction.aggregate in ("Sums", "Means") and isinstance(ahead, int) and ahead >= SPARSE_SUMS:
             x = self._source(rows, first)
@@ -230,7 +232,7 @@ class _Steps:
         else:
             x = self._source(View(ahead, size * behind), first)
             front = self.node.reshape(f"t({x})", View(size, behind * ahead))
-            turned = self.node.reshape(self._aggregate("col", front), View(behind, ahead))
+            turned = self.node.reshape(self._aggregate("col", front, size), View(behind, ahead))
             self._set(f"t({turned})", View(ahead, behind))
 
     def _source(self, view: View, first: bool) -> str:
@@ -250,12 +252,28 @@ class _Steps:
         self.before.append(f"{name} = {stripped(text)}")
         return name
 
-    def _aggregate(self, side: str, x: str) -> str:
+    def _aggregate(self, side: str, x: str, size: Dim) -> str:
+        """The aggregates of rows (or columns) of ``size`` elements."""
         if self.reduction.aggregate == "LogSumExp":
             return self.node.call(f"{side}_log_sum_exp", stripped(x))
         if self.reduction.aggregate == "WrappedProds":
             return self.node.call(f"{side}_wrapped_prods", stripped(x), sign_offset(self.node.dtype(0)))
+        if self.reduction.aggregate in ("Sums", "Means"):
+            sums = (row_sums if side == "row" else col_sums)(stripped(x), self.node.dim(size))
+            return f"({sums})" if self.reduction.aggregate == "Sums" else f"({sums} / {self.node.factor(size)})"
+        if self.reduction.aggregate == "Prods":
+            return self.node.call(f"{side}_prods", stripped(x))
         return f"{side}{self.reduction.aggregate}({stripped(x)})"
+
+    def _whole(self, x: str, view: View) -> str:
+        """The aggregate of a whole matrix."""
+        if self.reduction.whole == "prod":
+            column = self.node.reshape(x, View(view.rows * view.cols, 1))
+            return f"as.scalar({self.node.call('col_prods', column)})"
+        if self.reduction.whole not in ("sum", "mean"):
+            return f"{self.reduction.whole}({x})"
+        text = total(x, self.node.dim(view.rows), self.node.dim(view.cols))
+        return text if self.reduction.whole == "sum" else f"{text} / {self.node.factor(view.rows * view.cols)}"
 
     def _set(self, text: str, view: View) -> None:
         self.text, self.view = text, view

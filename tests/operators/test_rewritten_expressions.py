@@ -99,6 +99,46 @@ def normalized(op_type: str, density: float, seed: int) -> Graph:
     return Graph([node(op_type, inputs, **attributes)], [{"x": x} for x in images], used, opset=opset)
 
 
+# each row is one case of a sum; the last ones are finite
+POISON = np.array([[1, INF, 2, -3], [INF, NAN, 1, 0], [NAN, -INF, 0, 1], [INF, 0, -INF, 1], [-INF, 1, 2, 3], [1, 2, 3, 4],
+                   [0, 0, 0, 0]], np.float32)  # fmt: skip
+
+
+def reduced(op_type: str, axis: int | None, *, keepdims: int = 0) -> Graph:
+    """Sums and means of infinities, NaN and zeros; of rows, of columns, of one axis in between and of all."""
+    rows = [POISON, POISON[4:5], POISON[:2]] if axis != 1 else [POISON.T, POISON.T[:, 4:5], POISON.T[:, :2]]
+    if axis is None:
+        rows = [row[None] for row in POISON]
+    runs = [{"x": np.ascontiguousarray(np.expand_dims(one, 2) if axis == 2 else one)} for one in rows]
+    kept: dict[str, Any] = {"keepdims": keepdims}
+    if op_type == "ReduceSum":
+        return Graph([node(op_type, "x axes" if axis is not None else "x", **kept)], runs,
+                     {"axes": ints({2: 1, 1: 0, 0: 1}[axis])} if axis is not None else {}, opset=13)  # fmt: skip
+    axes = {} if axis is None else {"axes": [{2: 1, 1: 0, 0: 1}[axis]]}
+    return Graph([node(op_type, "x", **axes, **kept)], runs, opset=13)
+
+
+def chained(*nodes: NodeProto, runs: Sequence[Array], opset: int = 17, **constants: Array) -> Graph:
+    return Graph(nodes, [{"x": run} for run in runs], constants, opset=opset)
+
+
+def beside_filled(op_type: str, number: float, filled: float, *, is_left: bool = True, opset: int = 18, **attributes: int) -> Graph:
+    """A number that is known beside a matrix full of another one, of the sizes of x."""
+    value = numpy_helper.from_array(np.array([filled], np.float32))
+    nodes = [node("Shape", "x", "s"), node("ConstantOfShape", "s", "c", value=value),
+             node(op_type, "z c" if is_left else "c z", **attributes)]  # fmt: skip
+    return Graph(nodes, [{"x": np.zeros((2, 3), np.float32)}], {"z": np.array(number, np.float32)}, opset=opset)
+
+
+def of_filled(op_type: str, filled: float) -> Graph:
+    value = numpy_helper.from_array(np.array([filled], np.float32))
+    nodes = [node("Shape", "x", "s"), node("ConstantOfShape", "s", "c", value=value), node(op_type, "c")]
+    return Graph(nodes, [{"x": np.zeros((2, 3), np.float32)}])
+
+
+REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
+
+
 GRAPHS: dict[str, Graph] = {
     **{f"reversed {start} {end} {step} axis {axis} of {dims}": backwards(axis, start, end, step, *dims)
        for start, end, step in [(-1, -(2**31), -1), (2**63 - 1, -(2**63), -1), (-1, -1000, -1), (-2, -1000, -3)]
@@ -108,6 +148,31 @@ GRAPHS: dict[str, Graph] = {
     **{f"{op_type} of density {density}": normalized(op_type, density, seed)
        for op_type in ("BatchNormalization", "InstanceNormalization", "GroupNormalization")
        for seed, density in enumerate([0.0, 0.05, 0.2, 0.45])},
+    **{f"{op_type} of poison, axis {axis}": reduced(op_type, axis) for op_type in REDUCTIONS for axis in (0, 1, 2, None)},
+    **{f"0 {op_type} {filled}": beside_filled(op_type, 0, filled) for filled in (2, 0, -3)
+       for op_type in ("Less", "Greater", "Equal", "GreaterOrEqual", "LessOrEqual", "Div", "Sub", "Add", "Mul", "Max", "Min")},
+    **{f"0 Pow {filled}": beside_filled("Pow", 0, filled) for filled in (2, 0)},
+    "filled over itself": chained(node("Shape", "x", "s"), node("Expand", "forty_nine s", "c"), node("Div", "c forty_nine", "q"), node("Cast", "q", to=1),
+                                  runs=[random(2, 3)], forty_nine=np.array(49, np.int64)),
+    **{f"{op_type} of {filled}": of_filled(op_type, filled) for op_type in ("Softsign", "LogSoftmax", "Elu", "Reciprocal")
+       for filled in (0, 1)},
+    "choice by a number of the run": Graph(
+        [node("Shape", "x", "s"), node("Expand", "b s", "c"), node("Where", "c x z")],
+        [{"x": random(2, 3), "b": np.array(chosen)} for chosen in (False, True)], {"z": np.array(7, np.float32)}),
+    "count by a number of the run": Graph(
+        [node("Shape", "x", "s"), node("Expand", "b s", "c"), node("Equal", "c z", "e"), node("Not", "e", "n"),
+         node("Cast", "n", "f", to=1), node("ReduceSum", "f", keepdims=0)],
+        [{"x": random(2, 3), "b": np.array(number, np.float32)} for number in (0, 5)], {"z": np.array(0, np.float32)}),
+    "sum behind softmax": chained(node("LogSoftmax", "x", "z"), node("ReduceSum", "z", keepdims=0),
+                                  runs=[random(1, 6), random(3, 6), random(1, 6, seed=2)]),
+    "sum behind softmax of zeros": chained(node("LogSoftmax", "x", "z"), node("ReduceSum", "z", keepdims=0),
+                                           runs=[np.zeros(6, np.float32), random(6), np.zeros(3, np.float32)]),
+    "sum of rows behind softmax": chained(node("LogSoftmax", "x", "z"), node("ReduceSum", "z axes"), axes=ints(1),
+                                          runs=[np.zeros((1, 6), np.float32), random(2, 6)]),
+    "mean of poisoned images": chained(node("GlobalAveragePool", "x"),
+                                       runs=[POISON.reshape(1, 7, 2, 2), POISON[:4].reshape(2, 2, 2, 2)]),
+    "root mean square of poison": chained(node("Mul", "x x", "s"), node("ReduceMean", "s", "m", axes=[1]),
+                                          node("Sqrt", "m", "r"), node("Div", "x r"), runs=[POISON, POISON[:1]]),
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
 }  # fmt: skip
 
@@ -147,9 +212,12 @@ def test_command_line(tmp_path: Path) -> None:
                     arguments.append(read if array.ndim else f"as.scalar({read})")
                 bound = bind_sizes(script.inputs, inputs)
                 sizes = [str(bound[symbol]) for symbol in script.sizes]
-                calls.append(f"result = {space}::gen_case({', '.join(arguments + sizes)})")
-                calls.append(f'write({"result" if results[run].ndim else "as.matrix(result)"}, '
-                             f'"{space}_{run}.csv", format="csv")')  # fmt: skip
+                result = f"result{len(calls)}"
+                calls.append(f"{result} = {space}::gen_case({', '.join(arguments + sizes)})")
+                if not results[run].ndim:
+                    calls.append(f"matrix_{result} = as.matrix({result})")
+                    result = f"matrix_{result}"
+                calls.append(f'write({result}, "{space}_{run}.csv", format="csv")')
                 expected[f"{space}_{run}.csv"] = results[run]
     run_dml("\n".join([*program, *calls]), tmp_path)
     for file, result in expected.items():
