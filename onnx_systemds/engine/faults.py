@@ -38,6 +38,18 @@ def progression(first: str, last: str, step: str) -> str:
     return f"seq({first}, {last}, {step})"
 
 
+def matrix_product(left: str, right: str) -> str:
+    """DML of the product of two operands (product-of-transposed); names are kept apart by `block_cuts`."""
+    if is_transposed(left) and is_transposed(right):
+        return f"t({right[2:-1]} %*% {left[2:-1]})"
+    return f"{left} %*% {right}"
+
+
+def is_transposed(text: str) -> bool:
+    """Whether a text is ``t(..)`` of a name."""
+    return text.startswith("t(") and text.endswith(")") and text[2:-1].isidentifier()
+
+
 def full_matrix(value: str, rows: str, cols: str) -> str:
     """DML of a matrix of one number that graphs calculate with (zero-beside-filled-matrix, filled-with-unknown-number).
 
@@ -136,11 +148,30 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((0, 0, 1, 0, 0, 0, 0, 0), (0, 0, 0, 1, 0, 0, 0, 0)),
     ),
     Fault(
+        "product-of-transposed",
+        "t(A) %*% t(B) ends in an error where t(A) has more elements than t(B) and the product, also over statements",
+        "3.4.0",
+        "result = t(X) %*% t(X[1, 1:8])",
+        ((8,),) * 8,
+        "matrix_product, importing/block_cuts.py",
+        inputs=((1,) * 8,) * 8,
+        raises="Dimensions do not match for matrix multiplication",
+    ),
+    Fault(
+        "transposed-product-beside-matrix",
+        "t(t(A) %*% t(B) op C) is B %*% A + t(C) for every operator",
+        "3.4.0",
+        "result = t(t(X) %*% t(X) - X)",
+        ((6, 8), (12, 18)),
+        "matrix_product, importing/block_cuts.py",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
         "zero-beside-filled-matrix",
         "0 op matrix(c, ..) is -c for every operator and for min and max, once the compiler sees the 0; matrices of"
         " zeros count as such",
         "3.4.0",
-        "result = cbind(0 < matrix(2, rows=nrow(X), cols=1), 0 / matrix(2, rows=nrow(X), cols=1))",
+        "result = cbind(0 < matrix(2, rows=nrow(X), cols=1), 0 / matrix(3, rows=nrow(X), cols=1))",
         ((1, 0),),
         "full_matrix, infix of operator_generators/combining.py",
         inputs=((1,),),
@@ -187,7 +218,7 @@ FAULTS: tuple[Fault, ...] = (
         "sum-beside-one-number",
         "sum(X + v), sum(X - v) and rowSums of one row take a 1 x 1 matrix v, whose size the compiler knows, for a row",
         "3.4.0",
-        "v = matrix(sum(X), rows=1, cols=1)\nx = X[1, 1:3]\nresult = as.matrix(sum(x + v))",
+        "x = X[1, 1:3]\nresult = as.matrix(sum(x + rowSums(x)))",
         ((24,),),
         "total, row_sums",
         inputs=((1, 2, 3),),

@@ -11,6 +11,7 @@ from onnx_systemds import templates
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.assumptions import Assumption
+from onnx_systemds.importing.block_cuts import GUARDED, NOT_INLINED, cut_blocks, with_never
 from onnx_systemds.importing.call_guards import guarding_calls
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.fragment import Fragment
@@ -37,23 +38,7 @@ from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.control_flow import call_function
 from onnx_systemds.operator_generators.registry import find_generator, text_operators
 
-STATEMENTS_PER_BLOCK = 100
-# The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
-# A condition that its compiler could decide is folded away; an empty loop would mark the function to be compiled anew
-# at each call, which in SystemDS 3.4 keeps sizes of the call before (see docs/decisions/0004-block-cuts.md).
-NEVER = "never = time() < 0"
-GUARDED = "if (never) {  # keeps calls of a function apart, which the engine else may take for equal"
-BLOCK_CUT = 'if (never) { print("never") }  # cuts the block: compile time is quadratic in its length'
-# Of max(max(A, B), C) in a block the engine makes one operation, which in 3.4 gives wrong numbers for sparse matrices.
-EXTREMES_CUT = 'if (never) { print("never") }  # cuts the block: max(max(A, B), C) is wrong for sparse matrices'
-# Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
-# returns for the value behind it: a function with control flow is not inlined.
-NOT_INLINED = 'if (never) { print("never") }  # not to be inlined: constant results would spread over all branches'
-
 _CONTROL_FLOW = re.compile(r"^\s*(if|for|parfor|while) \(", re.MULTILINE)
-_IDENTIFIER = re.compile(r"[A-Za-z]\w*")
-_EXTREME_CALL = re.compile(r"\b(min|max)\(")
-_EXTREME = re.compile(r"(\w+) = (min|max)\(")
 
 Progress = Callable[[int], None]
 
@@ -87,7 +72,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     statements = [*element_statements(scope, parameters), *symbols, *checks, *views, *body.statements]
     guards = guarding_calls([*library_functions(list(parts.imports)), *body.functions], statements)
-    statements = _with_never([*([GUARDED, *(f"  {call}" for call in guards), "}"] if guards else ()), *statements])
+    statements = with_never([*([GUARDED, *(f"  {call}" for call in guards), "}"] if guards else ()), *statements])
     if scope.uses_texts:
         statements = [_dictionary(scope), *scope.numbered_texts(statements)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
@@ -134,7 +119,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
     gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
     first = [*element_statements(scope, parameters), *symbols, *checks, *views, *kept]
-    statements = _with_never([*first, *body.statements])
+    statements = with_never([*first, *body.statements])
     statements, last_texts = scope.numbered_texts(statements)
     extends_texts = last_texts != TEXTS
     outputs = [*body.outputs, f"frame[string] {last_texts}"] if extends_texts else body.outputs
@@ -193,7 +178,7 @@ class _Body:
             checks = [text for assumption, text in self.checks.get(number, ()) if scope.checks.is_new(assumption)]
             in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *checks, *late.get(number, ())]
             lines += [*in_front, *fragments[number].statements]
-        self.statements = _cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
+        self.statements = cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
 
     def _render_node(self, position: int) -> Fragment | None:
         scope, graph = self.scope, self.scope.graph
@@ -410,33 +395,6 @@ def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) 
     for symbol in filter(changing.__contains__, sizes):
         if not any(symbol in dim.symbols(value.dims or ()) for value in outer.graph.values.values()):
             raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
-
-
-def _with_never(statements: list[str]) -> list[str]:
-    """The statements with the definition of ``never`` in front, where it is used."""
-    return [NEVER, *statements] if any("if (never) {" in statement for statement in statements) else statements
-
-
-def _cut_blocks(statements: list[str]) -> list[str]:
-    """The statements with cuts where a block gets long, and between a maximum (or minimum) and that of it."""
-    cut: list[str] = []
-    count = 0
-    extremes: dict[str, str] = {}  # names defined in this block by min or max
-    for statement in statements:
-        called = set(_EXTREME_CALL.findall(statement))
-        if called and any(extremes.get(name) in called for name in _IDENTIFIER.findall(statement)):
-            cut.append(EXTREMES_CUT)
-            count = 0
-            extremes.clear()
-        elif count == STATEMENTS_PER_BLOCK:
-            cut.append(BLOCK_CUT)
-            count = 0
-            extremes.clear()
-        cut.append(statement)
-        count += not statement.startswith("#")
-        if (defined := _EXTREME.match(statement)) is not None:
-            extremes[defined[1]] = defined[2]
-    return cut
 
 
 def _function_text(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import col_sums, row_sums
+from onnx_systemds.engine.faults import col_sums, matrix_product, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -204,7 +204,7 @@ class _Contraction:
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
         if count == 1:
-            text = f"{x} %*% {y}"
+            text = matrix_product(x, y)
         else:
             text = batch_product(self.node, x, y, count, m, depth)
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")

@@ -9,6 +9,7 @@ from typing import Any
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts
@@ -74,7 +75,7 @@ def fused_matmul(node: NodeView) -> Fragment:
             y = f"t({_unswapped(node, 1, right, before)(View(cols, inner))})"
         else:
             y = _whole(node, 1, right, before)(View(inner, cols))
-        text = f"{x} %*% {y}"
+        text = matrix_product(x, y)
     else:
         rows = left.dims[-2] if len(left.dims) > 1 else 1
         count = product(batch)

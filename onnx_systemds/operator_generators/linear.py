@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from onnx_systemds.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.engine.faults import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.assumptions import axis_words
 from onnx_systemds.importing.facts import NodeFacts
@@ -81,10 +82,10 @@ def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], befo
     """The product of two matrices, the left one of the given sizes; that of 32-bit integers has still to be wrapped."""
     rows, inner = sizes
     if may_exceed(node, inner):
-        return wrapped_matmul(node, left, right, lambda x, y: f"{x} %*% {y}", before)
+        return wrapped_matmul(node, left, right, matrix_product, before)
     if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
         return f"{repeated_row(right, node.dim(rows))} * {left}"
-    return f"{left} %*% {right}"
+    return matrix_product(left, right)
 
 
 def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:

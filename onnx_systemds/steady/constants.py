@@ -15,7 +15,7 @@ from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.printer import print_script
 from onnx_systemds.exporting.scopes import assigned
-from onnx_systemds.importing.render import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
+from onnx_systemds.importing.block_cuts import BLOCK_CUT, NEVER, STATEMENTS_PER_BLOCK
 from onnx_systemds.steady.extremes import FLAT, with_flat_extremes
 from onnx_systemds.steady.loops import called_with_loops, with_bodies, without_threads
 from onnx_systemds.steady.products import FILTERS, MATRIX, ROW_AGGREGATES, with_plain_sums, with_sparse_products
@@ -103,7 +103,7 @@ class Constants:
         statements += [statement for statement in body if _guards(statement, called & self.script.functions.keys())]
         for count, number in enumerate(computed, 1):
             statements.append(body[number])
-            if count % STATEMENTS_PER_BLOCK == 0 or calls(body[number]) & {"min", "max"}:  # as in the main function
+            if count % STATEMENTS_PER_BLOCK == 0 or calls(body[number]) & {"min", "max", "t"}:  # as in the script
                 statements += parse_script(BLOCK_CUT).statements
             if number in names:
                 kept = tree.Name(names[number])

@@ -136,6 +136,12 @@ def of_filled(op_type: str, filled: float) -> Graph:
     return Graph(nodes, [{"x": np.zeros((2, 3), np.float32)}])
 
 
+def of_transposed(*nodes: NodeProto) -> Graph:
+    """Products of two transposed matrices, of which the left one has more elements than the right one and the result."""
+    runs = [{"a": random(rows, cols), "b": random(more, rows, seed=1)} for rows, cols, more in ((9, 8, 2), (6, 7, 1), (2, 3, 4))]
+    return Graph(nodes, runs)
+
+
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
 
 
@@ -163,6 +169,18 @@ GRAPHS: dict[str, Graph] = {
         [node("Shape", "x", "s"), node("Expand", "b s", "c"), node("Equal", "c z", "e"), node("Not", "e", "n"),
          node("Cast", "n", "f", to=1), node("ReduceSum", "f", keepdims=0)],
         [{"x": random(2, 3), "b": np.array(number, np.float32)} for number in (0, 5)], {"z": np.array(0, np.float32)}),
+    "both transposed": of_transposed(node("Gemm", "a b", transA=1, transB=1)),
+    "both transposed before": of_transposed(node("Transpose", "a", "c"), node("Transpose", "b", "d"), node("MatMul", "c d")),
+    "one transposed before": of_transposed(node("Transpose", "a", "c"), node("Gemm", "c b", transB=1)),
+    "other one transposed before": of_transposed(node("Transpose", "b", "d"), node("Gemm", "a d", transA=1)),
+    "sum over k": of_transposed(node("Einsum", "a b", equation="km,nk->mn")),
+    "difference from both transposed": Graph(
+        [node("Gemm", "a b", "p", transA=1, transB=1), node("Sub", "p c", "d"), node("Transpose", "d")],
+        [{"a": random(4, 3), "b": random(2, 4, seed=1), "c": random(3, 2, seed=2)}]),
+    "difference from transposed ones": Graph(
+        [node("Transpose", "a", "s"), node("Transpose", "b", "t"), node("MatMul", "s t", "p"), node("Mul", "p c", "d"),
+         node("Transpose", "d")], [{"a": random(4, 3), "b": random(2, 4, seed=1), "c": random(3, 2, seed=2)}]),
+    "fused product": of_transposed(helper.make_node("FusedMatMul", ["a", "b"], ["y"], domain="com.microsoft", transA=1, transB=1)),
     "sum behind softmax": chained(node("LogSoftmax", "x", "z"), node("ReduceSum", "z", keepdims=0),
                                   runs=[random(1, 6), random(3, 6), random(1, 6, seed=2)]),
     "sum behind softmax of zeros": chained(node("LogSoftmax", "x", "z"), node("ReduceSum", "z", keepdims=0),
