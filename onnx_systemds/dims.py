@@ -9,9 +9,11 @@ Symbols stand for sizes and are therefore taken to be non-negative, except those
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Union
+
+from onnx_systemds.limits import check_atoms, check_integer
 
 Atom = Union["Symbol", "Operation"]
 Monomial = tuple[Atom, ...]
@@ -39,6 +41,7 @@ class Operation:
     operator: str
     left: Dim
     right: Dim
+    atoms: int = field(default=1, compare=False)  # symbols and operations in it
 
     @property
     def key(self) -> str:
@@ -51,6 +54,7 @@ class Expression:
     """Sum of ``coefficient * product of atoms``; built by the functions of this module only."""
 
     terms: tuple[tuple[Monomial, int], ...]
+    atoms: int = field(default=1, compare=False)  # symbols and operations in it
 
     def __add__(self, other: Dim) -> Dim:
         return add(self, other)
@@ -90,7 +94,6 @@ def symbol(name: str) -> Expression:
     return Expression(((((Symbol(name)),), 1),))
 
 
-
 def all_known(dims: Iterable[Dim]) -> bool:
     """Whether every dimension is a plain integer."""
     return all(isinstance(dim, int) for dim in dims)
@@ -114,9 +117,11 @@ def multiply(left: Dim, right: Dim) -> Dim:
         return right
     if right == 1:
         return left
+    left_terms, right_terms = _terms(left), _terms(right)
+    check_atoms(_atoms(left) * len(right_terms) + _atoms(right) * len(left_terms))
     total: dict[Monomial, int] = {}
-    for left_monomial, left_coefficient in _terms(left):
-        for right_monomial, right_coefficient in _terms(right):
+    for left_monomial, left_coefficient in left_terms:
+        for right_monomial, right_coefficient in right_terms:
             monomial = tuple(sorted(left_monomial + right_monomial, key=_atom_key))
             total[monomial] = total.get(monomial, 0) + left_coefficient * right_coefficient
     return _from_terms(total)
@@ -343,11 +348,21 @@ def _from_terms(total: Mapping[Monomial, int]) -> Dim:
         return kept[0][1]
     # higher degrees first, the constant last: 2*seq + 1
     kept.sort(key=lambda term: (-len(term[0]), [_atom_key(atom) for atom in term[0]]))
-    return Expression(tuple(kept))
+    atoms = sum(1 if isinstance(atom, Symbol) else atom.atoms for monomial, _ in kept for atom in monomial)
+    check_atoms(atoms)
+    for _, coefficient in kept:
+        check_integer(coefficient)
+    return Expression(tuple(kept), atoms)
 
 
 def _operation(operator: str, left: Dim, right: Dim) -> Expression:
-    return Expression(((((Operation(operator, left, right)),), 1),))
+    atoms = 1 + _atoms(left) + _atoms(right)
+    check_atoms(atoms)
+    return Expression((((Operation(operator, left, right, atoms),), 1),), atoms)
+
+
+def _atoms(dim: Dim) -> int:
+    return 0 if isinstance(dim, int) else dim.atoms
 
 
 @lru_cache(maxsize=4096)

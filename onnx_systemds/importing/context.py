@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from onnx_systemds.dims import Dim, Dims, symbol
 from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
 from onnx_systemds.importing.ir import Function, Node
+from onnx_systemds.limits import check_nodes
 
 _UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
 
@@ -18,18 +19,26 @@ class Context:
 
     fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
     simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
+    written: nodes of the model as it is written.
     """
 
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
     functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     simplify: bool = True
+    written: int = 0  # nodes of the model, for which nodes are typed
+    _typed: int = 0
     _taken: set[str] = field(default_factory=set)
     _expansions: int = 0
 
     def function_of(self, node: Node) -> Function | None:
         """The model's own function that a node calls."""
         return self.functions.get((node.domain, node.op_type, node.overload))
+
+    def count_node(self) -> None:
+        """Count a node that is typed. Raises TooManyNodes."""
+        self._typed += 1
+        check_nodes(self._typed, self.written)
 
     def is_new(self, name: str) -> bool:
         """Whether a symbol is met for the first time."""

@@ -28,6 +28,7 @@ from onnx_systemds.importing.scope import ScriptParts
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.importing.simplify import simplify
 from onnx_systemds.importing.values import TypedGraph
+from onnx_systemds.importing.walk import nodes_written
 from onnx_systemds.names import generate_function_name, legal_identifier
 
 WEIGHTS_MODES = ("auto", "inline", "files")
@@ -58,7 +59,8 @@ def import_model(
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
-    context = Context(dict(dims or {}), model.functions, simplify=simplified)
+    written = nodes_written(model.graph, model.functions)
+    context = Context(dict(dims or {}), model.functions, simplify=simplified, written=written)
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
     typed = infer(simplify(graph) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")

@@ -50,6 +50,7 @@ from onnx_systemds.importing.local_functions import call_values, is_called
 from onnx_systemds.importing.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.importing.run_sizes import RunSizes
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
 from onnx_systemds.operator_generators.registry import (
     find_expander,
     find_generator,
@@ -148,6 +149,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         facts = InferenceFacts(node, values, graph.name, context)
         facts.run_sizes = run_sizes
         try:
+            context.count_node()
             if any(values.get(name) is FAILED for name in node.inputs):
                 outputs = _after_failure(facts)
             else:
@@ -156,6 +158,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                     waiting.extendleft(reversed(definition))
                     continue
                 outputs = _infer_node(facts)
+                check_results((values[name].size for name in node.inputs if name), (value.size for value in outputs))
                 rest = with_continuation(
                     node, outputs, facts.bodies, waiting, graph, lambda: f"If{context.next_expansion()}"
                 )
@@ -169,12 +172,16 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                 sizes[len(nodes)] = decided
         except TranspileError as error:
             error.place = error.place or facts.place
+            if isinstance(error, TooManyNodes):
+                raise
             if isinstance(error, ConstantNeeded):
                 error.sources = _integer_sources(error.value_name, nodes, values)
             elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
                 error.sources = run_sizes.sources
             context.errors.add(error)
             outputs = (FAILED,) * len(node.outputs)
+        except MemoryError as error:
+            raise OverBudget("the node takes more memory than there is", facts.place) from error
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
         for name, value in zip(node.outputs, outputs):

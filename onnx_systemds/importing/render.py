@@ -34,6 +34,7 @@ from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
 from onnx_systemds.layout import LIST, SCALAR, Form, View, split_view
+from onnx_systemds.limits import OverBudget
 from onnx_systemds.names import Names
 from onnx_systemds.operator_generators.control_flow import call_function
 from onnx_systemds.operator_generators.registry import find_generator, text_operators
@@ -203,6 +204,8 @@ class _Body:
             error.sources = error.sources or graph.run_sizes.sources
             scope.parts.errors.add(error)
             return None
+        except MemoryError as error:
+            raise OverBudget("the node takes more memory than there is", view.place) from error
         except Exception as error:
             raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
         statements = fragment.statements + tuple(sized)

@@ -14,6 +14,7 @@ import numpy as np
 from onnx_systemds.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.values import INTEGER_DTYPES, Elements
+from onnx_systemds.limits import check_integer
 
 LARGEST = 4096  # elements of the tensors that are followed
 MOVEMENTS = frozenset(["Cast", "Concat", "Expand", "Gather", "Identity", "Reshape", "Slice", "Squeeze", "Unsqueeze"])
@@ -141,6 +142,9 @@ def _arithmetic(operation: Callable[[Dim, Dim], Dim | None]) -> Rule:
             shape = np.broadcast_shapes(result.shape, other.shape)
             pairs = zip(np.broadcast_to(result, shape).ravel(), np.broadcast_to(other, shape).ravel())
             computed = [operation(left, right) for left, right in pairs]
+            for element in computed:
+                if isinstance(element, int):
+                    check_integer(element)
             known = [element for element in computed if element is not None]
             if len(known) < len(computed):
                 return None
@@ -197,6 +201,8 @@ def _reduce_product(facts: NodeFacts, inputs: Sequence[Elements]) -> Elements | 
     result: Dim = 1
     for element in inputs[0]:
         result = result * element
+        if isinstance(result, int):
+            check_integer(result)
     return _array([result]) if facts.attribute("keepdims") else _scalar(result)
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnx_systemds.importing.ir import Graph, Node
+from onnx_systemds.importing.ir import Function, Graph, Node
 
 
 def reverse_order(nodes: Sequence[Node]) -> Iterator[int]:
@@ -42,6 +42,20 @@ def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
             needed.add(position)
             names |= names_read(nodes[position])
     return needed
+
+
+def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> int:
+    """Number of nodes of a model: of its graph, its functions and all their sub-graphs."""
+    stack = [*main.nodes, *(node for function in functions.values() for node in function.nodes)]
+    count = 0
+    while stack:
+        node = stack.pop()
+        count += 1
+        for content in node.attributes.values():
+            for graph in content if isinstance(content, tuple) else (content,):
+                if isinstance(graph, Graph):
+                    stack += graph.nodes
+    return count
 
 
 def names_read(node: Node) -> set[str]:

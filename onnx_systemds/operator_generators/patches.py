@@ -13,6 +13,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
+from onnx_systemds.limits import check_table
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.windows import Image, padded, per_axis
 
@@ -105,10 +106,12 @@ def _image_positions(node: NodeFacts, image: tuple[int, ...], block: tuple[int, 
     """For each element of each block (block element first) its place in the image from 1, behind it for padding."""
     rank = len(image)
     strides, dilations, pads = per_axis(node, "strides", rank), per_axis(node, "dilations", rank), _pads(node, rank)
-    axes = []
+    axes, total = [], 1
     for axis, (size, kernel) in enumerate(zip(image, block)):
         extent = (kernel - 1) * dilations[axis] + 1
         count = (size + pads[axis] + pads[rank + axis] - extent) // strides[axis] + 1
+        total *= max(count, 0) * kernel
+        check_table(total, "the places of the blocks' elements")
         taps = np.arange(kernel)[:, None] * dilations[axis]
         axes.append((taps + np.arange(count)[None, :] * strides[axis] - pads[axis], size))
     place, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from functools import reduce
 
@@ -17,6 +18,7 @@ from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View, split_view
+from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.combining import extreme
 from onnx_systemds.operator_generators.indexing import along_axes, strides
@@ -156,6 +158,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
     if step == 1:
         text = _builtin(node, builtin, image.seen(node, view), (prefix, 1, size, suffix), (kernel, 1), (stride, 1))
         return [f"{name} = {text}"], Image(name, result_view, image.lead, sizes)
+    check_parts(kernel, f"a dilated window along spatial axis {axis}")
     whole = node.temporary("whole")
     span = (outputs - 1) * stride + 1
     slices = [
@@ -198,6 +201,7 @@ def average_pool(node: NodeView) -> Fragment:
 def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
     """A row with the share of each window's elements that count; "" where all of them do."""
     if all_known((*window.sizes, *window.before, *window.after)):
+        check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
         share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))
         return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
@@ -227,6 +231,7 @@ def _axis_share(window: Windows, axis: int, include: bool) -> Array:
 
 def window_positions(window: Windows, axis: int, outputs: int) -> Array:
     """outputs x kernel: positions in the input, negative in the padding."""
+    check_table(outputs * window.kernel[axis], f"the places of windows along spatial axis {axis}")
     starts = np.arange(outputs)[:, None] * window.strides[axis] - _number(window.before[axis])
     return starts + np.arange(window.kernel[axis])[None, :] * window.dilations[axis]
 
@@ -311,6 +316,7 @@ def _window_places(
     first = sum((before * size for before, size in zip(window.before, numbers)), start=0)
     number = total(axes, moved[1]) + ("" if first == 0 else f" - {node.factor(first)}")
     lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {number})")
+    check_table(LOOP_STEPS * math.prod(window.kernel), "the places in a window")
     offsets = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
     steps = node.constant_matrix(offsets, "steps")
     lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")

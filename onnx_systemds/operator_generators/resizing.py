@@ -15,6 +15,7 @@ from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import View, split_view
+from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.indexing import empty
 from onnx_systemds.operator_generators.interpolation import Array, Resampling, nearest, positions, weights
@@ -163,6 +164,7 @@ def resize(node: NodeView) -> Fragment:
         if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
             _resize_at_run_time(node, steps, how, given)
             continue
+        check_table(given.count * max(given.size, LOOP_STEPS), f"what interpolates axis {given.axis}")
         at = positions(how, given.size, given.count, given.scale, given.roi)
         if cropped:
             out = (at < 0) | (at > given.size - 1)
@@ -268,6 +270,7 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
     tail = steps.dims[first:]
     if not sizes.all_known(tail):
         raise UnsupportedCase("extrapolation needs known dims", hint="fix them by --dim")
+    check_table(int(str(product(tail))), "the mask of what lies outside")
     mask = np.zeros([int(size) for size in tail if isinstance(size, int)], dtype=bool)
     for axis, out in outside.items():
         mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])

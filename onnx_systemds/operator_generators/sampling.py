@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, maximum, product
@@ -12,6 +14,7 @@ from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import View
+from onnx_systemds.limits import check_table
 from onnx_systemds.operator_generators.indexing import along_axes, empty, size_row
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 
@@ -49,6 +52,7 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
     aligned = bool(node.attribute("align_corners"))
     known = [size for size in spatial if isinstance(size, int)]
     if len(known) == len(spatial):
+        check_table((len(known) + 1) * math.prod(known), "the places of the grid")
         ticks = [_ticks(size, aligned) for size in known]
         places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
         return [], node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")

@@ -16,6 +16,7 @@ from onnx_systemds.importing.inference import unknown_size
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
 from onnx_systemds.layout import View
+from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.movement import Moved, empty_result, gathered, input_source, permuted
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.casting import FLOAT_FORMATS
@@ -294,6 +295,7 @@ def mel_weights(
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     """Weight of each frequency in each band: rises to the band's middle and falls behind it."""
     mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
+    check_table(max(length // 2 + 1, LOOP_STEPS) * (bands + 2), "the weights of the bands")
     points = np.arange(bands + 2) * ((mel_high - mel_low) / (bands + 2)) + mel_low
     hertz = 700 * np.expm1(points / 2595 * np.log(10))
     bins = ((length + 1) * hertz // rate).astype(np.int64)

@@ -19,7 +19,7 @@ from onnx_systemds.importing.ir import MapType, Model, Node, OptionalType, Seque
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Port
 from onnx_systemds.importing.values import Value
-from onnx_systemds.importing.walk import names_read
+from onnx_systemds.importing.walk import names_read, nodes_written
 from onnx_systemds.list_transfer import flat_results, nested_inputs
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
@@ -111,7 +111,8 @@ class _Engine:
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
                   if not isinstance(type_, MapType)}  # fmt: skip
         graph = with_constants(with_types(self.model.graph, actual), known)
-        typed = infer(graph, Context({}, self.model.functions, simplify=False))
+        written = nodes_written(graph, self.model.functions)
+        typed = infer(graph, Context({}, self.model.functions, simplify=False, written=written))
         used = {output.name for output in self.model.graph.outputs}
         used.update(name for node in self.model.graph.nodes for name in names_read(node))
         return {
