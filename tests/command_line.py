@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
 
 
-def run_dml(script: str, folder: Path, mode: str = "singlenode", heap: str = "2g") -> str:
+def run_dml(
+    script: str,
+    folder: Path,
+    mode: str = "singlenode",
+    heap: str = "2g",
+    arguments: Mapping[str, str] = MappingProxyType({}),
+) -> str:
     """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
 
     mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
+    arguments: those that the script names $NAME.
     """
     (folder / "script.dml").write_text(script, encoding="utf-8")
     command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-Dfile.encoding=UTF-8",
                "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript",
                "-f", "script.dml", "-exec", mode]  # fmt: skip
+    if arguments:
+        command += ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
     output, errors = done.stdout.decode(), done.stderr.decode()
     assert done.returncode == 0 and "An Error Occurred" not in output + errors, output + errors

@@ -11,8 +11,10 @@ from onnx_systemds.dims import Dims
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch
+from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.ir import MapType
 from onnx_systemds.importing.weights import Weight, write_list
+from onnx_systemds.names import legal_identifier
 from onnx_systemds.numbers import string_literal
 
 
@@ -64,20 +66,29 @@ class Script:
 
     @property
     def text(self) -> str:
-        """The script, its weights expected in ``<function>.weights``."""
-        return self.text_for(f"{self.function}.weights")
+        """The script as one that is called as its main function."""
+        return self.text_for(self.function)
 
-    def text_for(self, weights_folder: str) -> str:
-        """The script with the folder of the weights as DML sees it: relative to where the engine is started."""
-        functions = list(self.functions)
+    def text_for(self, name: str) -> str:
+        """The script in the file ``<name>.dml``, its weights in ``<name>.weights`` beside it.
+
+        The engine takes paths from where it is started, and the path of a read is no argument of a function
+        (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
+        """
+        header, functions, folder = self.header, list(self.functions), f"{name}.weights"
         if self.weights:
+            argument = weights_argument(name)
             init = templates.template("init.dml.jinja").render(
-                main=self.function, name=f"{self.function}_init", folder=string_literal(weights_folder)
+                main=self.function,
+                name=f"{self.function}_init",
+                argument=argument,
+                folder=string_literal(f"./{folder}" if ":" in folder else folder),  # else it reads as an address
+                count=len(self.weights),
             )
             functions.append(init.rstrip("\n"))
-        return templates.template("script.dml.jinja").render(
-            header=self.header, library=self.library, functions=functions
-        )
+            header += tuple(comment_lines(f"weights: in {folder}, seen from where the engine is started; elsewhere,"))
+            header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
+        return templates.template("script.dml.jinja").render(header=header, library=self.library, functions=functions)
 
     def body_text(self) -> str:
         """The functions without the one that reads the weights from disk."""
@@ -88,6 +99,7 @@ class Script:
     def save(self, path: str | Path, progress: Callable[[int], None] | None = None) -> None:
         """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
 
+        It finds them where the engine is started in that folder, or is told of another one (see `weights_argument`).
         ``progress`` is called with the number of weight bytes written so far. Raises OSError, and TranspileError where
         weights would have to lie beside a device or pipe.
         """
@@ -100,7 +112,12 @@ class Script:
         if is_stream(target) or folder == target:
             raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")
         with replacing(target) as stream:
-            stream.write(self.text_for(str(folder)).encode())
+            stream.write(self.text_for(folder.stem).encode())
             stream.flush()  # the script is whole on the disk before older weights are replaced
             with new_folder(folder):
                 write_list(folder, "weights", self.weights, progress)
+
+
+def weights_argument(name: str) -> str:
+    """The name of the argument by which the engine is told where the weights of the script ``<name>.dml`` are."""
+    return legal_identifier(f"{name}_weights")

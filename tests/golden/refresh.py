@@ -32,7 +32,7 @@ def reference_text(name: str) -> str:
 def real_script(name: str) -> str:
     """The script of one of the shared models."""
     assert MODELS is not None
-    return import_model(MODELS / "real" / f"{name}.onnx").text_for(f"{name}.weights")
+    return import_model(MODELS / "real" / f"{name}.onnx").text_for(name)
 
 
 def main(what: list[str]) -> None:
@@ -41,7 +41,7 @@ def main(what: list[str]) -> None:
         if not what or "references" in what:
             (FOLDER / "output_reference" / f"{name}_reference.out").write_text(reference_text(name))
         if not what or "scripts" in what:
-            (FOLDER / "scripts" / f"{name}.dml").write_text(import_model(build().model).text_for(f"{name}.weights"))
+            (FOLDER / "scripts" / f"{name}.dml").write_text(import_model(build().model).text_for(name))
     if MODELS is not None and (not what or "scripts" in what):
         for name in REAL:
             (FOLDER / "scripts" / f"{name}.dml").write_text(real_script(name))
