@@ -251,4 +251,13 @@ FAULTS: tuple[Fault, ...] = (
         "importing.weights.write_list",
         raises="(Is a directory)",
     ),
+    Fault(
+        "sums-of-a-squared-row",
+        "colSums(X ^ 2) and colSums(X * X) are X where the run finds out that X, a reshape, has one row",
+        "3.4.0",
+        "result = colSums(matrix(X, rows=nrow(X), cols=2) ^ 2)",
+        ((9, 4),),
+        "col_sums",
+        inputs=((3, -2),),
+    ),
 )

@@ -189,7 +189,8 @@ def trilu(node: NodeView) -> Fragment:
         return node.result(f"{node.view(0, view)} * {node.reshape(kept, View(1, view.cols))}", view)
     # The rest first, its size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
-    places = f"seq(0, {node.dim(view.rows - 1)}) %% {node.factor(rows)} + 1{shift}"
+    total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
+    places = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
     beyond = ">" if node.attribute("upper") else "<"
     mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{beyond}")'
     return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)

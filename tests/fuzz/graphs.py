@@ -63,7 +63,7 @@ def _input(builder: Builder, place: int) -> Known:
 
 def _given(known: Known, sizes: dict[str, int], draw: Draw) -> Array:
     if known.name == "trips":
-        return np.asarray(draw.int(0, 4), np.int64)
+        return np.asarray(draw.int(1, 4), np.int64)
     if known.name == "flag":
         return np.asarray(draw.flag() == 1)
     return array_of(known, sizes, draw)
@@ -134,7 +134,8 @@ def loop(b: Builder) -> list[Known] | None:
     scanned = [b.draw.one(*updates, *states)] if b.draw.chance(0.5) else []
     scanned = [inner.add("Identity", [known.name], known.dtype, known.dims) for known in scanned]
     body = inner.body(f"body_{b.counter[0]}", [counter, going, *states], [again, *updates, *scanned])
-    trips = "trips" if b.draw.chance(0.3) and b.depth == 0 and b.has_trips else b.constant(b.draw.int(0, 4))
+    # of rows that are none onnxruntime forgets the other dims
+    trips = "trips" if b.draw.chance(0.3) and b.depth == 0 and b.has_trips else b.constant(b.draw.int(len(scanned), 4))
     condition = b.pick(lambda known: known.dtype == "bool" and known.rank == 0)
     start = condition.name if condition is not None and b.draw.chance(0.4) else b.draw.one("", b.constant(True, np.bool_))
     outputs = [Known(b.name("v"), state.dtype, state.dims) for state in states]

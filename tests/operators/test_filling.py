@@ -112,7 +112,7 @@ SYMBOLIC = [
            sizes=[{"x": random(3, 2, 2)}]) for attributes in ({}, {"upper": 0})],
     *[at_sizes(Case("Trilu", 14, {"x": np.full((5, 1, 4, 1), np.inf, np.float32), "k": number(k, "int64")}, {"upper": upper},
                     note=f"one column {upper} {k}"), {"x": ["a", "b", "c", 1]},
-               {"x": np.full((2, 3, 2, 1), np.inf, np.float32)}) for k in (2, -1) for upper in (0, 1)],
+               {"x": np.full((2, 3, 2, 1), np.inf, np.float32)}, {"x": np.zeros((0, 2, 3, 1), np.float32)}) for k in (2, -1) for upper in (0, 1)],
     Case("OneHot", 11, {"i": INDICES, "d": DEPTH, "v": VALUES}, {"axis": 1}, ("d", "v"), symbols={"i": ["n", "s"]},
          sizes=[{"i": INDICES.reshape(3, 2)}]),
     *[Case(op, 13, {"x": X}, symbols={"x": ["n", 3, "h", "w"]}, sizes=[{"x": random(1, 3, 2, 2)}])

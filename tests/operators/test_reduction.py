@@ -6,7 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
+from onnx_systemds import import_model
+from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Case, check_case, random
 
 OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
@@ -57,7 +60,19 @@ CASES = [
     *[Case(op, 18, {"x": X, "axes": np.array([1, -1], np.int64)}, {"keepdims": 0}, constants=["axes"],
            symbols={"x": ["batch", "channels", 4, "width"]}, sizes=[{"x": np.abs(random(1, 2, 4, 7))}])
       for op in OPERATORS],
+    *[Case(op, 18, {"x": random(2, 3, 4), "axes": np.array([0, 1], np.int64)}, constants=["axes"], note="one row",
+           symbols={"x": ["n", "m", 4]}, sizes=[{"x": random(1, 1, 4, seed=1)}]) for op in ("ReduceSumSquare", "ReduceL2")],
 ]  # fmt: skip
+
+
+def test_the_sum_of_squares_of_one_row() -> None:
+    nodes = [helper.make_node("Mul", ["x", "x"], ["s"]), helper.make_node("ReduceSum", ["s", "axes"], ["y"], keepdims=0)]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("x", ["n", "m", 4]), ("y", [4]))]
+    graph = helper.make_graph(nodes, "squares", infos[:1], infos[1:], [numpy_helper.from_array(np.array([0, 1]), "axes")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    with ScoringFunction(import_model(model)) as function:
+        for x in (random(1, 1, 4), random(2, 3, 4)):
+            np.testing.assert_allclose(function({"x": x})["y"], (x * x).sum((0, 1)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

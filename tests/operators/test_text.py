@@ -132,6 +132,8 @@ write(y, "y.csv", format="csv", sep=";")
 @pytest.mark.parametrize("text, runs", [
     ("g (string[N,3] x, string[3] y) => (string[N,3] z) { z = StringConcat(x, y) }",
      [{"x": WORDS, "y": WORDS[1]}, {"x": WORDS[:1], "y": WORDS[0]}]),
+    ("g (string[N] x) => (bool[N] z) { z = RegexFullMatch <pattern = \"a*\"> (x) }",
+     [{"x": np.array(["", ""], object)}, {"x": np.array(["a"], object)}]),
     ("g (string[N,3] x) => (bool[N,3] z) { z = RegexFullMatch <pattern = \"[a-z]+|G.*e\"> (x) }", [{"x": WORDS}]),
     ("g (string[N,3] x) => (string[N,3,K] y, int64[N,3] z) { y, z = StringSplit <delimiter = \"l\"> (x) }",
      [{"x": WORDS[1:]}, {"x": np.array([["l", "all all", "none"]], dtype=object)}]),
