@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import dims as dim
+from onnx_systemds.boundary_integers import check_given, integers_of
 from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.given_inputs import InvalidInput
@@ -21,6 +22,7 @@ from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.render import library_functions
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.importing.texts import Vocabulary
+from onnx_systemds.importing.wide_integers import TYPES
 
 Matrix = np.ndarray[Any, np.dtype[Any]]
 
@@ -122,6 +124,8 @@ def sent(port: Port, given: Any, name: str) -> dict[str, Matrix]:
     arrays = [np.asarray(item) for item in items]
     if port.dtype == "string":
         arrays = [vocabulary.codes(array) for array in arrays]
+    for array in arrays:
+        check_given(port, array)
     matrices = [_as_matrix(array) for array in arrays]
     column = [np.zeros((1, 1)), *(matrix.reshape(-1, 1) for matrix in matrices)]
     shapes = [[0, 0], *(list(matrix.shape) for matrix in matrices)]
@@ -164,7 +168,8 @@ def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping
     shape = solved_shape(dims, matrix.shape, sizes)
     if shape is None:
         raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
-    return matrix.reshape(shape).astype(numpy_dtype(port.dtype))
+    matrix = matrix.reshape(shape)
+    return integers_of(port, matrix) if port.dtype in TYPES else matrix.astype(numpy_dtype(port.dtype))
 
 
 def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:

@@ -14,6 +14,7 @@ import numpy as np
 from onnx_systemds import dims as dim
 from onnx_systemds import list_transfer
 from onnx_systemds.batch_parts import divided, joined
+from onnx_systemds.boundary_integers import check_given, integers_of
 from onnx_systemds.driver import Shapes, Sizes, driver_text, functions_of
 from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
@@ -21,6 +22,7 @@ from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
 from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.wide_integers import TYPES
 from onnx_systemds.steady.constants import Constants
 from onnx_systemds.steady.contest import Contest
 from onnx_systemds.steady.scripts import Engine, SteadyScript, steady_script
@@ -307,6 +309,8 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     tensor = matrix.reshape(shape)
     if tensor.dtype == object:
         return tensor
+    if port.dtype in TYPES:
+        return integers_of(port, tensor)
     with np.errstate(invalid="ignore", over="ignore"):
         return tensor.astype(numpy_dtype(port.dtype))
 
@@ -344,6 +348,7 @@ def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
         tensor = given_tensor(port.name, inputs[port.name], port.dtype)
     if tensor.ndim != len(port.dims):
         raise _other_dims(port, port.name, tensor)
+    check_given(port, tensor)
     return tensor
 
 

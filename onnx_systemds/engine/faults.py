@@ -260,4 +260,13 @@ FAULTS: tuple[Fault, ...] = (
         "col_sums",
         inputs=((3, -2),),
     ),
+    Fault(
+        "sums-of-numbers-in-another-order",
+        "a + (b + c) of scalars is computed as (a + b) + c, which loses digits that the first form keeps",
+        "3.4.0",
+        "a = as.scalar(X[1, 1])\nb = as.scalar(X[2, 1])\nc = as.scalar(X[3, 1])\nresult = as.matrix(a + (b + c))",
+        ((2.0**53 + 2,),),
+        "importing/wide_integers.py (a check between the sums); templates/library/wide_bits.dml",
+        inputs=((2.0**53,), (1,), (1,)),
+    ),
 )

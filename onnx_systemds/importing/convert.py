@@ -16,6 +16,7 @@ from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.inference import infer
+from onnx_systemds.importing.integer_spans import LIMIT
 from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.render import (
@@ -29,6 +30,7 @@ from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.importing.simplify import simplify
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import nodes_written
+from onnx_systemds.importing.wide_integers import TYPES, WideIntegers
 from onnx_systemds.names import generate_function_name, legal_identifier
 
 WEIGHTS_MODES = ("auto", "inline", "files")
@@ -67,12 +69,14 @@ def import_model(
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(weights, model.release, script_function_names(function))
+    parts.integers = integers = WideIntegers(typed)
+    main = integers.of(typed)
     rendered = render_main(typed, function, parts, progress)
     parts.errors.raise_any("the model cannot be converted")
     return Script(
         function,
-        tuple(_port(typed, name) for name in typed.inputs),
-        tuple(_port(typed, name) for name in typed.outputs),
+        tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
+        tuple(_bounded(_port(typed, name), main.largest_output(name)) for name in typed.outputs),
         rendered.sizes,
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
@@ -125,6 +129,10 @@ def _list_nodes(name: str, items: tuple[str, ...], type_: Type | None) -> list[N
 
 def _plain_node(op_type: str, inputs: tuple[str, ...], output: str) -> Node:
     return Node(op_type, "", inputs, (output,), {}, output, "", 0, 18)
+
+
+def _bounded(port: Port, largest: int | None) -> Port:
+    return replace(port, largest=LIMIT if port.kind != "tensor" else largest) if port.dtype in TYPES else port
 
 
 def _port(typed: TypedGraph, name: str) -> Port:

@@ -12,9 +12,11 @@ from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.engine.faults import full_matrix
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.integer_spans import EXACT, Span
 from onnx_systemds.importing.ir import Array, Node
 from onnx_systemds.importing.scope import NEW_TEXTS, Scope
 from onnx_systemds.importing.values import TypedGraph
+from onnx_systemds.importing.wide_integers import TYPES
 from onnx_systemds.layout import LIST, SCALAR, Form, View, reshaped, split_view
 
 RenderTemplate = Callable[..., str]
@@ -90,6 +92,15 @@ class NodeView(NodeFacts):
     def known_form(self, position: int) -> Form:
         """The form of an input that others already asked for, else that of function boundaries."""
         return self.scope.preferred(self.node.inputs[position])
+
+    def integer_span(self, position: int) -> Span:
+        """Where an input of 64-bit integers lies; of other types all that is exact."""
+        content = super().constant(position)
+        if content is not None and content.dtype.kind in "iu":
+            return Span(int(content.min(initial=0)), int(content.max(initial=0)))
+        if self.dtype(position) not in TYPES:
+            return Span(0, 0)
+        return self.scope.integers.spans.get(self.node.inputs[position], EXACT)
 
     # --- outputs -----------------------------------------------------------------------------------------------
 

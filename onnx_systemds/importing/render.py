@@ -33,6 +33,7 @@ from onnx_systemds.importing.parameters import (
 from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
+from onnx_systemds.importing.wide_integers import check_constants
 from onnx_systemds.layout import LIST, SCALAR, Form, View, split_view
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.names import Names
@@ -194,7 +195,9 @@ class _Body:
                     raise InternalError("the operator lost its generator")
                 if generate is not call_function:
                     _check_text(scope, node)
+                check_constants(view)
                 fragment = generate(view)
+                fragment = Fragment(tuple(scope.sum_checks(position))) + fragment
             elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None
             self._check_sizes(position)

@@ -19,12 +19,14 @@ from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.engine.faults import full_matrix
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.assumptions import Checks
+from onnx_systemds.importing.integer_checks import range_checks, sum_check
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.local_functions import BODY
 from onnx_systemds.importing.single_precision import values_in_single_precision
 from onnx_systemds.importing.texts import Vocabulary
 from onnx_systemds.importing.values import TypedGraph, Value, has_known_elements
 from onnx_systemds.importing.weights import Weight
+from onnx_systemds.importing.wide_integers import GraphIntegers, WideIntegers, check_held
 from onnx_systemds.layout import LIST, SCALAR, Form, View, boundary_form, converted, item_form, reshaped, split_view
 from onnx_systemds.names import Names, legal_identifier
 from onnx_systemds.numbers import literal, matrix_literal
@@ -58,6 +60,7 @@ class ScriptParts:
     weights: dict[str, Weight] = field(default_factory=dict)
     bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    integers: WideIntegers | None = None
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
 
@@ -121,6 +124,7 @@ class Scope:
         self.uses_texts = False
         self._symbol_names: dict[str, str] = {}
         self._in_single_precision = values_in_single_precision(graph)
+        self.integers = GraphIntegers(graph, {}) if parts.integers is None else parts.integers.of(graph)
 
     def value(self, name: str) -> Value:
         """What inference knows of a value."""
@@ -186,6 +190,7 @@ class Scope:
         if self.is_late(name, form):
             return self._late_identifier(name, form)
         if value.constant is not None:
+            check_held(name, value.constant)
             content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
             return constant_literal(content) if form is SCALAR else self.constant(name, content, form)
         if value.elements is not None:
@@ -306,7 +311,18 @@ class Scope:
             for wanted, other in forms.items()
             if other != identifier
         ]
-        return statements
+        return statements + range_checks(self.integers, name, identifier, home)
+
+    def sum_checks(self, position: int) -> list[str]:
+        """Statements that stop the run where sums of 64-bit integers at a node lose digits on their way."""
+        terms = self.integers.sums.get(position)
+        if terms is None:
+            return []
+        node = self.graph.nodes[position]
+        factors = [(self.demand(name, self.preferred(name)), self.preferred(name))
+                   for name in (node.inputs[place] for place in terms.positions)]  # fmt: skip
+        count = "" if terms.number == 1 else self.factor_text(terms.number)
+        return [sum_check(next(name for name in node.outputs if name), factors, count)]
 
     def constant_statements(self) -> dict[int, list[str]]:
         """Definitions of the constants, by the number of the fragment that uses them first.

@@ -26,7 +26,7 @@ class Port:
     dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
     "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
     "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
-    either is text.
+    either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Port:
     item_dims: tuple[Dims, ...] | None = None
     keys: tuple[int, ...] | tuple[str, ...] = ()
     map_type: MapType | None = None
+    largest: int | None = None
 
     @property
     def is_list(self) -> bool:

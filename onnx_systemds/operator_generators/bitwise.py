@@ -123,6 +123,13 @@ def bit_shift(node: NodeView) -> Fragment:
         return finish(node, Operand(f"floor{quotient.text}", quotient.kind), given)
     scaled = infix(node, "*", x, power, given.form)
     name = node.temporary("shifted")
+    if dtype == "int64":  # to add the half would round
+        turns, whole = node.temporary("turns"), node.temporary("whole_turns")
+        above = f"{turns} - {whole} >= 0.5"
+        above = f"as.double({above})" if scaled.kind == SINGLE else f"({above})"
+        lines = [f"{name} = {stripped(scaled.text)}", f"{turns} = {name} / {1 << bits}.0", f"{whole} = floor({turns})"]
+        text = f"({name} - {1 << bits}.0 * ({whole} + {above}))"
+        return node.fragment(lines) + finish(node, Operand(text, scaled.kind), given)
     half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
     offset = f"({name}{half})" if half else name
     text = f"{name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0)"

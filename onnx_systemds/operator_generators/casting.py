@@ -153,11 +153,8 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
         (low, high), (least, most) = integer_range(source), integer_range(target)
         if least <= low and high <= most:
             return node.same_elements()
-        if target == "uint64":  # the engine's numbers hold 53 bits of them
-            return unary(node, lambda x: f"{x} + 18446744073709551616.0 * as.integer({x} < 0)" if is_single(node)
-                         else f"{x} + ({x} < 0) * 18446744073709551616.0")
-        if target == "int64":
-            return node.same_elements()
+        if target in ("int64", "uint64"):  # the script looks at those that would become others
+            return unary(node, stripped)
         return unary(node, lambda x: stripped(wrapped(target, x)))
     before: list[str] = []
 

@@ -16,6 +16,7 @@ from onnx_systemds.correspondence import (
 from onnx_systemds.dims import Dims, all_known
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
+from onnx_systemds.importing.integer_spans import LIMIT
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.scope import is_uniform
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
@@ -303,6 +304,8 @@ def mod(node: NodeView) -> Fragment:
     finite = node.dtype(0) in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
     if not finite:
         return _mod_of_infinities(node)
+    if not node.attribute("fmod") and _is_wide_mod(node):
+        return _full_matrices(node, "integer_mod")
     given = two_operands(node)
     x, y = given.items
     view = given.form
@@ -312,11 +315,22 @@ def mod(node: NodeView) -> Fragment:
     return finish(node, infix(node, "-", replicated(node, x, view), product_, view), given)
 
 
+def _is_wide_mod(node: NodeView) -> bool:
+    """Whether the multiple of the divisor next below the dividend may lie beyond 2^53."""
+    spans = [node.integer_span(position) for position in (0, 1)]
+    return min(span.low for span in spans) < 0 and sum(span.reach for span in spans) > LIMIT
+
+
 def _mod_of_infinities(node: NodeView) -> Fragment:
     """Remainders of floats by divisors that may be infinite."""
+    return _full_matrices(node, "trunc_mod" if node.attribute("fmod") else "floor_mod")
+
+
+def _full_matrices(node: NodeView, function: str) -> Fragment:
+    """A library function of both operands as matrices of the result's dims."""
     given = operands(node, [0, 1], node.output_dims(), full=True)
     matrices = [as_matrix(node, operand, given.form) for operand in given.items]
-    text = node.call("trunc_mod" if node.attribute("fmod") else "floor_mod", *matrices)
+    text = node.call(function, *matrices)
     return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
 
 
