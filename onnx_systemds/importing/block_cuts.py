@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from onnx_systemds.engine.faults import is_zero
+
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
 # A condition that its compiler could decide is folded away; an empty loop would mark the function to be compiled anew
@@ -19,6 +21,7 @@ _CUT = 'if (never) { print("never") }  # '
 BLOCK_CUT = f"{_CUT}cuts the block: compile time is quadratic in its length"
 EXTREMES_CUT = f"{_CUT}cuts the block: max(max(A, B), C) is wrong for sparse matrices"
 TRANSPOSED_CUT = f"{_CUT}cuts the block: t(A) %*% t(B) is taken for a product of other sizes"
+COMPARED_CUT = f"{_CUT}cuts the block: what is made of comparisons forgets NaN and infinities"
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = f"{_CUT}not to be inlined: constant results would spread over all branches"
@@ -28,6 +31,8 @@ _EXTREME_CALL = re.compile(r"\b(min|max)\(")
 _DEFINED = re.compile(r"(\w+) = (.*)")
 _CALL = re.compile(r"(min|max|t)\(")
 _NAME_OR_CALL = re.compile(r"\w+\(?")
+_COMPARISON = re.compile(r"\(?[\w.]+ (<|>|<=|>=) ([\w.()-]+?)\)?")
+_COMPARED = re.compile(r"(\w+) == (?:0|0\.0)(?![\w.])")
 _PRODUCT = re.compile(r" %\*% ")
 
 
@@ -53,10 +58,10 @@ def cut_blocks(statements: Sequence[str]) -> list[str]:
 
 
 class _Block:
-    """What is defined in a block: names of extremes and of transposed matrices."""
+    """What is defined in a block: names of extremes, of transposed matrices and of comparisons."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, str] = {}  # by name: min, max or t
+        self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0)
 
     def add(self, statement: str) -> None:
         """Take a statement into the block."""
@@ -72,6 +77,12 @@ class _Block:
         called = set(_EXTREME_CALL.findall(statement))
         if called and any(self.kinds.get(name) in called for name in _IDENTIFIER.findall(statement)):
             return EXTREMES_CUT
+        if any(self.kinds.get(name) in ("comparison", "sign") for name in _COMPARED.findall(statement)):
+            return COMPARED_CUT  # (x < y) == 0 becomes x >= y
+        if (" * " in statement or " - " in statement) and any(
+            self.kinds.get(name) == "sign" for name in _IDENTIFIER.findall(statement)
+        ):
+            return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
         for place in _PRODUCT.finditer(statement):
             operands = _operand_before(statement, place.start()), _operand_behind(statement, place.end())
             if all(self._kind(operand) == "t" for operand in operands):
@@ -85,6 +96,9 @@ class _Block:
         call = _CALL.match(text)
         if call is not None and _closing(text, call.end() - 1, "") == len(text) - 1:
             return call[1]
+        compared = _COMPARISON.fullmatch(text)
+        if compared is not None:
+            return "sign" if is_zero(compared[2]) else "comparison"
         return self.kinds.get(text, "")
 
 
