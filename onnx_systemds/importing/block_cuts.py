@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from onnx_systemds.engine.faults import is_zero
+from onnx_systemds.engine.safe_forms import is_zero
 
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.engine.faults import full_matrix
+from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.integer_spans import EXACT, Span

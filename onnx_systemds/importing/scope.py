@@ -16,7 +16,7 @@ import numpy as np
 
 from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
-from onnx_systemds.engine.faults import full_matrix
+from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing.assumptions import Checks
 from onnx_systemds.importing.integer_checks import range_checks, sum_check

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import col_sums, matrix_product, row_sums
+from onnx_systemds.engine.safe_forms import col_sums, matrix_product, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment

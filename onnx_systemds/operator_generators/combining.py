@@ -14,7 +14,7 @@ from onnx_systemds.broadcasting import (
     repeated_row,
 )
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
-from onnx_systemds.engine.faults import is_zero
+from onnx_systemds.engine.safe_forms import is_zero
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES

@@ -9,7 +9,7 @@ from typing import Any
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.contrib_schemas import CONTRIB
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import matrix_product
+from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts

@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import minus_vector
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import row_sums
+from onnx_systemds.engine.safe_forms import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from onnx_systemds.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import matrix_product
+from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.assumptions import axis_words
 from onnx_systemds.importing.facts import NodeFacts

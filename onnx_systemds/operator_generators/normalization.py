@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import expand_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import col_sums, row_sums
+from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment

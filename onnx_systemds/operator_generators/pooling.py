@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, all_known, product
-from onnx_systemds.engine.faults import row_sums
+from onnx_systemds.engine.safe_forms import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, product
-from onnx_systemds.engine.faults import col_sums, row_sums, total
+from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView

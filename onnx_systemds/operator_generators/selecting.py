@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
-from onnx_systemds.engine.faults import progression
+from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.layout import SCALAR, View
