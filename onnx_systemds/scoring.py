@@ -81,8 +81,23 @@ class ScoringFunction:
         check_names(inputs, [port.name for port in self.script.inputs])
         tensors = {port.name: tensor_of(port, inputs) for port in self.script.inputs if not port.is_list}
         sizes = bind_sizes(self.script.inputs, tensors)
+        try:
+            return self._called(tensors, inputs, sizes, timeout)
+        except (ScriptRuntimeError, ValueError) as error:
+            name = next((port.name for port in self.script.inputs if _is_emptied(port, tensors)), None)
+            if name is None:
+                raise
+            message = f"input {quoted(name)} has no elements, a script for open sizes takes some here: {error}"
+            raise InvalidInput(message, hint="fix the dims by --dim") from error
+
+    def _called(
+        self, tensors: Mapping[str, Tensor], inputs: Mapping[str, Any], sizes: Mapping[str, int], timeout: float | None
+    ) -> dict[str, Any]:
         matrices = self._matrices(tensors, inputs)
-        scripts = self._for_sizes(matrices, tensors, sizes)
+        try:
+            scripts = self._for_sizes(matrices, tensors, sizes)
+        except ScriptRuntimeError:  # what is computed of sizes beforehand fails; the script for open sizes says why
+            scripts = [self._prepared]
         start = time.perf_counter()
         try:
             results = self._scored(scripts, matrices, tensors, sizes, timeout)
@@ -313,6 +328,14 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
         return integers_of(port, tensor)
     with np.errstate(invalid="ignore", over="ignore"):
         return tensor.astype(numpy_dtype(port.dtype))
+
+
+def _is_emptied(port: Port, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether an input has no elements along an axis of open size: known ones are converted for."""
+    if port.name not in tensors:
+        return False
+    return any(size == 0 and not isinstance(declared, int)
+               for declared, size in zip(port.dims, tensors[port.name].shape))  # fmt: skip
 
 
 def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import TYPE_CHECKING
 
 from onnx_systemds.dims import Dim, is_non_negative, lone_symbol, symbols
@@ -23,13 +24,22 @@ if TYPE_CHECKING:
 DimText = Callable[[Dim], str]
 
 
+class Relation(Enum):
+    """How two sizes are taken to be: the comparison where it is not so, and what a message says."""
+
+    EQUAL = "!=", "the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"
+    OTHER = "==", "the script takes it to be another size (fix it by --dim)"
+    AT_LEAST = "<", "the script takes it to be larger (fix the dims by --dim)"
+    AT_MOST = ">", "the script takes it to be within"
+
+
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Two sizes that are taken to be equal, or to differ (``is_equal``), what they are, and at which node."""
+    """How two sizes are taken to be, what they are ("" for a number that says nothing), and at which node."""
 
     left: Dim
     right: Dim
-    is_equal: bool
+    relation: Relation
     left_words: str
     right_words: str
     node: str
@@ -41,15 +51,12 @@ class Assumption:
 
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
         """The statement that stops the run where it is not so."""
-        left, right = dim_text(self.left), dim_text(self.right)
+        comparison, consequence = self.relation.value
         found = [_text(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
-        if self.is_equal:
+        if self.right_words:
             found += [_text(f", {self.right_words} is "), factor_text(self.right)]
-            found.append(_text("; the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"))
-        else:
-            found.append(_text("; the script takes it to be another size (fix it by --dim)"))
-        message = " + ".join(found)
-        return f"if ({left} {'!=' if self.is_equal else '=='} {right}) {{ stop({message}) }}"
+        message = " + ".join([*found, _text(f"; {consequence}")])
+        return f"if ({dim_text(self.left)} {comparison} {dim_text(self.right)}) {{ stop({message}) }}"
 
 
 def node_words(node: Node) -> str:
@@ -78,7 +85,7 @@ class Checks:
         self.at_start: list[Assumption] = []
         self._at_node: dict[int, list[Assumption]] = {}
         self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
-        self._several: set[Dim] = set() if outer is None else set(outer._several)
+        self._others: set[tuple[Relation, Dim, Dim]] = set() if outer is None else set(outer._others)
         own = graph.own_sizes
         for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
             for assumption in graph.assumptions.get(position, ()):
@@ -93,9 +100,10 @@ class Checks:
 
     def is_new(self, assumption: Assumption) -> bool:
         """Whether an assumption doesn't follow from those of which this was asked before."""
-        if not assumption.is_equal:
-            is_new = assumption.left not in self._several
-            self._several.add(assumption.left)
+        if assumption.relation is not Relation.EQUAL:
+            key = assumption.relation, assumption.left, assumption.right
+            is_new = key not in self._others
+            self._others.add(key)
             return is_new
         left, right = self._root(assumption.left), self._root(assumption.right)
         if left != right:
@@ -104,7 +112,7 @@ class Checks:
 
     def replacements(self, can_tell: Callable[[str], bool]) -> dict[str, Dim]:
         """For symbols that the script cannot tell, sizes that they are taken to be equal to, and that it can."""
-        sizes = [size for assumption in self.at_start if assumption.is_equal
+        sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
                  for size in (assumption.left, assumption.right)]  # fmt: skip
         told = {self._root(size): size for size in sizes if all(map(can_tell, symbols(size)))}
         names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not can_tell(name)}

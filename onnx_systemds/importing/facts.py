@@ -11,7 +11,13 @@ import onnx
 from onnx_systemds.contrib_schemas import contrib_default
 from onnx_systemds.dims import Dim, Dims, product
 from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
-from onnx_systemds.importing.assumptions import Assumption, axis_words, certainly_differ, node_words
+from onnx_systemds.importing.assumptions import (
+    Assumption,
+    Relation,
+    axis_words,
+    certainly_differ,
+    node_words,
+)
 from onnx_systemds.importing.ir import Array, Graph, Node
 from onnx_systemds.importing.values import Value
 
@@ -159,20 +165,16 @@ class NodeFacts:
         if certainly_differ(left, right):
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
         if left != right:
-            node = node_words(self.node)
-            self.assumptions.append(Assumption(left, right, True, left_words, right_words, node))
+            self.assume(left, Relation.EQUAL, right, left_words, right_words)
 
     def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
         """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each."""
         sizes = [self.dims(position)[axis] for position, axis in (left, right)]
         self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
 
-    def assume_not_single(self, position: int, axis: int) -> None:
-        """Take an axis of an input for one of several elements; the script checks it where only the run knows."""
-        size = self.dims(position)[axis]
-        if not isinstance(size, int):
-            words, node = self.axis_words(position, axis), node_words(self.node)
-            self.assumptions.append(Assumption(size, 1, False, words, "", node))
+    def assume(self, left: Dim, relation: Relation, right: Dim, left_words: str, right_words: str = "") -> None:
+        """Take two sizes to be so, of which one is none that is known: the script checks it."""
+        self.assumptions.append(Assumption(left, right, relation, left_words, right_words, node_words(self.node)))
 
     def axis_words(self, position: int, axis: int) -> str:
         """An axis of an input, in messages."""

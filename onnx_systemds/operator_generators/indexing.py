@@ -11,6 +11,7 @@ from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.assumptions import Relation
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import unknown_size
@@ -115,11 +116,30 @@ def not_negative(size: Dim) -> bool:
     return sizes.is_non_negative(sizes.substitute(size, at_least_one))
 
 
+def _is_filled(count: Dim) -> bool:
+    """Whether a size is certainly at least 1, symbols being so."""
+    if isinstance(count, int):
+        return True  # of one that is known to be 0 nothing is computed
+    if len(count.terms) == 1:
+        ((atoms, coefficient),) = count.terms
+        if coefficient == 1 and len(atoms) == 1 and isinstance(atoms[0], sizes.Operation):
+            left, right = atoms[0].left, atoms[0].right
+            found = [not_negative(operand - 1) for operand in (left, right)]
+            by_operator = {"min": all(found), "max": any(found), "floordiv": not_negative(left - right)}
+            return by_operator.get(atoms[0].operator, False)
+    return not_negative(count - 1)
+
+
 @shape_rule("Slice")
 def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sliced axes shrink."""
     dims = list(node.dims(0))
-    for axis, _, count, _ in slice_ranges(node):
+    for axis, start, count, step in slice_ranges(node):
+        words = f"the length of the slice of {node.axis_words(0, axis)}"
+        if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
+            node.assume(count, Relation.AT_LEAST, 1, words)
+        if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
+            node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
         dims[axis] = count
     return (node.tensor(dims),)
 

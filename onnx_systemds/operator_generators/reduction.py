@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, Dims, product
+from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
+from onnx_systemds.importing.assumptions import Relation
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -83,6 +84,10 @@ def reduced_axes(node: NodeFacts, reduction: Reduction) -> frozenset[int]:
 def _rule(reduction: Reduction) -> Callable[[NodeFacts], tuple[Value, ...]]:
     def rule(node: NodeFacts) -> tuple[Value, ...]:
         dims, axes = node.dims(0), reduced_axes(node, reduction)
+        for axis in sorted(axes):  # the engine's extremes and products of nothing are 0
+            is_sized = isinstance(dims[axis], int) or may_be_zero(dims[axis])
+            if reduction.aggregate in ("Maxs", "Mins", "Prods") and not is_sized:
+                node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
         kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
         if not node.attribute("keepdims"):
             kept = (dim for axis, dim in enumerate(dims) if axis not in axes)

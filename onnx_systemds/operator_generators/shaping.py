@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.assumptions import Relation
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -115,8 +116,9 @@ def _axes(node: NodeFacts) -> tuple[int, ...]:
 def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
     dims = node.dims(0)
     if axes is None:
-        for axis in range(len(dims)):
-            node.assume_not_single(0, axis)
+        for axis, dim in enumerate(dims):
+            if not isinstance(dim, int):
+                node.assume(dim, Relation.OTHER, 1, node.axis_words(0, axis))
         return tuple(dim for dim in dims if dim != 1)
     gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)

@@ -17,6 +17,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import ScriptRuntimeError
+from onnx_systemds.given_inputs import InvalidInput
 from onnx_systemds.scoring import ScoringFunction
 from tests.command_line import run_dml
 from tests.operators.harness import compare, run_reference
@@ -36,7 +37,8 @@ class Row:
         """The model, its outputs' dims left open."""
         model = parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 18]> g {self.interface}
             <bool[1] yes = {{1}}, float[4, 3] w = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}}, int64[1] first = {{0}},
-             float[3] bias = {{1, 2, 3}}, int64[2] pair = {{2, -1}}> {{ {self.body} }}""")
+             float[3] bias = {{1, 2, 3}}, int64[1] one = {{1}}, int64[1] two = {{2}},
+             int64[1] back = {{-1}}> {{ {self.body} }}""")
         for output in model.graph.output:
             output.type.tensor_type.ClearField("shape")
         return model
@@ -91,6 +93,15 @@ ROWS = [
     _row("(float[N, A, C] a, float[B, D] b) => (float[N, E, F] y)", "y = Sub(a, b)",
          {"a": (2, 3, 4), "b": (3, 4)}, {"a": (2, 3, 4), "b": (3, 1)}, 'axis 2 of "a" is 4, axis 1 of "b" is 1',
          "sizes that the other operand tells"),
+    _row("(float[A, 3] a) => (float[B, 3] y)", "y = Slice(a, one, back, first)", {"a": (3, 3)}, {"a": (2, 3)},
+         '(Slice): the length of the slice of axis 0 of "a" is 0', "slice of two rows"),
+    _row("(float[2, A] a) => (float[2, B] y)", "s = Slice(a, one, back, one) y = Exp(s)", {"a": (2, 3)}, {"a": (2, 1)},
+         '(Slice): the length of the slice of axis 1 of "a" is -1', "slice of one column"),
+    _row("(float[A, 3] a) => (float[B, 3] y)", "y = Slice(a, one, back, first, two)", {"a": (6, 3)}, {"a": (1, 3)},
+         '(Slice): the length of the slice of axis 0 of "a" is 0', "slice of some rows"),
+    _row("(float[A, 3] a) => (float[A, 3] y)",
+         "s = Shape<end = 1>(a) t = Slice(w, first, s, first) y = Add(a, t)", {"a": (3, 3)}, {"a": (5, 3)},
+         '(Slice): the length of the slice of axis 0 of "w" is 5, the whole axis is 4', "slice of a table"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
 ]  # fmt: skip
@@ -114,6 +125,23 @@ def test_what_is_assumed_of_sizes_is_checked(row: Row) -> None:
                 with pytest.raises(ScriptRuntimeError) as error:
                     function(_feeds(model, row.wrong))
                 assert row.words in str(error.value)
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceProd", "CumSum", "Softmax"])
+def test_inputs_without_elements_are_told_where_the_script_takes_some(op_type: str) -> None:
+    inputs = "a, axis" if op_type == "CumSum" else "a"
+    model = parser.parse_model(f"""<ir_version: 9, opset_import: ["" : 17]> g (float[N, 2, 3] a) => (float[M, 2, 3] y)
+        <int64 axis = {{1}}> {{ y = {op_type}({inputs}) }}""")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    with ScoringFunction(import_model(model)) as function:
+        full = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
+        compare(function({"a": full})["y"], run_reference(model, {"a": full})[0], 1e-5, op_type)
+        try:
+            actual = function({"a": full[:0]})["y"]
+        except InvalidInput as error:
+            assert "has no elements" in str(error)
+        else:
+            compare(actual, run_reference(model, {"a": full[:0]})[0], 1e-5, op_type)
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if row.id in ("matrices", "branch", "counted")])
