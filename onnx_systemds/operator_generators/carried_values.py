@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from onnx_systemds.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.errors import Reasons, ShapeUnknown, quoted
+from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.importing.inference import InferenceFacts, unknown_size
 from onnx_systemds.importing.ir import OptionalType
 from onnx_systemds.importing.lists import joined, list_value, local_dims, same_element
@@ -20,6 +20,15 @@ from onnx_systemds.layout import SCALAR, View, boundary_form, converted
 def local_sizes(graph: TypedGraph) -> set[str]:
     """The symbols of sizes that the run of a sub-graph decides."""
     return graph.own_sizes
+
+
+def check_counts(facts: InferenceFacts, name: str, taken: int, given: int) -> None:
+    """Raise InvalidModel where a sub-graph has not ``taken`` inputs, or fewer outputs than the ``given`` ones."""
+    graph = facts.graph_attribute(name)
+    if len(graph.inputs) != taken:
+        raise InvalidModel(f"{name} takes {len(graph.inputs)} values, the node hands {taken} to it")
+    if len(graph.outputs) < given:
+        raise InvalidModel(f"{name} gives {len(graph.outputs)} values, the node takes {given} of it")
 
 
 def output_values(graph: TypedGraph) -> list[Value]:

@@ -25,6 +25,7 @@ from onnx_systemds.operator_generators.carried_values import (
     assigned,
     carried_value,
     changes_of,
+    check_counts,
     grown,
     iteration,
     joined_dims,
@@ -44,6 +45,8 @@ from onnx_systemds.operator_generators.registry import generator, shape_rule
 def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     """What both branches give; a size in which they differ is known to the run only."""
     facts = cast(InferenceFacts, node)
+    for name in BRANCHES:
+        check_counts(facts, name, 0, len(node.node.outputs))
     bodies = possible_branches(facts) if CONTINUED in node.node.attributes else [facts.body(name) for name in BRANCHES]
     branches = [output_values(body) for body in bodies]
     if len(branches) == 1:
@@ -145,6 +148,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
     facts = cast(InferenceFacts, node)
     graph = facts.graph_attribute("body")
     carried = [facts.value(position) for position in range(2, facts.input_count)]
+    check_counts(facts, "body", 2 + len(carried), 1 + max(len(carried), len(node.node.outputs)))
     declared = [getattr(given.type, "dims", ()) or () for given in graph.inputs[:2]]
     first = [Value("int64", (1,) * len(declared[0]), is_count=True), Value("bool", (1,) * len(declared[1]))]
     typed = type_body(facts, first, carried, [], 1)
@@ -154,7 +158,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
         for position, value in enumerate(carried)
     ]
     limit = None if may_stop(facts, typed) else _trips(facts)
-    for position in range(len(carried), len(results) - 1):
+    for position in range(len(carried), min(len(results) - 1, len(node.node.outputs))):
         value = results[1 + position]
         if value.dims is None:
             outputs.append(Value(value.dtype, None))

@@ -18,6 +18,7 @@ from onnx_systemds.operator_generators.carried_values import (
     assigned,
     carried_value,
     changes_of,
+    check_counts,
     grown,
     iteration,
     outer_dims,
@@ -50,6 +51,7 @@ def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
     facts = cast(InferenceFacts, node)
     axes = _input_axes(facts)
     first = facts.input_count - len(axes)
+    check_counts(facts, "body", facts.input_count, max(first, len(node.node.outputs)))
     states = [facts.value(position) for position in range(first)]
     slices = [
         Value(facts.dtype(first + i), _without(facts.dims(first + i), axis)) for i, axis in enumerate(axes)
@@ -198,6 +200,7 @@ def scan_rule_8(node: NodeFacts) -> tuple[Value, ...]:
     facts = cast(InferenceFacts, node)
     count = int(facts.attribute("num_scan_inputs"))
     first = facts.input_count - count
+    check_counts(facts, "body", facts.input_count - 1, max(first - 1, len(node.node.outputs)))
     states = [Value(facts.dtype(i), facts.dims(i)[1:]) for i in range(1, first)]
     slices = [Value(facts.dtype(i), facts.dims(i)[2:]) for i in range(first, facts.input_count)]
     typed = type_body(facts, [], states, slices, 0)

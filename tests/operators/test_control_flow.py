@@ -12,7 +12,7 @@ import pytest
 from onnx import parser
 
 from onnx_systemds import import_model
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import InvalidModel, TranspileError
 from onnx_systemds.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.operators.harness import Array, Covered, compare, random
@@ -394,3 +394,24 @@ def test_two_inner_axes_that_change_in_a_loop(result: str, message: str) -> None
     model = Model("changing", f"g (int64 n, float[2,k,3] x) => ({result.replace('{loop}', loop)}", [])
     with pytest.raises(TranspileError, match=message):
         import_model(parsed(model, 13))
+
+
+@pytest.mark.parametrize("text, message", [
+    ("""g (bool c, float[2,3] x) => (float[2,3] y) {
+          y, z = If (c) <then_branch = t () => (float[2,3] a, float[2,3] a2) { a = Exp(x) a2 = Neg(x) },
+                         else_branch = e () => (float[2,3] b) { b = Neg(x) }> }""",
+     "else_branch gives 1 values, the node takes 2"),
+    ("""g (int64 n, float[2,3] x) => (float[2,3] y) {
+          y, z = Loop (n, , x) <body = b (int64 k, bool c, float[2,3] v) => (bool d, float[2,3] w) {
+            d = Identity(c) w = Neg(v) }> }""",
+     "body gives 2 values, the node takes 3"),
+    ("""g (int64 n, float[2,3] x) => (float[2,3] y) {
+          y = Loop (n, , x) <body = b (int64 k, bool c) => (bool d, float[2,3] w) { d = Identity(c) w = Neg(x) }> }""",
+     "body takes 2 values, the node hands 3"),
+    ("""g (float[3] s, float[2,3] x) => (float[3] y, float[2,3] z) {
+          y, z = Scan <num_scan_inputs = 1, body = b (float[3] v, float[3] w) => (float[3] v2) { v2 = Add(v, w) }> (s, x) }""",
+     "body gives 1 values, the node takes 2"),
+])  # fmt: skip
+def test_sub_graphs_that_do_not_fit_their_node(text: str, message: str) -> None:
+    with pytest.raises(InvalidModel, match=message):
+        import_model(parsed(Model("counts", text, []), 13))
