@@ -15,6 +15,8 @@ from onnx_systemds import import_model
 from onnx_systemds.errors import InvalidModel, TranspileError
 from onnx_systemds.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
+from tests.fuzz.command_line import check_plainly
+from tests.fuzz.judging import ModelCase
 from tests.operators.harness import Array, Covered, compare, random
 
 
@@ -286,6 +288,30 @@ LOOPS = [
           y = MatMul(v, v)
           z = Abs(v)
         }""", [{"go": YES}, {"go": NO}]),
+    Model("a recurrent layer that counts its steps and collects its states, batch and length open", """
+        g (float[batch,time,3] x) => (float[batch,t2,2] y, float[batch,2] last, int64[3] dims) {
+          xt = Transpose<perm = [1, 0, 2]>(x)
+          s = Shape(xt)
+          one1 = Constant<value = int64[1] {1}>()
+          two1 = Constant<value = int64[1] {2}>()
+          i0 = Constant<value = int64 {0}>()
+          t = Gather<axis = 0>(s, i0)
+          b1 = Slice(s, one1, two1)
+          hs = Concat<axis = 0>(b1, two1)
+          fz = Constant<value = float {0.0}>()
+          h0 = Expand(fz, hs)
+          yes = Less(i0, t)
+          most = Constant<value = int64 {9223372036854775807}>()
+          count, last, c, all = Loop (most, yes, i0, h0, h0) <
+            body = b (int64 n, bool k, int64 i, float[p,2] h, float[q,2] m) =>
+              (bool k2, int64 i2, float[p2,2] h2, float[q2,2] m2, float[r,2] o) {
+                xi = Gather<axis = 0>(xt, i) a = MatMul(xi, w) r = MatMul(h, u) z = Add(a, r)
+                g = Sigmoid(z) kept = Mul(g, m) new = Tanh(z) m2 = Add(kept, new) th = Tanh(m2) h2 = Mul(g, th)
+                o = Identity(h2)
+                one = Constant<value = int64 {1}>() i2 = Add(i, one) k2 = Less(i2, t) }>
+          y = Transpose<perm = [1, 0, 2]>(all)
+          dims = Shape(all)
+        }""", [{"x": random(b, t, 3)} for b, t in ((2, 1), (1, 4), (3, 2))], {"w": random(3, 2), "u": random(2, 2)}),
     Model("a loop in a loop, in a branch, whose states change places and grow", """
         g (bool go, int64 n, float[2,3] x, float[2,3] q) => (float[2,3] y, float[2,3] z, float[m,3] s) {
           y, z, s = If (go) <
@@ -394,6 +420,14 @@ def test_two_inner_axes_that_change_in_a_loop(result: str, message: str) -> None
     model = Model("changing", f"g (int64 n, float[2,k,3] x) => ({result.replace('{loop}', loop)}", [])
     with pytest.raises(TranspileError, match=message):
         import_model(parsed(model, 13))
+
+
+@pytest.mark.parametrize("run", [0, -1])
+def test_by_the_command_line(run: int) -> None:
+    """Each model of this module in one program, at the sizes of a run."""
+    models = [*IFS, *LOOPS, *SCANS]
+    findings = check_plainly([ModelCase(at, parsed(model, 13), (model.runs[run],)) for at, model in enumerate(models)])
+    assert not findings, "\n".join(f"{models[finding.seed]}: {finding.detail}" for finding in findings)
 
 
 @pytest.mark.parametrize("text, message", [
