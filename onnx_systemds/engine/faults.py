@@ -63,6 +63,15 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1,), (1,)),
     ),
     Fault(
+        "size-before-loop",
+        "a number of rows that is read inside a loop, in one block, is in other blocks the one known before the loop",
+        "3.4.0",
+        "a = matrix(1, rows=3, cols=1)\ntotal = 0.0\nfor (i in seq(1, 3, 1)) {\n  n = nrow(a)\n"
+        "  if (i > 0) { total = total + n }\n  a = rbind(a, a[1, ])\n}\nresult = as.matrix(total)",
+        ((12,),),
+        "operator_generators/carried_values.py: started",
+    ),
+    Fault(
         "size-known-in-loop",
         "a size that is known inside a loop, and not before it, is taken for known behind it: the loop may not run",
         "3.4.0",

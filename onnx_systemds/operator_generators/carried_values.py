@@ -219,6 +219,11 @@ def changes_of(given: Value, inner: Value) -> Changes:
     return Changes(form.rows != later.rows, form.cols != later.cols)
 
 
+def started(target: str, text: str, changes: Changes) -> list[str]:
+    """Statements that give a carried value its start; see `iteration`, and ``size-before-loop`` in `engine.faults`."""
+    return [*assigned(target, text), *_hidden_size(target, changes)]
+
+
 def assigned(target: str, text: str) -> list[str]:
     """An assignment, unless it says nothing."""
     return [] if target == text else [f"{target} = {text}"]

@@ -34,6 +34,7 @@ from onnx_systemds.operator_generators.carried_values import (
     outer_list,
     output_values,
     start_text,
+    started,
     type_body,
 )
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -224,12 +225,13 @@ class _LoopText:
         kept = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
         function = node.body("body", kept)
         limit, starts = self._limit()
+        carried = self._carried(targets)
         starts = [line for position, target in enumerate(targets)
-                  for line in assigned(target, start_text(node, 2 + position))] + starts
+                  for line in started(target, start_text(node, 2 + position), carried[target])] + starts
         counter = f"{self.counter} - 1" if not self.stops else self.counter
         given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
         returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
-        called = iteration(node, function, [*given, *targets], returned, self._carried(targets))
+        called = iteration(node, function, [*given, *targets], returned, carried)
         inner = [called.call] if returned else []
         if self.stops:
             inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))

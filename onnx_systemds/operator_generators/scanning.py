@@ -15,7 +15,6 @@ from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, boundary_form, converted
 from onnx_systemds.operator_generators.carried_values import (
     UNCHANGED,
-    assigned,
     carried_value,
     changes_of,
     check_counts,
@@ -24,6 +23,7 @@ from onnx_systemds.operator_generators.carried_values import (
     outer_dims,
     output_values,
     start_text,
+    started,
     type_body,
 )
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -107,9 +107,10 @@ def scan_9(node: NodeView) -> Fragment:
         writes += write
         fragment_results.append((whole, view, position))
     function = node.body("body", [*range(first), *wanted])
-    starts = [line for position, target in enumerate(states) for line in assigned(target, start_text(node, position))]
     inner = [node.value(position) for position in range(first)], [typed.values[name] for name in typed.inputs]
     carried = {target: changes_of(*values) for target, *values in zip(states, *inner)}
+    starts = [line for position, target in enumerate(states)
+              for line in started(target, start_text(node, position), carried[target])]  # fmt: skip
     called = iteration(node, function, [*states, *given], [*states, *slices], carried)
     body = [*blocks.bounds, called.call, *writes, *called.after]
     loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]

@@ -88,8 +88,9 @@ class _Maker:
                   enumerate(zip(starts, kinds))]  # fmt: skip
         inputs += [_info("n", TensorProto.INT64, ()), _info("go", TensorProto.BOOL, ())]
         given = [(name, kind) for name, kind in zip(starts, kinds)]
-        if self.chance(0.3):  # starts that the compiler knows
-            place = int(self.random.integers(len(kinds)))
+        known = [place for place, kind in enumerate(kinds) if kind != "open"]
+        if known and self.chance(0.3):  # starts that the compiler knows
+            place = self.one_of(*known)
             given[place] = (main.constant(np.full(_shape(kinds[place], 0, 1), 0.5), np.float32), kinds[place])
         results, collected = self.scan(main, given) if is_scan else self.loop(main, given, 0)
         outputs = [self._behind(main, name, kind) for name, kind in results]
@@ -228,7 +229,7 @@ class _Maker:
         other = self.one_of(*same)
         ways = ["keep", "other", "other", "sum", "half", "twice turned", "if", "function"]
         if kind in GROWING:
-            ways = ["keep", "other", "grow", "grow", "grow", "cut", "half", "if"]
+            ways = ["keep", "other", "grow", "grow", "grow", "cut", "half", "if", "filled"]
         way = self.one_of(*ways)
         self.words.append(f"{kind}:{way}")
         axis = KINDS[kind].index("grows") if kind in GROWING else 0
@@ -252,6 +253,11 @@ class _Maker:
             shape = [1 if size == "grows" else size for size in KINDS[kind]]
             piece = body.constant(np.full(shape, float(self.random.integers(1, 4))), np.float32)
             return str(body.add("Concat", state, self.one_of(piece, piece, state), axis=axis))
+        if way == "filled":  # its size, used behind a branch
+            shape = body.add("Shape", state)
+            branch = self._chosen(body, state, state, kind)
+            filled = body.add("ConstantOfShape", shape, value=onnx.numpy_helper.from_array(np.ones(1, np.float32)))
+            return str(body.add("Concat", filled, branch, axis=axis))
         if way == "cut":
             bounds = [body.constant([value], np.int64) for value in (0, self.one_of(1, 2), axis)]
             return str(body.add("Slice", body.add("Concat", state, other, axis=axis), *bounds))

@@ -279,6 +279,18 @@ LOOPS = [
           y = MatMul(v, v)
           size = Shape(v)
         }""", [{"n": np.array(n, np.int64), "x": random(3)} for n in (0, 2)]),
+    Model("a size that is read before a branch and used behind it", """
+        g (int64 n, bool go, float[2,3] x) => (float[m,3] y, float[t] sizes) {
+          y, sizes = Loop (n, , x) <body = b (int64 k, bool c, float[p,3] v) => (bool c2, float[q,3] v2, float s) {
+              c2 = Identity(c)
+              d = Shape(v)
+              w = If (go) <then_branch = t () => (float[p,3] a) { a = Exp(v) },
+                           else_branch = e () => (float[p,3] o) { o = Neg(v) }>
+              f = ConstantOfShape<value = float[1] {0.5}>(d)
+              h = Add(f, w)
+              s = ReduceSum<keepdims = 0>(f)
+              v2 = Concat<axis = 0>(h, x) }>
+        }""", [{"n": np.array(n, np.int64), "go": go, "x": X} for n in (0, 3) for go in (YES, NO)]),
     Model("a value that stays empty", """
         g (bool go) => (float y, float[m] z) {
           two = Constant<value = int64 {2}>()
