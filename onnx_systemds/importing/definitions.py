@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import onnx
 
-from onnx_systemds.errors import Reasons, UnsupportedCase, quoted
+from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.importing import protos
 from onnx_systemds.importing.expansion import Expansion
 from onnx_systemds.importing.facts import NodeFacts, default_attribute, find_schema
@@ -55,6 +55,9 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     if schema.has_context_dependent_function:
         versions = schema.context_dependent_function_opset_versions
         fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
+        for position in range(facts.input_count):
+            if facts.has(position) and not facts.value(position).dtype and facts.value(position).type is None:
+                raise ShapeUnknown(f"the type of its input {position} is unknown")
         types = [
             protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
             for i in range(facts.input_count)

@@ -58,6 +58,7 @@ class Scope:
 
     versions: dict[str, int]
     missing: dict[str, list[str]] = field(default_factory=dict)
+    is_function: bool = False
 
 
 def domain_of(domain: str) -> str:
@@ -97,7 +98,7 @@ class Converter:
         """Return a model function; `versions` are its own imports."""
         name, domain = name_of(proto.name), domain_of(proto.domain)
         label = f"function {quoted(name)}"
-        scope = Scope(versions)
+        scope = Scope(versions, is_function=True)
         nodes, captured = self._nodes(proto.node, scope, name, 1)
         inputs, outputs = tuple(map(name_of, proto.input)), tuple(map(name_of, proto.output))
         self._report_repeated(inputs, f"{label}: input")
@@ -226,6 +227,10 @@ class Converter:
     ) -> ir.Attribute | None:
         """Return the value of an attribute; None with a reason when it has none. Captured names go to `taken`."""
         if proto.ref_attr_name:
+            if not scope.is_function:
+                label = f"attribute {quoted(name_of(proto.name))}"
+                self.reasons.add(InvalidModel(f"{label} refers to an attribute of a function, outside of any", place))
+                return None
             return ir.AttributeReference(name_of(proto.ref_attr_name))
         kind = proto.type or _kind_by_content(proto)
         read = _PLAIN.get(kind)

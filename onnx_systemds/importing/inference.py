@@ -49,6 +49,7 @@ from onnx_systemds.importing.lists import declared_list
 from onnx_systemds.importing.local_functions import call_values, is_called
 from onnx_systemds.importing.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.importing.run_sizes import RunSizes
+from onnx_systemds.importing.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
 from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
 from onnx_systemds.operator_generators.registry import (
@@ -74,6 +75,8 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
     typed = _infer_nodes(graph, values, values, context)
     for output in graph.outputs:
         _check_declared(output, typed.values[output.name], context)
+    if not graph.outputs:
+        context.errors.add(InvalidModel("the graph has no outputs: there is nothing to convert"))
     return typed
 
 
@@ -125,8 +128,11 @@ class InferenceFacts(NodeFacts):
         self.bodies: dict[str, TypedGraph] = {}
 
     def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
-        """Type the sub-graph in attribute ``name`` for the given inputs."""
-        typed = infer_body(self.graph_attribute(name), inputs, self.values, self.context)
+        """Type the sub-graph in attribute ``name`` for the given inputs. Raises InvalidModel where it has others."""
+        graph = self.graph_attribute(name)
+        if len(graph.inputs) != len(inputs):
+            raise InvalidModel(f"its {name} has {len(graph.inputs)} inputs, and is given {len(inputs)}")
+        typed = infer_body(graph, inputs, self.values, self.context)
         self.bodies[name] = typed
         return typed
 
@@ -153,6 +159,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             if any(values.get(name) is FAILED for name in node.inputs):
                 outputs = _after_failure(facts)
             else:
+                if context.function_of(node) is None:
+                    check_inputs(facts)
                 definition = _definition(facts, context, nodes)
                 if definition is not None:
                     waiting.extendleft(reversed(definition))
@@ -183,7 +191,11 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         except MemoryError as error:
             raise OverBudget("the node takes more memory than there is", facts.place) from error
         except Exception as error:
-            raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
+            refusal = refusal_by_onnx(facts)
+            if refusal is None:
+                raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
+            context.errors.add(refusal)
+            outputs = (FAILED,) * len(node.outputs)
         for name, value in zip(node.outputs, outputs):
             if name:
                 own[name] = _with_declared(value, graph.value_info.get(name), context)
@@ -208,6 +220,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
 
 def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
     """The integer values from which ``name`` is computed and that no node computes: inputs of the graph."""
+    if not name:
+        return ()
     producer = {output: node for node in nodes for output in node.outputs}
     found: dict[str, None] = {}
     seen = {name}

@@ -72,7 +72,7 @@ def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
         inferred = onnx.shape_inference.infer_node_outputs(
             schema, protos.node_proto(node), types, contents, None, imports
         )
-    except (onnx.shape_inference.InferenceError, RuntimeError) as error:
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
         raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
     outputs = []
     for name in node.outputs:

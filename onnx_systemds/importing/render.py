@@ -31,6 +31,7 @@ from onnx_systemds.importing.parameters import (
     sized,
 )
 from onnx_systemds.importing.scope import TEXTS, WEIGHTS, Scope, ScriptParts
+from onnx_systemds.importing.signatures import refusal_by_onnx
 from onnx_systemds.importing.values import TypedGraph
 from onnx_systemds.importing.walk import reverse_order
 from onnx_systemds.importing.wide_integers import check_constants
@@ -210,7 +211,11 @@ class _Body:
         except MemoryError as error:
             raise OverBudget("the node takes more memory than there is", view.place) from error
         except Exception as error:
-            raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
+            refusal = refusal_by_onnx(view)
+            if refusal is None:
+                raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
+            scope.parts.errors.add(refusal)
+            return None
         statements = fragment.statements + tuple(sized)
         if statements:
             statements = tuple(f"# {line}" for line in node_comments(node.doc_string)) + statements

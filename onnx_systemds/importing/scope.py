@@ -189,6 +189,7 @@ class Scope:
             return self._list_of(value.items)
         if self.is_late(name, form):
             return self._late_identifier(name, form)
+        self._check_size(name, value, form)
         if value.constant is not None:
             check_held(name, value.constant)
             content = self.parts.vocabulary.codes(value.constant) if value.dtype == "string" else value.constant
@@ -201,6 +202,14 @@ class Scope:
         if name not in self.own and not self._is_expression(name):
             self.captured.setdefault(name)
         return self._identifier(name, form)
+
+    def _check_size(self, name: str, value: Value, form: Form) -> None:
+        """Raise UnsupportedCase for a form with another number of elements: the node's inputs do not fit each other."""
+        if not isinstance(form, View) or not value.is_known_size or value.is_list:
+            return
+        if isinstance(form.rows, int) and isinstance(form.cols, int) and value.size != form.rows * form.cols:
+            shown = ", ".join(map(str, value.dims or ()))
+            raise UnsupportedCase(f"{quoted(name)} is [{shown}], where {form.rows} x {form.cols} elements are needed")
 
     def _list_of(self, items: Sequence[str]) -> str:
         """A list of values that are known by name."""

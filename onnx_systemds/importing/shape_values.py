@@ -139,7 +139,10 @@ def _arithmetic(operation: Callable[[Dim, Dim], Dim | None]) -> Rule:
             return None
         result: Elements = inputs[0]
         for other in inputs[1:]:
-            shape = np.broadcast_shapes(result.shape, other.shape)
+            try:
+                shape = np.broadcast_shapes(result.shape, other.shape)
+            except ValueError:  # the operator itself says so
+                return None
             pairs = zip(np.broadcast_to(result, shape).ravel(), np.broadcast_to(other, shape).ravel())
             computed = [operation(left, right) for left, right in pairs]
             for element in computed:

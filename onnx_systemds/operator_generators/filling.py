@@ -6,7 +6,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import is_finite
 from onnx_systemds.dims import Dim, floor_divide, maximum, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import unknown_size
@@ -95,6 +95,9 @@ def range_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def _range_length(node: NodeFacts) -> Dim | None:
     """The number of elements, None where only the run can tell."""
+    for position in range(3):
+        if node.value(position).is_known_size and node.size(position) != 1:
+            raise InvalidModel(f"input {position} of a range is no single number")
     contents = [node.constant(position) for position in range(3)]
     if all(content is not None for content in contents):
         start, limit, delta = (np.float64(content.ravel()[0]) for content in contents if content is not None)

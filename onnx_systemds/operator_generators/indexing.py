@@ -10,7 +10,7 @@ from onnx_systemds import dims as sizes
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.engine.safe_forms import progression
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.assumptions import Relation
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -130,6 +130,10 @@ def _is_filled(count: Dim) -> bool:
     return not_negative(count - 1)
 
 
+_MOST_PICKED = 100_000
+"""Elements along an axis that are named one by one; of more only the first, the last and the step are written."""
+
+
 @shape_rule("Slice")
 def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sliced axes shrink."""
@@ -154,7 +158,7 @@ def slice_(node: NodeView) -> Fragment:
     for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
         if step == 1:
             steps.slice(axis, start, count)
-        elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int):
+        elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int) and count <= _MOST_PICKED:
             steps.pick(axis, [start + i * step for i in range(count)])
         elif may_be_zero((start, count, step)):
             counted = node.call("count_up", node.dim(count))
@@ -299,6 +303,8 @@ def element_index(node: NodeView, position: int, axis: int) -> str:
 @shape_rule("GatherElements")
 def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the indices."""
+    if node.rank(0) != node.rank(1):
+        raise InvalidModel(f"indices of rank {node.rank(1)} into data of rank {node.rank(0)}")
     return (node.tensor(node.dims(1)),)
 
 

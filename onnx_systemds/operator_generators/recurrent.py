@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.direction_joining import JOINED
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
@@ -66,6 +66,9 @@ def shape_of(node: NodeFacts) -> Shape:
     batch_first = bool(node.attribute("layout"))
     if node.rank(_X) != 3:
         raise UnsupportedCase(f"the input has rank {node.rank(_X)}, the operator takes rank 3")
+    for position in (_W, _R):
+        if node.rank(position) != 3:
+            raise InvalidModel(f"weights of rank {node.rank(position)}, the operator takes rank 3")
     first, second, inputs = node.dims(_X)
     steps, batch = (second, first) if batch_first else (first, second)
     hidden = node.dims(_R)[2]

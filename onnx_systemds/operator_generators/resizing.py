@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from onnx_systemds import dims as sizes
 from onnx_systemds.broadcasting import is_finite
 from onnx_systemds.dims import Dim, product
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
@@ -70,13 +71,17 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     rois = _rois(node, len(axes))
     if node.has(2) and node.value(2).dims != (0,):
         scales = node.require_constant(2, "the scales").ravel().tolist()
+        _check_count(scales, axes)
         return [_scaled(axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
+    if not node.has(3):
+        raise InvalidModel("it has neither scales nor sizes")
     policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
     how = resampling(node)
     if policy == "stretch" and how.is_simple:
         counts = node.sizes(3, "the sizes")
     else:
         counts = node.require_integers(3, "the sizes")
+    _check_count(counts, axes)
     if policy == "stretch":
         return [
             Axis(axis, dims[axis], count, _ratio(dims[axis], count), roi)
@@ -88,6 +93,11 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
         Axis(axis, dims[axis], int(np.floor(factor * int(dims[axis]) + 0.5)), factor, roi)  # type: ignore[arg-type]
         for axis, roi in zip(axes, rois)
     ]
+
+
+def _check_count(given: Sequence[object], axes: Sequence[int]) -> None:
+    if len(given) != len(axes):
+        raise InvalidModel(f"{len(given)} scales or sizes for {len(axes)} axes")
 
 
 def _ratio(size: Dim, count: Dim) -> float | None:

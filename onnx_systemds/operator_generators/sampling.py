@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from onnx_systemds.dims import Dim, Dims, maximum, product
+from onnx_systemds.errors import InvalidModel
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.inference import unknown_size
@@ -107,6 +108,8 @@ def grid_sample(node: NodeView) -> Fragment:
 @shape_rule("NonMaxSuppression")
 def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
+    if (node.rank(0), node.rank(1)) != (3, 3):
+        raise InvalidModel("boxes and scores have three axes")
     count = 0 if product((*node.dims(0), *node.dims(1))) == 0 else unknown_size(node, 0, 0)
     return (node.tensor((count, 3), "int64"),)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_systemds.engine import Session
-from tests.fuzz import found_cases, graphs, operators
+from tests.fuzz import found_cases, graphs, onnx_files, operators
 from tests.fuzz.finding import Finding
 
 
@@ -26,4 +26,7 @@ class Source:
 SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
+    "onnx_files": Source(
+        onnx_files.cases, onnx_files.check, lambda case: "", onnx_files.written, onnx_files.read
+    ),
 }

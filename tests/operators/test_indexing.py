@@ -76,6 +76,8 @@ CASES = [
     sliced(X, ints(-1), ints(-100), ints(0), ints(-1), note="reverse rows"),
     sliced(random(3, 50), ints(-1), ints(-100), ints(1), ints(-1), note="reverse columns"),
     sliced(random(2, 60, 3), ints(1), ints(100), ints(1), ints(3), note="many steps"),
+    sliced(random(2, 300_001), ints(1), ints(300_001), ints(1), ints(2), note="more steps than are written out"),
+    sliced(random(300_001), ints(-1), ints(-(2**40)), ints(0), ints(-2), note="more steps than are written out"),
     sliced(BAD, ints(0), ints(9), ints(1), ints(2), note="infinite"),
     sliced(random(7, dtype="int64"), ints(2), ints(-1), note="one axis"),
     *GATHERS,
