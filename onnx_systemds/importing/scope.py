@@ -400,7 +400,7 @@ class Scope:
         checks: list[str] = []
         if checked:
             equal = self.checks.replacements(self.can_tell)
-            left = [(total, dim.substitute(size, equal)) for total, size in left]
+            left = [(total, dim.substitute(size, equal)) for total, size in left if dim.symbols(size)]
             there = {*solved, *self.sizes}
             checks = self._checks([equation for equation in left if there.issuperset(dim.symbols(equation[1]))])
         wanted = {name for name in self.sizes if name in solved}
@@ -427,12 +427,11 @@ class Scope:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
         checks: list[str] = []
         for total, size in equations:
-            if not dim.symbols(size):
-                continue
             expected = self.dim_text(size)
             kind, _, identifier = total.rstrip(")").partition("(")
             what = "rows" if kind == "nrow" else "columns"
-            message = f'"{identifier} has " + {total} + " {what}, not {expected} = " + {self.factor_text(size)}'
+            known = f" = \" + {self.factor_text(size)}" if dim.symbols(size) else '"'
+            message = f'"{identifier} has " + {total} + " {what}, not {expected}{known}'
             checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
         return checks
 

@@ -79,6 +79,16 @@ def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
 def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sizes of the result's labels."""
     equation = equation_of(node)
+    told: dict[str, str] = {}  # by label the words for an axis that has its size
+    axes = [(label, position, axis) for position, labels in enumerate(equation.operands)
+            for axis, label in enumerate(labels)]  # fmt: skip
+    for label, position, axis in axes:
+        if node.dims(position)[axis] == equation.sizes[label]:
+            told.setdefault(label, node.axis_words(position, axis))
+    for label, position, axis in axes:
+        size = node.dims(position)[axis]
+        if size != 1:
+            node.assume_equal(equation.sizes[label], size, told[label], node.axis_words(position, axis))
     return (node.tensor([equation.sizes[label] for label in equation.result]),)
 
 

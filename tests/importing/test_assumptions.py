@@ -102,6 +102,10 @@ ROWS = [
     _row("(float[A, 3] a) => (float[A, 3] y)",
          "s = Shape<end = 1>(a) t = Slice(w, first, s, first) y = Add(a, t)", {"a": (3, 3)}, {"a": (5, 3)},
          '(Slice): the length of the slice of axis 0 of "w" is 5, the whole axis is 4', "slice of a table"),
+    _row("(float[A, B, C] a) => (float[A, E, F] y)", "s = Constant<value_ints = [1, 2, 3]>() y = Expand(a, s)",
+         {"a": (4, 2, 3)}, {"a": (4, 1, 3)}, "a has 3 columns, not 6", "expand to known sizes"),
+    _row("(float[A, B] a, float[C, D] b) => (float[A, D] y)", 'y = Einsum<equation = "ij,jk->ik">(a, b)',
+         {"a": (4, 2), "b": (2, 3)}, {"a": (4, 1), "b": (2, 3)}, 'axis 1 of "a" is 1, axis 0 of "b" is 2', "einsum"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
 ]  # fmt: skip
