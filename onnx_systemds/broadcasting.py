@@ -188,6 +188,8 @@ def expand_text(
             done = done * count
             left = left // count if left != count else 1
             continue
+        if count == 1:
+            continue
         if isinstance(count, int) and count <= MOST_COPIES and done != 1 and _is_short(text):
             matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
             text = f"cbind({', '.join([matrix] * count)})"

@@ -284,7 +284,7 @@ def _power(node: NodeView, given: Operands) -> Operand:
     base, exponent = given.items
     constants, exponents = node.constant(0), node.constant(1)
     positive = exponents is not None and bool(np.all(exponents > 0))
-    if positive or given.form is SCALAR or (constants is not None and bool(np.all(constants != 0))):
+    if positive or given.form is SCALAR or (constants is not None and not bool(np.any(np.isin(constants, (0, 1, -1))))):
         return infix(node, "^", base, exponent, given.form)
     if exponents is not None and exponents.size == 1:
         value = float(exponents.item())

@@ -179,6 +179,11 @@ GRAPHS: dict[str, Graph] = {
     **{f"sums backwards, axis {axis}": chained(node("CumSum", "x axis", reverse=1), axis=np.array(axis, np.int64),
                                                runs=[np.array([[1e20, 1], [1, INF], [3, 2]], np.float32), POISON])
        for axis in (0, 1)},
+    "powers of one": Graph([node("Pow", "x e")], [
+        {"x": np.array([1, -1, 1, -1, 2, 0, 1], np.float32), "e": np.array([NAN, INF, -INF, 3, NAN, 2, 0], np.float32)},
+        {"x": np.array([1, 1, 3], np.float32), "e": np.array([NAN, 2, INF], np.float32)}]),
+    "powers of ones": chained(node("Pow", "o x"), runs=[POISON, POISON[:1]], o=np.array(1, np.float32)),
+    "variance of a row": chained(node("MeanVarianceNormalization", "x", axes=[1]), runs=[random(1, 6), random(1, 4, seed=3)]),
     "both transposed": of_transposed(node("Gemm", "a b", transA=1, transB=1)),
     "both transposed before": of_transposed(node("Transpose", "a", "c"), node("Transpose", "b", "d"), node("MatMul", "c d")),
     "one transposed before": of_transposed(node("Transpose", "a", "c"), node("Gemm", "c b", transB=1)),
