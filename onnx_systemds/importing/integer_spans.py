@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import NamedTuple
 
-from onnx_systemds.dims import Dim, divide_exactly, product
+from onnx_systemds.dims import Dim, Operation, Symbol, divide_exactly, has_any_sign, is_non_negative, product
 from onnx_systemds.importing.facts import NodeFacts
 
 LIMIT = 2**53
@@ -47,6 +48,28 @@ def joined(spans: Sequence[Span]) -> Span:
 def symmetric(reach: int) -> Span:
     """All numbers up to a magnitude."""
     return Span(-reach, reach)
+
+
+def size_span(size: Dim) -> Span:
+    """Where a size lies, or a number that is made of sizes; what is read from inputs may be all that is exact."""
+    if isinstance(size, int):
+        return Span(size, size)
+    reach = LIMIT if has_any_sign(size) else min(_size_reach(size), LIMIT)
+    return Span(0 if is_non_negative(size) else -reach, reach)
+
+
+def _size_reach(size: Dim) -> int:
+    if isinstance(size, int):
+        return abs(size)
+    return sum(abs(factor) * prod(map(_atom_reach, atoms)) for atoms, factor in size.terms)
+
+
+def _atom_reach(atom: Symbol | Operation) -> int:
+    if isinstance(atom, Symbol):
+        return MOST_ELEMENTS
+    if atom.operator == "mod":
+        return _size_reach(atom.right)
+    return max(_size_reach(atom.left), _size_reach(atom.right) if atom.operator in ("min", "max") else 0)
 
 
 def _corners(left: Span, right: Span) -> Span:

@@ -27,6 +27,7 @@ from onnx_systemds.importing.integer_spans import (
     Span,
     Terms,
     joined,
+    size_span,
     sum_bound,
     symmetric,
 )
@@ -365,15 +366,12 @@ def _reduces(node: Node) -> bool:
 
 
 def _known(value: Value) -> Span | None:
-    """The span of a content that is known at conversion; of sizes, which are no matrices, all that sizes can be."""
+    """The span of a content that is known at conversion, or made of sizes."""
     if value.constant is not None:
         return _content(value.constant)
     if value.elements is None:
         return None
-    sizes = value.elements.ravel().tolist()
-    if all(isinstance(size, int) for size in sizes):
-        return Span(min(sizes, default=0), max(sizes, default=0))
-    return EXACT
+    return joined([Span(0, 0), *map(size_span, value.elements.ravel().tolist())])
 
 
 def _content(array: Array) -> Span:

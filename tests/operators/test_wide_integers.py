@@ -431,6 +431,18 @@ SequenceLength SplitToSequence Upsample EyeLike"""
 # results are indices, floats cut off, interpolated, or items of lists, whose numbers are no larger than 2^53
 
 
+def test_sizes_need_no_look() -> None:
+    """Places that are made of sizes cannot get beyond 2^53, and their scripts have no checks."""
+    nodes = [node("Shape", "a", "t"), node("Squeeze", "t", "n"), node("Range", "zero n one", "u"),
+             node("Mul", "u three", "v"), node("Sub", "v n", "w"), node("Mod", "w seven", "y")]  # fmt: skip
+    constants = {name: np.array(number) for name, number in (("zero", 0), ("one", 1), ("three", 3), ("seven", 7))}
+    script = import_model(model(nodes, {"a": ("float", ["n"])}, "int64", constants))
+    assert "stop(" not in script.text
+    with ScoringFunction(script) as score:
+        found = score({"a": np.zeros(5, np.float32)})["y"]
+        np.testing.assert_array_equal(found, (np.arange(5) * 3 - 5) % 7)
+
+
 def test_every_operator_is_classified() -> None:
     """An operator with 64-bit integers as inputs and outputs has a place in one of the tables."""
     left = []
