@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_systemds.engine import Session
-from tests.fuzz import found_cases, graphs, onnx_files, operators
+from tests.fuzz import dml_files, dml_functions, found_cases, found_scripts, graphs, onnx_files, operators
 from tests.fuzz.finding import Finding
 
 
@@ -28,5 +28,11 @@ SOURCES: dict[str, Source] = {
     "graphs": Source(graphs.cases, graphs.check),
     "onnx_files": Source(
         onnx_files.cases, onnx_files.check, lambda case: "", onnx_files.written, onnx_files.read
+    ),
+    "dml_functions": Source(
+        dml_functions.cases, dml_functions.check, write=found_scripts.written, read=found_scripts.read
+    ),
+    "dml_files": Source(
+        dml_files.cases, dml_files.check, lambda case: case.name, found_scripts.written, found_scripts.read
     ),
 }

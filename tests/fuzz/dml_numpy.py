@@ -1,0 +1,285 @@
+"""Evaluates drawn DML functions with numpy, as a judge where the engine and the exported model differ.
+
+It knows the vocabulary of `dml_statements` and its meaning without any rewriting, and nothing more: `Undecided` for the rest.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.exporting import syntax as tree
+from onnx_systemds.exporting.parser import parse_script
+
+Array = np.ndarray[Any, np.dtype[Any]]
+_MOST_TURNS = 10_000
+_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
+
+
+class Undecided(Exception):
+    """The judge has no opinion."""
+
+
+class Unsure(Undecided):
+    """Neither side is held to anything here: the largest of elements with NaN, an order of NaN."""
+
+
+def evaluated(script: str, inputs: Mapping[str, Array]) -> list[Array]:
+    """Return the results of the function `f` in their order. Raises Undecided."""
+    functions = {item.name: item for item in parse_script(script).items if isinstance(item, tree.Function)}
+    values = {name: array if array.ndim else float(array) for name, array in inputs.items()}
+    with np.errstate(all="ignore"):
+        try:
+            found = _Judge(functions).call(functions["f"], [values[p.name] for p in functions["f"].parameters])
+        except (ValueError, IndexError, KeyError, TypeError, ZeroDivisionError, OverflowError) as error:
+            raise Undecided(repr(error)) from error
+    return [np.atleast_2d(np.asarray(value, np.float64)) for value in found]
+
+
+def _bounded(step: Callable[[Array, Array], Array]) -> Callable[[Any, Any], Any]:
+    """Return an operation that gives 0 and 1."""
+    return lambda a, b: np.asarray(step(a, b), np.float64) if _is_matrix(a) or _is_matrix(b) else bool(step(a, b))
+
+
+def _quotient(a: Any, b: Any) -> Any:
+    return np.trunc(np.divide(a, b))
+
+
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": np.divide, "^": np.power,
+    "%/%": _quotient, "%%": lambda a, b: a - _quotient(a, b) * b,
+    "<": _bounded(np.less), "<=": _bounded(np.less_equal), ">": _bounded(np.greater), ">=": _bounded(np.greater_equal),
+    "==": _bounded(np.equal), "!=": _bounded(np.not_equal),
+    "&": _bounded(lambda a, b: np.not_equal(a, 0) & np.not_equal(b, 0)),
+    "|": _bounded(lambda a, b: np.not_equal(a, 0) | np.not_equal(b, 0)),
+}  # fmt: skip
+
+
+def _is_matrix(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.ndim == 2
+
+
+class _Judge:
+    """Runs functions with numpy."""
+
+    def __init__(self, functions: Mapping[str, tree.Function]) -> None:
+        self.functions = functions
+        self.turns = 0
+        self.variables: dict[str, Any] = {}
+
+    def call(self, function: tree.Function, values: Sequence[Any]) -> list[Any]:
+        before, self.variables = self.variables, {p.name: v for p, v in zip(function.parameters, values)}
+        try:
+            self.run(function.body)
+            return [self.variables[result.name] for result in function.results]
+        finally:
+            self.variables = before
+
+    def run(self, block: tree.Block) -> None:
+        for statement in block:
+            self.turns += 1
+            if self.turns > _MOST_TURNS:
+                raise Undecided("too long")
+            self.statement(statement)
+
+    def statement(self, node: tree.Statement) -> None:
+        if isinstance(node, tree.Assign):
+            value = self.value(node.value)
+            self.assign(node.target, self.value(node.target) + value if node.accumulate else value)
+        elif isinstance(node, tree.MultiAssign):
+            given = [self.value(argument.value) for argument in node.call.arguments]
+            for target, value in zip(node.targets, self.call(self.functions[node.call.function], given)):
+                self.assign(target, value)
+        elif isinstance(node, tree.If):
+            self.run(node.body if self.value(node.condition) else node.otherwise)
+        elif isinstance(node, tree.While):
+            while self.value(node.condition):
+                self.run(node.body)
+        elif isinstance(node, tree.For):
+            for index in self.turns_of(node.range):
+                self.variables[node.variable] = index
+                self.run(node.body)
+        else:
+            raise Undecided(type(node).__name__)
+
+    def turns_of(self, bounds: tree.LoopRange) -> list[int]:
+        start, stop = int(self.value(bounds.start)), int(self.value(bounds.stop))
+        step = int(self.value(bounds.step)) if bounds.step is not None else (1 if start <= stop else -1)
+        return list(range(start, stop + (1 if step > 0 else -1), step))
+
+    def assign(self, target: tree.Target, value: Any) -> None:
+        if isinstance(target, tree.Name):
+            self.variables[target.name] = value
+            return
+        whole = self.variables[target.name]
+        if isinstance(whole, list):
+            assert target.rows.lower is not None
+            place = int(self.value(target.rows.lower)) - 1
+            self.variables[target.name] = [*whole[:place], value, *whole[place + 1 :]]
+            return
+        whole = whole.copy()
+        whole[self.span(target.rows, whole.shape[0]), self.span(target.columns, whole.shape[1])] = value
+        self.variables[target.name] = whole
+
+    def span(self, span: tree.Span | None, size: int) -> slice:
+        if span is None or span.lower is None:
+            return slice(0, size)
+        lower = int(self.value(span.lower))
+        upper = int(self.value(span.upper)) if span.upper is not None else lower
+        if not 1 <= lower <= upper <= size:
+            raise Undecided("a range outside")
+        return slice(lower - 1, upper)
+
+    def value(self, node: tree.Expression) -> Any:
+        if isinstance(node, (tree.IntLiteral, tree.DoubleLiteral, tree.BooleanLiteral, tree.StringLiteral)):
+            return node.value
+        if isinstance(node, tree.Constant):
+            return _CONSTANTS[node.name]
+        if isinstance(node, tree.Name):
+            return self.variables[node.name]
+        if isinstance(node, tree.Binary):
+            found = _BINARY[node.operator](self.value(node.left), self.value(node.right))
+            return found if _is_matrix(found) or isinstance(found, bool) else np.float64(found)
+        if isinstance(node, tree.Unary):
+            operand = self.value(node.operand)
+            return -operand if node.operator == "-" else np.asarray(np.equal(operand, 0), np.float64)
+        if isinstance(node, tree.Indexed):
+            whole = self.variables[node.name]
+            if isinstance(whole, list):
+                return whole[self.span(node.rows, len(whole)).start]
+            return whole[self.span(node.rows, whole.shape[0]), self.span(node.columns, whole.shape[1])]
+        if isinstance(node, tree.Call):
+            return self.called(node)
+        raise Undecided(type(node).__name__)
+
+    def called(self, node: tree.Call) -> Any:
+        given = [self.value(argument.value) for argument in node.arguments if argument.name is None]
+        named = {argument.name: self.value(argument.value) for argument in node.arguments if argument.name is not None}
+        if node.function in self.functions:
+            return self.call(self.functions[node.function], given)[0]
+        if node.function not in _BUILTINS:
+            raise Undecided(node.function)
+        return _BUILTINS[node.function](*given, **{name.replace(".", "_"): value for name, value in named.items()})
+
+
+def _rowwise(step: Callable[..., Any], axis: int, **options: Any) -> Callable[[Array], Array]:
+    return lambda x: np.asarray(step(x, axis=axis, keepdims=True, **options), np.float64)
+
+
+def _extreme(step: Callable[..., Any], axis: int | None) -> Callable[[Array], Any]:
+    """Of elements among which is NaN onnxruntime's result is not sure."""
+
+    def found(x: Array) -> Any:
+        if np.isnan(x).any():
+            raise Unsure("the largest of NaN")
+        return step(x, axis=axis, keepdims=axis is not None)
+
+    return found
+
+
+def _either(two: Callable[..., Any], one: Callable[[Array], Any]) -> Callable[..., Any]:
+    return lambda *values: one(values[0]) if len(values) == 1 else two(*values)
+
+
+def _last_place(x: Array, sign: float) -> Array:
+    """Return the last place of the largest element of each row, NaN aside, from 1 on; 1 where there is only NaN."""
+    numbers = np.where(np.isnan(x), -np.inf, x * sign)
+    largest = numbers.max(axis=1, keepdims=True)
+    found = (numbers == largest) & ~np.isnan(x)
+    last = x.shape[1] - np.argmax(found[:, ::-1], axis=1)
+    return np.where(found.any(axis=1), last, 1).astype(np.float64).reshape(-1, 1)
+
+
+def _matrix(x: Any, rows: Any, cols: Any) -> Array:
+    dims = int(rows), int(cols)
+    return np.reshape(x, dims) if _is_matrix(x) else np.full(dims, float(x))
+
+
+def _sequence(start: Any, stop: Any, step: Any = None) -> Array:
+    step = step if step is not None and step != 1 else (1 if start <= stop else -1)
+    count = math.floor((stop - start) / step + 1e-10) + 1
+    return (start + step * np.arange(count, dtype=np.float64)).reshape(-1, 1)
+
+
+def _selected(target: Array, margin: str, select: Array | None = None) -> Array:
+    axis = 0 if margin == "rows" else 1
+    chosen = (target != 0).any(axis=1 - axis) if select is None else select.reshape(-1) != 0
+    found = np.compress(chosen, target, axis)
+    return found if found.shape[axis] else np.zeros([1 if i == axis else n for i, n in enumerate(target.shape)])
+
+
+def _ordered(target: Array, by: Any, decreasing: bool = False, index_return: bool = False) -> Array:
+    keys = target[:, int(by) - 1]
+    if np.isnan(keys).any():
+        raise Unsure("an order of NaN")
+    places = np.argsort(-keys if decreasing else keys, kind="stable")
+    return (places + 1.0).reshape(-1, 1) if index_return else target[places]
+
+
+def _table(rows: Array, cols: Array, height: Any, width: Any) -> Array:
+    found = np.zeros((int(height), int(width)))
+    for row, col in zip(rows.reshape(-1), cols.reshape(-1)):
+        found[int(row) - 1, int(col) - 1] += 1
+    return found
+
+
+def _replaced(target: Array, pattern: Any, replacement: Any) -> Array:
+    return np.where(np.isnan(target) if math.isnan(pattern) else target == pattern, replacement, target)
+
+
+def _chosen(condition: Any, yes: Any, no: Any) -> Any:
+    if not _is_matrix(condition):
+        return yes if condition else no
+    return np.where(condition != 0, yes, no)
+
+
+def _grouped(target: Array, groups: Array, fn: str, ngroups: Any) -> Array:
+    found = np.zeros((int(ngroups), 1))
+    for place in range(int(ngroups)):
+        own = target[groups.reshape(-1) == place + 1]
+        found[place] = {"sum": own.sum(), "count": own.shape[0], "mean": own.mean() if own.size else 0.0}[fn]
+    return found
+
+
+def _only(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x
+    if x.size != 1:
+        raise Undecided("no scalar")
+    return x.item()
+
+
+def _joined(axis: int) -> Callable[..., Array]:
+    return lambda *parts: np.concatenate(parts, axis)
+
+
+_BUILTINS: dict[str, Callable[..., Any]] = {
+    "abs": np.abs, "exp": np.exp, "sqrt": np.sqrt, "round": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil,
+    "sign": np.sign, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "atan": np.arctan, "sinh": np.sinh, "log": np.log,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "is.nan": lambda x: np.isnan(x).astype(np.float64),
+    "rev": lambda x: x[::-1], "cumsum": lambda x: np.cumsum(x, 0), "rowcumsum": lambda x: np.cumsum(x, 1),
+    "cummax": lambda x: np.maximum.accumulate(x, 0), "cummin": lambda x: np.minimum.accumulate(x, 0),
+    "rowSums": _rowwise(np.sum, 1), "rowMeans": _rowwise(np.mean, 1), "rowVars": _rowwise(np.var, 1, ddof=1),
+    "rowProds": _rowwise(np.prod, 1), "colSums": _rowwise(np.sum, 0), "colMeans": _rowwise(np.mean, 0),
+    "colVars": _rowwise(np.var, 0, ddof=1), "colSds": _rowwise(np.std, 0, ddof=1),
+    "rowMaxs": _extreme(np.max, 1), "rowMins": _extreme(np.min, 1), "colMaxs": _extreme(np.max, 0), "colMins": _extreme(np.min, 0),
+    "rowIndexMax": lambda x: _last_place(x, 1.0), "rowIndexMin": lambda x: _last_place(x, -1.0),
+    "sum": np.sum, "mean": np.mean, "var": lambda x: np.var(x, ddof=1),
+    "max": _either(np.maximum, _extreme(np.max, None)), "min": _either(np.minimum, _extreme(np.min, None)),
+    "nrow": lambda x: x.shape[0], "ncol": lambda x: x.shape[1], "length": np.size,
+    "t": np.transpose, "matrix": _matrix, "seq": _sequence, "removeEmpty": _selected, "order": _ordered, "table": _table,
+    "replace": _replaced, "ifelse": _chosen, "cbind": _joined(1), "rbind": _joined(0), "list": lambda *items: list(items),
+    "cumprod": lambda x: np.cumprod(x, 0), "colProds": _rowwise(np.prod, 0), "rowSds": _rowwise(np.std, 1, ddof=1),
+    "xor": _bounded(lambda a, b: np.not_equal(a, 0) ^ np.not_equal(b, 0)), "as.integer": lambda x: int(_only(x)),
+    "trace": np.trace, "lower.tri": lambda target, diag, values: np.tril(target, 0 if diag else -1),
+    "upper.tri": lambda target, diag, values: np.triu(target, 0 if diag else 1), "aggregate": _grouped,
+    "unique": lambda x: np.unique(x).reshape(-1, 1), "sd": lambda x: np.std(x, ddof=1), "tan": np.tan, "cosh": np.cosh,
+    "as.scalar": _only, "as.matrix": np.atleast_2d,
+    "diag": lambda x: np.diag(x.reshape(-1)) if x.shape[1] == 1 else np.diag(x).reshape(-1, 1),
+    "outer": lambda x, y, op: _BINARY[op](x, y),
+}  # fmt: skip
+_BINARY["%*%"] = np.matmul

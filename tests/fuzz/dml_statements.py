@@ -1,0 +1,369 @@
+"""Draws the statements of a DML function whose matrices have shapes that are known by name: `Writer`."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Union
+
+Size = Union[int, str]
+Shape = tuple[Size, Size]
+
+_UNARY = ("abs({})", "exp(-abs({}))", "sqrt(abs({}))", "round({})", "floor({})", "ceil({})", "sign({})", "sin({})", "cos({})",
+          "tanh({})", "atan({})", "sinh({} / 9)", "-{}", "({}) ^ 2", "log(abs({}) + 1)", "!({} > 0)", "sigmoid({})",
+          "is.nan({})", "rev({})", "cumsum({})", "cummax({})", "cummin({})", "rowcumsum({})", "cumprod({} / 3)", "tan({} / 9)",
+          "cosh({} / 9)", "lower.tri(target={}, diag=TRUE, values=TRUE)", "upper.tri(target={}, diag=FALSE, values=TRUE)")  # fmt: skip
+_BINARY = ("+", "-", "*", "/", ">", "<=", "==", "!=", "%%", "%/%", "&", "|", "^")
+_VECTOR_RIGHT = ("+", "-", "*", "/", ">", "<", "==")
+_ROWS = ("rowSums({})", "rowMeans({})", "rowMaxs({})", "rowMins({})", "rowIndexMax({})", "rowIndexMin({})", "rowVars({})",
+         "rowProds(({}) / 4)", "rowSds({})")  # fmt: skip
+_COLUMNS = ("colSums({})", "colMeans({})", "colMaxs({})", "colMins({})", "colVars({})", "colSds({})", "colProds(({}) / 4)")
+_SCALARS = ("sum({})", "mean({})", "max({})", "min({})", "var({})", "nrow({})", "ncol({})", "length({})",
+            "sd({})", "sum({} > 0)", "as.integer(min(5, max(-2, mean({}))))", "sum(unique(round({})))", "trace({0} %*% t({0}))")
+_NUMBERS = ("0", "1", "2", "3", "0.5", "-1.5", "7", "10", "1e-3")
+_WIDTHS: tuple[Size, ...] = ("N", "K", 1, 2, 3)
+
+
+@dataclass
+class Scope:
+    """The variables of one function: matrices by name with their shapes, scalars; how sizes are written there."""
+
+    matrices: dict[str, Shape] = field(default_factory=dict)
+    scalars: list[str] = field(default_factory=list)
+    sizes: dict[Size, str] = field(default_factory=dict)
+
+
+class Writer:
+    """Draws one function `f` with its helpers."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.scope = Scope()
+        self.helpers: list[tuple[str, str]] = []
+        self.count = 0
+        self.depth = 0
+
+    def inputs(self) -> dict[str, tuple[Size, ...]]:
+        """Return the inputs with their dims; a scalar has none."""
+        found: dict[str, tuple[Size, ...]] = {"X": ("N", "K")}
+        shapes: list[tuple[Size, ...]] = [("N", "K"), ("K", "N"), ("N", 1), (1, "K"), ("K", 2)]
+        for name in ("A", "B")[: self.rng.randrange(3)]:
+            found[name] = self.rng.choice(shapes)
+        if self.rng.random() < 0.4:
+            found["s"] = ()
+        for name, dims in found.items():
+            if len(dims) == 2:
+                self.scope.matrices[name] = (dims[0], dims[1])
+            else:
+                self.scope.scalars.append(name)
+        self.scope.sizes = {"N": "nrow(X)", "K": "ncol(X)"}
+        return found
+
+    def function(self) -> tuple[str, tuple[str, ...]]:
+        """Return the script with `f` and its helpers, and the names of the results."""
+        given = ", ".join([f"matrix[double] {name}" for name in self.scope.matrices]
+                          + [f"double {name}" for name in self.scope.scalars])  # fmt: skip
+        if self.rng.random() < 0.4:
+            self.helper()
+        before = set(self.scope.matrices)
+        lines = [line for _ in range(self.rng.randint(2, 9)) for line in self.statement()]
+        own = [name for name in self.scope.matrices if name not in before][-3:]
+        if not own:
+            lines.append(f"w = {self.matrix(('N', 'K'))}")
+            own = ["w"]
+        results = tuple(f"R{place + 1}" for place in range(len(own)))
+        lines += [f"{result} = {name}" for result, name in zip(results, own)]
+        returned = ", ".join(f"matrix[double] {result}" for result in results)
+        head = [text for _, text in self.helpers]
+        body = "\n".join(f"  {line}" for line in lines)
+        return "\n".join([*head, f"f = function({given}) return ({returned}) {{", body, "}", ""]), results
+
+    def helper(self) -> None:
+        """Draw a function of a matrix and a number that gives a matrix of the same shape."""
+        outer, self.scope = self.scope, Scope({"P": ("p", "q")}, ["h"], {"p": "nrow(P)", "q": "ncol(P)"})
+        name = f"g{len(self.helpers) + 1}"
+        lines = ["  Q = P", *(f"  {line}" for _ in range(self.rng.randint(1, 3)) for line in self.statement())]
+        lines.append(f"  Q = {self.matrix(('p', 'q'))}")
+        self.scope = outer
+        self.helpers.append((name, "\n".join([f"{name} = function(matrix[double] P, double h) return (matrix[double] Q) {{",
+                                              *lines, "}"])))  # fmt: skip
+
+    # Statements
+
+    def statement(self) -> list[str]:
+        """Return the lines of one statement."""
+        plain: list[Callable[[], list[str]]] = [self.assignment] * 5 + [self.scalar_assignment, self.right_index, self.joined,
+                                                self.left_index, self.left_index, self.selected, self.sorted, self.listed,
+                                                self.grouped, self.accumulated]  # fmt: skip
+        if self.depth < 2:
+            plain += [self.branch, self.branch, self.loop, self.loop, self.filled_by_rows, self.while_loop, self.grown]
+        return self.rng.choice(plain)()
+
+    def new(self, shape: Shape) -> str:
+        """Return a new variable of a shape; inside of branches and loops an old one, where there is any."""
+        old = [name for name, own in self.scope.matrices.items() if own == shape and name[0] in "vwQ"]
+        if old and (self.depth or self.rng.random() < 0.2):
+            return self.rng.choice(old)
+        self.count += 1
+        return f"v{self.count}"
+
+    def assignment(self) -> list[str]:
+        shape = self.shape()
+        text = self.matrix(shape, self.rng.randint(1, 3))
+        return self.set(self.new(shape), shape, text)
+
+    def set(self, name: str, shape: Shape, text: str) -> list[str]:
+        """Return the assignment of a matrix, which is known from there on."""
+        self.scope.matrices[name] = shape
+        return [f"{name} = {text}"]
+
+    def scalar_assignment(self) -> list[str]:
+        self.count += 1
+        text = self.scalar()
+        self.scope.scalars.append(f"k{self.count}")
+        return [f"k{self.count} = {text}"]
+
+    def right_index(self) -> list[str]:
+        source, (rows, cols) = self.rng.choice(list(self.scope.matrices.items()))
+        row = self.rng.choice(["1", f"nrow({source})", f"as.scalar(rowIndexMax(t({source}[, 1])))"])
+        column = self.rng.choice(["1", f"ncol({source})", f"1:ncol({source})"])
+        shape, index = self.rng.choice([((1, cols), f"{row}, "), ((rows, 1 if ":" not in column else cols), f", {column}"),
+                                        ((rows, cols), f"1:nrow({source}), ")])  # fmt: skip
+        return self.set(self.new(shape), shape, f"{source}[{index}]")
+
+    def joined(self) -> list[str]:
+        rows, cols = self.shape()
+        parts = [self.matrix((rows, cols), 1), self.matrix((rows, cols), 1)]
+        way = self.rng.choice(("cbind", "rbind"))
+        self.count += 1
+        joined, size = f"j{self.count}", "ncol" if way == "cbind" else "nrow"
+        lines = [f"{joined} = {way}({', '.join(parts)})"]
+        if self.rng.random() < 0.5:  # a part that crosses the seam
+            index = f"2:({size}({joined}) - {size}({joined}) / 2 + 1)"
+            text = f"{joined}[, {index}]" if way == "cbind" else f"{joined}[{index}, ]"
+            return [*lines, *self.set(self.new((rows, cols)), (rows, cols), text)]
+        shape: Shape = (rows, 1) if way == "cbind" else (1, cols)
+        return [*lines, *self.set(self.new(shape), shape, f"{'rowSums' if way == 'cbind' else 'colMaxs'}({joined})")]
+
+    def left_index(self) -> list[str]:
+        shape = self.shape()
+        name = self.new(shape)
+        lines = [] if name in self.scope.matrices else self.set(name, shape, self.matrix(shape, 1))
+        row = self.rng.choice(["1", f"nrow({name})"])
+        column = self.rng.choice(["1", f"ncol({name})"])
+        lines.append(self.rng.choice([
+            lambda: f"{name}[{row}, ] = {self.matrix((1, shape[1]), 1)}",
+            lambda: f"{name}[, {column}] = {self.matrix((shape[0], 1), 1)}",
+            lambda: f"{name}[{row}, {column}] = {self.scalar()}",
+            lambda: f"{name}[1:nrow({name}), 1] = {self.matrix((shape[0], 1), 1)}",
+        ])())  # fmt: skip
+        return lines
+
+    def selected(self) -> list[str]:
+        source, (rows, cols) = self.rng.choice(list(self.scope.matrices.items()))
+        self.count += 1
+        temporary = f"e{self.count}"
+        margin = self.rng.choice(("rows", "cols"))
+        vector: Shape = (rows, 1) if margin == "rows" else (1, cols)
+        select = f", select={self.matrix(vector, 1)} > 0" if self.rng.random() < 0.6 else ""
+        shape: Shape = (1, cols) if margin == "rows" else (rows, 1)
+        reduce = self.rng.choice(("colSums", "colMaxs") if margin == "rows" else ("rowSums", "rowMins"))
+        extra = f" * {'nrow' if margin == 'rows' else 'ncol'}({temporary})" if self.rng.random() < 0.5 else ""
+        return [f'{temporary} = removeEmpty(target={source}, margin="{margin}"{select})',
+                *self.set(self.new(shape), shape, f"{reduce}({temporary}){extra}")]  # fmt: skip
+
+    def sorted(self) -> list[str]:
+        source, shape = self.rng.choice(list(self.scope.matrices.items()))
+        decreasing = self.rng.choice(("TRUE", "FALSE"))
+        if self.rng.random() < 0.3:
+            shape = (shape[0], 1)
+            return self.set(self.new(shape), shape, f"order(target={source}, by=1, decreasing={decreasing}, index.return=TRUE)")
+        return self.set(self.new(shape), shape, f"order(target={source}, by=1, decreasing={decreasing})")
+
+    def listed(self) -> list[str]:
+        (one, shape), (other, _) = (self.rng.choice(list(self.scope.matrices.items())) for _ in range(2))
+        self.count += 1
+        name = f"l{self.count}"
+        lines = [f"{name} = list({one}, {other}, {self.scalar()})"]
+        if self.rng.random() < 0.5:
+            lines.append(f"{name}[1] = {one}")
+        return [*lines, *self.set(self.new(shape), shape, f"as.matrix({name}[1]) + as.scalar({name}[3])")]
+
+    def grouped(self) -> list[str]:
+        source, (rows, _cols) = self.rng.choice(list(self.scope.matrices.items()))
+        shape: Shape = (3, 1)
+        groups, kind = f"rowIndexMax({source})", self.rng.choice(("sum", "count", "mean"))
+        self.count += 1
+        name = f"a{self.count}"
+        return [f"{name} = matrix({source}[, 1], rows={self.size(rows)}, cols=1)", *self.set(
+            self.new(shape), shape, f'aggregate(target={name}, groups={groups}, fn="{kind}", ngroups=3)')]  # fmt: skip
+
+    def accumulated(self) -> list[str]:
+        names = [name for name in self.scope.matrices if name[0] in "vwQ"]
+        if not names or self.depth:
+            return self.assignment()
+        name = self.rng.choice(names)
+        return [f"{name} += {self.matrix(self.scope.matrices[name], 1)}"]
+
+    def grown(self) -> list[str]:
+        """Return a matrix that grows in a loop, and what is made of it."""
+        source, (_rows, cols) = self.rng.choice(list(self.scope.matrices.items()))
+        self.count += 1
+        index, name = f"i{self.count}", f"n{self.count}"
+        bounds = self.rng.choice((f"2:nrow({source})", f"nrow({source}):1", "1:3", f"1:as.integer(min(4, max(1, mean({source}))))"))
+        body = [f"  {name} = rbind({name}, {source}[1, ] * {index})"]
+        if self.rng.random() < 0.4:
+            body = [f"  if (sum({name}) < {self.scalar()}) {{", *body, "  }"]
+        shape: Shape = (1, cols)
+        return [f"{name} = {source}[1, ]", f"for ({index} in {bounds}) {{", *body, "}",
+                *self.set(self.new(shape), shape, f"colSums({name}) + nrow({name})")]  # fmt: skip
+
+    def nested(self, count: int = 2) -> list[str]:
+        """Return some indented statements, which may only set variables that are known before."""
+        kept, scalars = dict(self.scope.matrices), list(self.scope.scalars)
+        self.depth += 1
+        lines = [f"  {line}" for _ in range(self.rng.randint(1, count)) for line in self.statement()]
+        self.depth -= 1
+        self.scope.matrices, self.scope.scalars = kept, scalars
+        return lines
+
+    def seeds(self) -> list[str]:
+        """Return assignments of variables that branches and loops may change."""
+        shape = self.shape()
+        name = self.new(shape)
+        return self.set(name, shape, self.matrix(shape, 1)) if name not in self.scope.matrices else []
+
+    def branch(self) -> list[str]:
+        lines = [*self.seeds(), f"if ({self.condition()}) {{", *self.nested(), "}"]
+        return [*lines[:-1], "} else {", *self.nested(), "}"] if self.rng.random() < 0.6 else lines
+
+    def loop(self) -> list[str]:
+        self.count += 1
+        index = f"i{self.count}"
+        size = self.scope.sizes[self.rng.choice(list(self.scope.sizes))]
+        ranges = [f"1:{size}", f"{size}:1", f"2:{size}", f"seq(1, {size}, 2)", f"seq({size}, 1, -1)", "1:3", "3:1",
+                  f"seq(3, {size}, 1)"]  # fmt: skip
+        lines = [*self.seeds(), f"for ({index} in {self.rng.choice(ranges)}) {{"]
+        self.scope.scalars.append(index)
+        inner = self.nested()
+        name, _shape = self.rng.choice(list(self.scope.matrices.items()))
+        if name[0] in "vwQ":
+            inner.append(f"  {name} = {name} / 2 + {index}")
+        self.scope.scalars.remove(index)
+        return [*lines, *inner, "}"]
+
+    def filled_by_rows(self) -> list[str]:
+        source, (rows, cols) = self.rng.choice(list(self.scope.matrices.items()))
+        self.count += 1
+        index, name = f"i{self.count}", f"v{self.count}"
+        kind = self.rng.choice(("for", "parfor"))
+        bounds = self.rng.choice((f"1:nrow({source})", f"nrow({source}):1", f"seq(1, nrow({source}), 1)"))
+        value, width = self.rng.choice([(f"sum({source}[{index}, ])", 1), (f"{source}[{index}, ] * {index}", cols),
+                                        (f"rowMaxs({source}[{index}, ]) - {index}", 1)])  # fmt: skip
+        columns = "1" if width == 1 else ""
+        lines = [f"{name} = matrix(0, nrow({source}), {self.size(width)})", f"{kind} ({index} in {bounds}) {{",
+                 f"  {name}[{index}, {columns}] = {value}", "}"]  # fmt: skip
+        self.scope.matrices[name] = (rows, width)
+        return lines
+
+    def while_loop(self) -> list[str]:
+        self.count += 1
+        counter = f"c{self.count}"
+        limit = self.rng.choice(("3", *self.scope.sizes.values()))
+        condition = f"{counter} < {limit}"
+        seeds = self.seeds()
+        if self.rng.random() < 0.5:
+            condition += f" & {self.condition()}"
+        return [*seeds, f"{counter} = 0", f"while ({condition}) {{", *self.nested(1), f"  {counter} = {counter} + 1", "}"]
+
+    # Expressions
+
+    def shape(self) -> Shape:
+        """Return a shape, mostly one that a variable has."""
+        if self.rng.random() < 0.8:
+            return self.rng.choice(list(self.scope.matrices.values()))
+        names = list(self.scope.sizes)
+        return self.rng.choice([*names, 1, 2]), self.rng.choice([*names, 1, 3])
+
+    def size(self, size: Size) -> str:
+        """Return a size as DML has it."""
+        return str(size) if isinstance(size, int) else self.scope.sizes[size]
+
+    def scalar(self) -> str:
+        """Return a scalar expression."""
+        draw = self.rng.random()
+        if draw < 0.3:
+            return self.rng.choice(_NUMBERS)
+        if draw < 0.5 and self.scope.scalars:
+            return self.rng.choice(self.scope.scalars)
+        name, _ = self.rng.choice(list(self.scope.matrices.items()))
+        if draw < 0.6:
+            return f"as.scalar({name}[1, 1])"
+        if draw < 0.85:
+            return self.rng.choice(_SCALARS).format(name)
+        return f"({self.scalar()} {self.rng.choice(('+', '-', '*', '/', '%%'))} {self.scalar()})"
+
+    def condition(self) -> str:
+        """Return a condition; some are known, others not."""
+        return f"{self.scalar()} {self.rng.choice(('<', '>', '>=', '!='))} {self.scalar()}"
+
+    def leaf(self, shape: Shape) -> str:
+        """Return a matrix without an operation, if there is any."""
+        names = [name for name, own in self.scope.matrices.items() if own == shape]
+        if names and self.rng.random() < 0.9:
+            return self.rng.choice(names)
+        rows, cols = map(self.size, shape)
+        if shape[1] == 1 and self.rng.random() < 0.5:
+            return self.rng.choice((f"seq(1, {rows})", f"seq({rows}, 1)"))
+        turned = [name for name, own in self.scope.matrices.items() if own == shape[::-1]]
+        if turned and self.rng.random() < 0.7:
+            return f"t({self.rng.choice(turned)})"
+        return f"matrix(seq(1, {rows} * {cols}), {rows}, {cols})"
+
+    def matrix(self, shape: Shape, depth: int = 2) -> str:
+        """Return an expression of a matrix of a shape."""
+        if depth <= 0:
+            return self.leaf(shape)
+        return self.rng.choice(self._ways(shape, depth))()
+
+    def _ways(self, shape: Shape, depth: int) -> list[Callable[[], str]]:
+        rng, (rows, cols) = self.rng, shape
+
+        def one() -> str:
+            return self.matrix(shape, depth - 1)
+
+        ways: list[Callable[[], str]] = [
+            lambda: f"({one()} {rng.choice(_BINARY)} {one()})",
+            lambda: f"({one()} {rng.choice(_BINARY[:-3])} {self.scalar()})",
+            lambda: f"({one()} {rng.choice(_VECTOR_RIGHT)} {self.matrix((1, cols), depth - 1)})",
+            lambda: f"({one()} {rng.choice(_VECTOR_RIGHT)} {self.matrix((rows, 1), depth - 1)})",
+            lambda: f"({self.scalar()} {rng.choice(_VECTOR_RIGHT[:-3])} {one()})",
+            lambda: rng.choice(_UNARY).format(one()),
+            lambda: rng.choice(_UNARY).format(one()),
+            lambda: f"ifelse({one()} > {self.scalar()}, {one()}, {rng.choice((one, self.scalar))()})",
+            lambda: f"{rng.choice(('min', 'max'))}({one()}, {rng.choice((one, self.scalar))()})",
+            lambda: f"replace(target={one()}, pattern={rng.choice(('0', 'NaN', '1', '1/0'))}, replacement={self.scalar()})",
+            lambda: f"t({self.matrix((cols, rows), depth - 1)})",
+            lambda: f"matrix({self.matrix((cols, rows), depth - 1)}, rows={self.size(rows)}, cols={self.size(cols)})",
+            lambda: self._product(shape, depth),
+            lambda: f'outer({self.matrix((rows, 1), 0)}, {self.matrix((1, cols), 0)}, "{rng.choice(_VECTOR_RIGHT)}")',
+            lambda: f"table(seq(1, {self.size(rows)}), rowIndexMax({self.matrix(shape, 0)}), {self.size(rows)}, {self.size(cols)})",
+        ]
+        if cols == 1:
+            ways += [lambda: rng.choice(_ROWS).format(self.matrix((rows, rng.choice(self._widths())), depth - 1))] * 5
+        if rows == 1:
+            ways += [lambda: rng.choice(_COLUMNS).format(self.matrix((rng.choice(self._widths()), cols), depth - 1))] * 5
+        if rows == cols and rows != 1:
+            ways.append(lambda: f"diag({self.matrix((rows, 1), depth - 1)})")
+        if self.helpers and "P" not in self.scope.matrices:
+            name = rng.choice(self.helpers)[0]
+            ways += [lambda: f"{name}({one()}, {self.scalar()})"] * 2
+        return ways
+
+    def _product(self, shape: Shape, depth: int) -> str:
+        inner = self.rng.choice(self._widths())
+        return f"({self.matrix((shape[0], inner), depth - 1)} %*% {self.matrix((inner, shape[1]), depth - 1)})"
+
+    def _widths(self) -> list[Size]:
+        return [*self.scope.sizes, 1, 2]

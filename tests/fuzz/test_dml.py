@@ -1,0 +1,61 @@
+"""Drawn DML functions and damaged scripts, a few of each with fixed seeds; and that their checks can fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_systemds.engine.session import shared_session
+from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
+from tests.fuzz import dml_files, dml_functions, found_scripts
+from tests.fuzz.dml_numpy import evaluated
+
+COUNT = 40
+WRONG = "f = function(matrix[double] X) return (matrix[double] R1) {\n  R1 = abs(X) + nrow(X)\n}\n"
+CASE = dml_functions.Case(1, WRONG, {"X": ("N", 2)}, ({"X": np.array([[-1.0, 2.0]])},), ("R1",))
+
+
+def test_drawn_functions_agree() -> None:
+    for case in dml_functions.cases(7, COUNT):
+        assert dml_functions.check(case, shared_session()) is None, str(case)
+
+
+def test_damaged_scripts_are_refused_in_words() -> None:
+    for case in dml_files.cases(7, COUNT):
+        assert dml_files.check(case) is None, str(case)
+
+
+def test_the_same_seed_draws_the_same_case() -> None:
+    assert str(dml_functions.case_of(3)) == str(dml_functions.case_of(3)) != str(dml_functions.case_of(4))
+    assert [str(case) for case in dml_files.cases(3, 2)] == [str(case) for case in dml_files.cases(3, 2)]
+
+
+def test_a_wrong_number_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert dml_functions.check(CASE, shared_session()) is None
+    monkeypatch.setitem(BUILTINS, "abs", Builtin("abs", lambda ctx, target: target, BUILTINS["abs"].parameters))
+    found = dml_functions.check(CASE, shared_session())
+    assert found is not None and found.kind == "wrong"
+    again = found_scripts.read(found_scripts.written("dml_functions", CASE, found, tmp_path))
+    assert str(again) == str(CASE)
+
+
+def test_a_plain_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BUILTINS, "abs", Builtin("abs", lambda ctx, target: [][1], BUILTINS["abs"].parameters))
+    found = dml_functions.check(CASE, shared_session())
+    assert found is not None and found.kind == "error" and "IndexError" in found.detail
+
+
+def test_a_script_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(dml_files, "SECONDS", 0.0)
+    case = dml_files.Case(1, "x.dml", "".join(f"x{i} = {i}\n" for i in range(20_000)), 0)
+    found = dml_files.check(case)
+    assert found is not None and found.kind == "slow"
+    assert found_scripts.read(found_scripts.written("dml_files", case, replace(found, seed=1), tmp_path)) == case
+
+
+def test_the_judge_calculates_by_itself() -> None:
+    (found,) = evaluated(WRONG, CASE.runs[0])
+    np.testing.assert_array_equal(found, [[2.0, 3.0]])
