@@ -189,7 +189,7 @@ def _converted_scalar(context: Context, value: Scalar, wanted: str) -> Scalar:
         if wanted == BOOLEAN:
             return context.scalar(context.truth(value))
         if wanted == INTEGER:
-            return Scalar(INTEGER, context.integer(value))
+            return context.scalar(context.whole(context.tensor(value)))
         return context.scalar(context.floats(value))
     if wanted == DOUBLE:
         return Scalar(DOUBLE, float(known))

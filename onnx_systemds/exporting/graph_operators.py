@@ -6,7 +6,9 @@ Reshapes of reshapes and transposed transposes vanish as they are made.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -137,9 +139,7 @@ class Operators(GraphBuilder):
         return self._joined(parts, axis)
 
     def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
-        total: Dim = 0
-        for part in parts:
-            total = add(total, part.dims[axis])
+        total = total_size(parts, axis)
         others = [self._joined_dim(parts, i) for i in range(parts[0].rank)]
         dims = tuple(total if i == axis else dim for i, dim in enumerate(others))
         return self.node("Concat", parts, dims, parts[0].kind, axis=axis)
@@ -191,18 +191,28 @@ class Operators(GraphBuilder):
 
     def _sliced_pieces(self, parts: Sequence[Tensor], axis: int, start: Dim, stop: Dim) -> Tensor | None:
         """Return a range of joined tensors that is some of them, or lies in one of them."""
-        places: list[Dim] = [0]
-        for part in parts:
-            places.append(add(places[-1], part.dims[axis]))
+        sizes = [part.dims[axis] for part in parts]
+        places = list(accumulate(sizes, initial=0))
+        if len(parts) > 1 and isinstance(start, int) and isinstance(stop, int) and set(map(type, sizes)) == {int}:
+            return self._sliced_known(parts, places, axis, start, stop)  # type: ignore[arg-type]
         if len(parts) > 1 and start in places and stop in places and places.index(start) < places.index(stop):
-            chosen = parts[places.index(start) : places.index(stop)]
-            return chosen[0] if len(chosen) == 1 else self._joined(chosen, axis)
-        for part, before, behind in zip(parts, places, places[1:]):
-            if len(parts) == 1 or not all(isinstance(place, int) for place in (before, behind, start, stop)):
-                break
-            if before <= start and stop <= behind:  # type: ignore[operator]
-                return self.slice(part, axis, add(start, -1 * before), add(stop, -1 * before))
+            return self._chosen(parts[places.index(start) : places.index(stop)], axis)
         return None
+
+    def _sliced_known(
+        self, parts: Sequence[Tensor], places: list[int], axis: int, start: int, stop: int
+    ) -> Tensor | None:
+        """Return the same where `places`, at which the parts begin, are known."""
+        first = bisect_right(places, start) - 1
+        if start < stop and 0 <= first < len(parts) and places[first] <= start and stop <= places[first + 1]:
+            return self.slice(parts[first], axis, start - places[first], stop - places[first])
+        last = bisect_left(places, stop)
+        if first < last < len(places) and places[first] == start and places[last] == stop:
+            return self._chosen(parts[first:last], axis)
+        return None
+
+    def _chosen(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        return parts[0] if len(parts) == 1 else self._joined(parts, axis)
 
     def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
         """Return what stands at `indices` (int, from 0) along an axis."""
@@ -241,10 +251,13 @@ def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
     if x.node is None or x.node.op != "Concat" or x.node.attributes["axis"] != axis:
         return [x]
     found = [part for part in x.node.inputs if part is not None]
-    total: Dim = 0
-    for part in found:
-        total = add(total, part.dims[axis])
-    return found if total == x.dims[axis] else [x]
+    return found if total_size(found, axis) == x.dims[axis] else [x]
+
+
+def total_size(parts: Sequence[Tensor], axis: int) -> Dim:
+    """Return the size along an axis of what is joined along it."""
+    total: Dim = sum([part.dims[axis] for part in parts])  # of integers, that of thousands is fast
+    return total
 
 
 def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:

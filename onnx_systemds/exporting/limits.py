@@ -13,7 +13,7 @@ MOST_ELEMENTS = 1 << 26
 """Elements of matrices that are calculated when the script is exported, all of them together; 512 MB."""
 LARGEST_MATRIX = 1 << 40
 """Elements of one matrix of the model, where its size is known: more fit into no machine."""
-MOST_PARTS = 1 << 10
+MOST_PARTS = 1 << 8
 """Matrices that one Concat joins; joined ones are joined again beyond."""
 LONGEST_TEXT = 1 << 20
 """Characters of a string."""

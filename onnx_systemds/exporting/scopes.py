@@ -6,22 +6,56 @@ and what is `live` behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar
 
 from onnx_systemds.exporting import syntax as tree
 
 Names = frozenset[str]
+Node = TypeVar("Node", bound=tree.Node)
+Found = TypeVar("Found")
+_REMEMBERED = 1 << 16
+
+
+def _once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
+    """Let a function remember what it has found for a node, by its identity: a loop asks again in every turn."""
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def remembered(node: _Same) -> Found:
+        return function(node.node)  # type: ignore[arg-type]
+
+    return lambda node: remembered(_Same(node))
+
+
+class _Same:
+    """A node that is equal to nothing but itself."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: tree.Node) -> None:
+        self.node = node
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.node is self.node
 
 
 def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
     """Return the variables that `block` may assign, in the order of the text; loop variables are among them."""
+    return tuple(dict.fromkeys(name for statement in block for name in _assigned(statement)))
+
+
+@_once
+def _assigned(statement: tree.Statement) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    for statement in block:
-        for node in tree.walk(statement):
-            if isinstance(node, tree.For):
-                found[node.variable] = None
-            for target in _targets(node):
-                found[target.name] = None
+    for node in tree.walk(statement):
+        if isinstance(node, tree.For):
+            found[node.variable] = None
+        for target in _targets(node):
+            found[target.name] = None
     return tuple(found)
 
 
@@ -43,6 +77,7 @@ def read_first(block: Iterable[tree.Statement]) -> Names:
     return frozenset(found)
 
 
+@_once
 def read_in(expression: tree.Node) -> Names:
     """Return the variables that an expression reads."""
     return frozenset(node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed)))
@@ -91,12 +126,14 @@ def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
     return node.targets if isinstance(node, tree.MultiAssign) else ()
 
 
+@_once
 def _surely(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
         return frozenset.intersection(*map(surely_assigned, _branches(statement)[1]))
     return frozenset(target.name for target in _targets(statement))
 
 
+@_once
 def _read_first(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
         conditions, blocks = _branches(statement)

@@ -57,6 +57,7 @@ OPERATORS = [
     row("outer", 'Y = outer(X[,1], t(X[,2]), "+")'),
     row("replaced", "Y = replace(target=X * (X > 0), pattern=0, replacement=7)"),
     row("product", "Y = t(X) %*% X"),
+    row("trace of infinite elements", "Z = t(X) %*% X\nZ[1, 2] = 1 / 0\nY = X * trace(Z)"),
 ]
 
 INDEXING = [
@@ -101,6 +102,8 @@ FUNCTIONS = [
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
     row("computed integers", "Y = f(X, sum(abs(X)) + 0.5) + f(X, -sum(abs(X)) - 0.5) + f(X, nrow(X) / 2)",
         functions="f = function(matrix[double] A, int k) return (matrix[double] B) {\n B = A\n if (sum(A) > -1e9) { B = A * k } }"),
+    *(row(f"{name} as an integer", "Y = X * as.integer(as.scalar(K))", inputs={**X, "K": np.array([[k]])})
+      for name, k in {"NaN": np.nan, "infinity": np.inf, "its opposite": -np.inf, "a large number": 1e30}.items()),
     row("stop with a computed message", 'if (sum(X) > 1e9) { stop("bad: " + min(X)) }\nY = X'),
     row("items of a list replaced", "L = list(X, 1, 2, 3)\nL[2:4] = list(5, 6, 7)\nY = X * as.scalar(L[2]) + as.scalar(L[4])"),
     row("recursion", "Y = X * f(5)",

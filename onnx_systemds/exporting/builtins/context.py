@@ -15,6 +15,7 @@ from onnx_systemds.exporting.graph_operators import Operators
 from onnx_systemds.exporting.interface import Interface
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value
 
+_BEYOND_INT64 = 2.0**63
 _KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
 _TYPES = {kind: name for name, kind in _KINDS.items()}
 
@@ -120,6 +121,14 @@ class Context:
             return int(value.known)
         assert isinstance(value.content, Tensor)
         return self.g.integer_symbol(self.g.cast(value.content, INT))
+
+    def whole(self, number: Tensor) -> Tensor:
+        """Return a computed number as an integer, cut off behind the point; NaN is 0, no large one turns."""
+        if number.kind in (INT, BOOL):
+            return self.g.cast(number, INT)
+        largest = np.nextafter(_BEYOND_INT64, 0, dtype=np.float32 if self.g.dtype == "float32" else np.float64)
+        known = self.g.where(self.g.unary("IsNaN", number), self.g.constant(0, number.kind), number)
+        return self.g.cast(self.g.binary("Min", known, self.g.constant(np.float64(largest), number.kind)), INT)
 
     def drop(self, what: str) -> None:
         """Note something that the script does and the model does not."""

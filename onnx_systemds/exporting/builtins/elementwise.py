@@ -7,13 +7,13 @@ import math
 from onnx_systemds import dims
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dims import Expression
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.graph import BOOL, INT, Tensor
+from onnx_systemds.exporting.graph import BOOL, Tensor
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -203,10 +203,19 @@ def as_integer(ctx: Context, x: Value) -> Value:
     if value.dim is not None:
         return Scalar(INTEGER, value.dim)
     if isinstance(value.known, str):
-        return known_scalar(int(float(value.known)))
+        return known_scalar(_integer_in(value.known))
     if value.known is not None:
+        if not math.isfinite(value.known):
+            raise UnsupportedCase(f"{value.known} where an integer is needed")
         return known_scalar(math.trunc(value.known))
-    return ctx.scalar(ctx.g.cast(numbers(ctx, ctx.tensor(value)), INT))
+    return ctx.scalar(ctx.whole(numbers(ctx, ctx.tensor(value))))
+
+
+def _integer_in(text: str) -> int:
+    try:
+        return int(float(text))
+    except (ValueError, OverflowError):
+        raise UnsupportedCase(f"the string {quoted(text)} is no integer") from None
 
 
 @builtin("as.double")
@@ -217,7 +226,10 @@ def as_double(ctx: Context, x: Value) -> Value:
     if isinstance(value.content, Expression):
         return Scalar(DOUBLE, value.content)
     if value.known is not None:
-        return known_scalar(float(value.known))
+        try:
+            return known_scalar(float(value.known))
+        except ValueError:
+            raise UnsupportedCase(f"the string {quoted(str(value.known))} is no number") from None
     return ctx.scalar(numbers(ctx, ctx.tensor(value)))
 
 

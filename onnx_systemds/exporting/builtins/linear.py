@@ -27,9 +27,9 @@ def transposed(ctx: Context, target: Matrix) -> Value:
 @builtin("trace", "tr")
 def trace(ctx: Context, target: Matrix) -> Value:
     """The sum of the diagonal."""
-    x = ctx.flat(target)
-    marked = ctx.g.binary("Mul", x, ctx.g.node("EyeLike", [x], x.dims))
-    return ctx.scalar(ctx.g.reduce("ReduceSum", marked, (0, 1), keep=False))
+    g, x = ctx.g, ctx.flat(target)
+    marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, g.number(0.0))  # a product would make NaN of infinity
+    return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keep=False))
 
 
 @builtin("diag")
