@@ -105,6 +105,7 @@ CASES = [
     *[Case("LRN", opset, {"x": x}, {"size": size, "alpha": 0.5, "beta": 0.6, "bias": 2.0}, expected=_lrn)
       for opset, size, x in [(1, 3, X), (13, 4, X), (13, 5, random(1, 4, 3, 3))]],
     Case("LRN", 13, {"x": X}, {"size": 3}),
+    Case("MeanVarianceNormalization", 13, {"x": random(4, 31, 1, 10)}, {"axes": [0, 2]}, expected=_mvn),
     *[Case("MeanVarianceNormalization", opset, {"x": X}, attributes, expected=_mvn) for opset, attributes in [
         (9, {}), (13, {}), (13, {"axes": [1]}), (13, {"axes": [-1]}), (13, {"axes": [0, 1, 2, 3]}),
         (13, {"axes": [1, 3]})]],
