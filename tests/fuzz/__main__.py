@@ -10,11 +10,14 @@ from pathlib import Path
 
 from onnx_systemds.engine import Session
 from tests.fuzz import found_cases, shrinking
+from tests.fuzz.command_line import check_plainly
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import TALLY, ModelCase
 from tests.fuzz.sources import SOURCES, Source
 
 _BATCH = 20
+_PLAIN = 4
+"""Of each so many batches every so many cases are run by the command line, too."""
 _MOST_ALIKE = 3
 """Findings with the same mark that are written; further ones are counted."""
 
@@ -36,11 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
     while time.monotonic() < end and min(done[kind] for kind in kinds) < options.count:
         for kind in kinds:
             count = min(_BATCH, options.count - done[kind])
-            for case in SOURCES[kind].cases(options.seed + done[kind], count):
+            cases = list(SOURCES[kind].cases(options.seed + done[kind], count))
+            for case in cases:
                 finding = SOURCES[kind].check(case, sessions.current())
                 if finding is not None:
                     _report(kind, case, finding, alike, options.found, sessions)
             done[kind] += count
+            plain = [case for case in cases if isinstance(case, ModelCase)][::_PLAIN]
+            for finding in check_plainly(plain) if done[kind] % (_BATCH * _PLAIN) == 0 else ():
+                alike[f"{kind} by the command line: {finding.kind}"] += 1
+                print(f"{kind} {finding.seed}: {finding.kind}: {finding.detail[:300]}\n{finding.text}", flush=True)
     print(f"cases: {dict(done)}")
     print(f"of models: {TALLY.counts}")
     print(f"findings: {dict(alike)}")

@@ -1,0 +1,30 @@
+"""The fuzzer for some minutes: fixed seeds, as many cases of each kind as the gate has time for."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnx_systemds.engine.session import shared_session
+from tests.fuzz.command_line import check_plainly
+from tests.fuzz.sources import SOURCES
+
+_PARTS = 4  # of each kind, so that both processors have something to do
+_COUNTS = {"operators": 400, "graphs": 60}
+_PLAIN = {"operators": 40, "graphs": 20}
+_SEED = 1_000_000
+
+
+@pytest.mark.parametrize("part", range(_PARTS))
+@pytest.mark.parametrize("kind", SOURCES)
+def test_random_cases(kind: str, part: int) -> None:
+    count = _COUNTS.get(kind, 40) // _PARTS
+    source = SOURCES[kind]
+    found = [finding for case in source.cases(_SEED + part * count, count)
+             if (finding := source.check(case, shared_session())) is not None]  # fmt: skip
+    assert not found, "\n\n".join(f"{each.kind} (seed {each.seed}): {each.detail}\n{each.text}" for each in found)
+
+
+@pytest.mark.parametrize("kind", _PLAIN)
+def test_random_cases_by_the_command_line(kind: str) -> None:
+    found = check_plainly(list(SOURCES[kind].cases(_SEED, _PLAIN[kind])))
+    assert not found, "\n\n".join(f"{each.kind} (seed {each.seed}): {each.detail}\n{each.text}" for each in found)
