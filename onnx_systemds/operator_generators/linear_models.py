@@ -30,6 +30,15 @@ def sample_rows(node: NodeView, features: int) -> str:
     return node.view(0, View(sample_count(dims), features))
 
 
+def expect_features(node: NodeFacts, columns: int) -> None:
+    """Note that the samples have a feature for each coefficient of a column of scores; the script checks it."""
+    count = len(node.attribute("coefficients") or ())
+    is_open = bool(node.dims(0)) and not isinstance(node.dims(0)[-1], int)
+    if is_open and columns > 0 and count and count % columns == 0:
+        words = node.axis_words(0, node.rank(0) - 1)
+        node.assume_equal(node.dims(0)[-1], count // columns, words, "the number of coefficients")
+
+
 def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -> str:
     """Text of the samples' products with the rows of coefficients, plus the intercepts where there are any."""
     coefficients = np.asarray(node.attribute("coefficients") or (), np.float64)
@@ -49,6 +58,7 @@ def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -
 @shape_rule("LinearRegressor", domain=ML)
 def linear_regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A column per target."""
+    expect_features(node, int(node.attribute("targets")))
     return (node.tensor((sample_count(node.dims(0)), int(node.attribute("targets"))), "float"),)
 
 
@@ -84,6 +94,7 @@ def _score_columns(node: NodeFacts) -> int:
 def linear_classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per sample, and its scores."""
     labels, columns = class_labels(node), _score_columns(node)
+    expect_features(node, columns)
     rows = sample_count(node.dims(0))
     return (node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, max(columns, 2)), "float"))
 

@@ -43,6 +43,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}), "VALID and SAME forget the dilations",
                lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),
+    JudgeFault(_REFERENCE, frozenset({"OneHot"}), "before opset 11 it takes negative indices from the end"),
     JudgeFault(_REFERENCE, frozenset({"LRN"}), "it takes five channels at the most"),
     JudgeFault(_REFERENCE, frozenset({"StringNormalizer"}), "it takes empty texts and accents away"),
     JudgeFault(_REFERENCE, frozenset({"CenterCropPad"}), "it pads texts with 0", _has_type("O", "U")),

@@ -18,10 +18,10 @@ from onnx import ModelProto, printer
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
-from onnx_systemds.engine import EngineClosed, EngineTimeout, ScriptRuntimeError, Session
+from onnx_systemds.engine import EngineClosed, EngineError, EngineTimeout, Session
 from onnx_systemds.errors import InternalError, InvalidModel, MultipleErrors, TranspileError
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import InvalidInput, ScoringFunction
+from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
 from onnx_systemds.verifying.judging import in_double, judge, run
 from tests.fuzz.finding import Finding
@@ -148,7 +148,7 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
             for place, verdict in enumerate(verdicts):
                 try:
                     results = function(verdict.feeds, timeout=SECONDS)
-                except (ScriptRuntimeError, InvalidInput) as error:
+                except (EngineError, TranspileError) as error:
                     if is_told(error):
                         TALLY.add("refused at run time")
                         continue

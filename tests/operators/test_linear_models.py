@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Case, at_sizes, case_model, check_case, compare, random, run_reference
@@ -89,6 +90,12 @@ def test_one_of_the_outputs(unused: int) -> None:
 def test_refused(attributes: dict[str, Any], reason: str) -> None:
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(regressor(X, **attributes)))
+
+
+def test_another_number_of_features_ends_the_run_in_words() -> None:
+    case = at_sizes(regressor(X, coefficients=[1.0, 2.0, 3.0]), {"x": ["rows", "features"]})
+    with ScoringFunction(import_model(case_model(case))) as function, pytest.raises(EngineError, match="coefficients"):
+        function({"x": X[:, :2]})
 
 
 @pytest.mark.parametrize(("case", "reason"), [
