@@ -9,7 +9,7 @@ follows. Known faults of the judges are in `judge_faults`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -231,13 +231,3 @@ def _finding(case: ModelCase, kind: Any, detail: str) -> Finding:
 def _shown(value: Any) -> str:
     with np.printoptions(threshold=400, precision=9):
         return repr(value)
-
-
-def distinct(cases: Sequence[ModelCase]) -> Iterator[ModelCase]:
-    """Cases without those whose model came before."""
-    seen: set[bytes] = set()
-    for case in cases:
-        key = case.model.SerializeToString(deterministic=True)
-        if key not in seen:
-            seen.add(key)
-            yield case

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from onnx_systemds.importing.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, SIGNED, Array, Draw, Node
@@ -368,11 +368,6 @@ def optimizer(draw: Draw) -> Node:
     return Node(inputs, attributes, count * (1 + states))
 
 
-def tensor_type(name: str) -> int:
-    """ONNX's number of an element type."""
-    return int(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)))
-
-
 @makes("OptionalHasElement", "OptionalGetElement")
 def optional(draw: Draw) -> Node:
     x: Any = draw.array(draw.one(*FLOATS[:2], *SIGNED), draw.shape(0, 3, 1))
@@ -389,3 +384,30 @@ def nothing_to_compare(draw: Draw) -> Node:
     return Node({"x": x}, {**place, "dtype": draw.one(1, 11)})
 
 
+# --- the rest ---------------------------------------------------------------------------------------------------------
+
+
+@makes("TensorScatter")
+def tensor_scatter(draw: Draw) -> Node:
+    b, h, s, d = draw.int(1, 3), draw.int(1, 3), draw.int(3, 6), draw.int(1, 4)
+    length = draw.int(1, 3)
+    mode = draw.one("linear", "circular")
+    starts = longs([draw.int(0, s - length if mode == "linear" else s - 1) for _ in range(b)])
+    dtype = draw.type("T")
+    return Node({"x": draw.array(dtype, (b, h, s, d)), "u": draw.array(dtype, (b, h, length, d)),
+                 "w": starts if draw.chance(0.8) else None}, {"mode": mode}, is_exact=True)  # fmt: skip
+
+
+@makes("Dropout")
+def dropout(draw: Draw) -> Node:
+    x = draw.array(draw.type("T"), draw.shape())
+    if draw.opset < 12:
+        return Node({"x": x}, {"ratio": draw.real(0, 0.9)}, 1)
+    ratio = np.asarray(draw.real(0, 0.9), np.float32) if draw.chance(0.6) else None
+    return Node({"x": x, "ratio": ratio}, {}, draw.int(1, 2))
+
+
+@makes("IsInf")
+def is_inf(draw: Draw) -> Node:
+    attributes = {"detect_negative": draw.flag(), "detect_positive": draw.flag()} if draw.chance(0.7) else {}
+    return Node({"x": draw.array(draw.type("T1"), draw.shape())}, attributes, is_exact=True)
