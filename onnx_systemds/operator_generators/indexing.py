@@ -36,6 +36,11 @@ def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
         starts, ends = node.sizes(1, "the starts", signed=True), node.sizes(2, "the ends", signed=True)
         axes = node.require_integers(3, "the axes") if node.has(3) else None
         steps = node.sizes(4, "the steps", signed=True) if node.has(4) else None
+    if not dims:
+        raise InvalidModel("a scalar has no axis to be sliced")
+    for count in (len(given) for given in (ends, axes, steps) if given is not None):
+        if count != len(starts):
+            raise InvalidModel(f"{len(starts)} starts and {count} ends, axes or steps")
     found: list[tuple[int, Dim, Dim, Dim]] = []
     for i, (start, end) in enumerate(zip(starts, ends)):
         axis = node.normalize_axis(_known(i if axes is None else axes[i], "an axis"), len(dims))

@@ -85,6 +85,12 @@ REFUSED: list[tuple[str, Callable[[], onnx.ModelProto], list[str]]] = [
      lambda: model_of(node("ConstantOfShape", "s"), constants={"s": HUGE}), ["elements|64 bits"]),
     ("rank of weights", lambda: model_of(node("GRU", "x z z", hidden_size=4), x=("float", [2, 3, 4]), z=("float", [2, 3])),
      ["weights of rank 2"]),
+    ("Slice of a scalar", lambda: model_of(node("Slice", "x a a"), x=("float", []), a=("int64", [1])), ["a scalar has no axis"]),
+    ("Slice with fewer ends", lambda: model_of(node("Slice", "x a b"), constants={"a": [0, 1], "b": [2]}, x=("float", [4, 4])),
+     ["2 starts and 1 ends"]),
+    ("Slice with more axes", lambda: model_of(node("Slice", "x a a b"), constants={"a": [1], "b": [0, 1]}, x=("float", [4, 4])),
+     ["1 starts and 2 ends, axes or steps"]),
+    ("Slice 1 with fewer ends", lambda: model_of(node("Slice", "x", starts=[0, 1], ends=[2]), 9, x=("float", [4, 4])), ["2 starts"]),
     ("Cast to nothing", lambda: model_of(node("Cast", "a", to=0), constants={"a": np.ones(2)}), ["Cast"]),
 ]  # fmt: skip
 
