@@ -51,12 +51,16 @@ class Assumption:
 
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
         """The statement that stops the run where it is not so."""
-        comparison, consequence = self.relation.value
+        consequence = self.relation.value[1]
         found = [_text(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
         if self.right_words:
             found += [_text(f", {self.right_words} is "), factor_text(self.right)]
         message = " + ".join([*found, _text(f"; {consequence}")])
-        return f"if ({dim_text(self.left)} {comparison} {dim_text(self.right)}) {{ stop({message}) }}"
+        return f"if ({self.broken(dim_text)}) {{ stop({message}) }}"
+
+    def broken(self, dim_text: DimText) -> str:
+        """The condition under which it is not so."""
+        return f"{dim_text(self.left)} {self.relation.value[0]} {dim_text(self.right)}"
 
 
 def node_words(node: Node) -> str:

@@ -419,9 +419,16 @@ class Scope:
         return symbol in self.sizes or symbol in self._told or (self.outer is not None and self.outer.can_tell(symbol))
 
     def start_checks(self) -> list[str]:
-        """Statements that check what is taken for granted of sizes that are known at the start of the function."""
-        return [assumption.statement(self.dim_text, self.factor_text) for assumption in self.checks.at_start
-                if all(map(self.can_tell, assumption.symbols))]  # fmt: skip
+        """Statements that check what is taken for granted of sizes that are known at the start of the function.
+
+        Each condition ends a block of the engine's, which small scripts feel: so there is one for all.
+        """
+        told = [found for found in self.checks.at_start if all(map(self.can_tell, found.symbols))]
+        lines = [assumption.statement(self.dim_text, self.factor_text) for assumption in told]
+        if len(lines) < 2:
+            return lines
+        broken = " | ".join(f"({assumption.broken(self.dim_text)})" for assumption in told)
+        return [f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"]
 
     def _checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
