@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,16 +40,39 @@ def score_plainly(
     open_sizes: the engine does not know the sizes of the inputs when it compiles. folder: an empty one to work in,
     else a temporary one. Raises AssertionError with what the engine said where it failed.
     """
+    return calls_plainly(script, [inputs], open_sizes=open_sizes, mode=mode, heap=heap, folder=folder)[0]
+
+
+def calls_plainly(
+    script: Script,
+    calls: Sequence[Mapping[str, Any]],
+    *,
+    open_sizes: bool = False,
+    mode: str = "singlenode",
+    heap: str = "2g",
+    folder: Path | None = None,
+) -> list[dict[str, Any]]:
+    """The same for several calls in one program, their inputs of whatever sizes the script takes."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="plain-engine-") as name:
-            return score_plainly(script, inputs, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
+            return calls_plainly(script, calls, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
     script.save(folder / "model.dml")
-    tensors = {port.name: tensor_of(port, inputs) for port in script.inputs if not port.is_list}
-    sizes = bind_sizes(script.inputs, tensors)
     lines = ['source("model.dml") as model', "never = time() < 0", *list_transfer.functions(script)]
+    if script.weights:
+        lines.append(f"weights = model::{script.function}_init()")
+    for number, inputs in enumerate(calls):
+        lines += _call(script, inputs, folder, f"call{number}_", open_sizes)
+    run_dml("\n".join(lines) + "\n", folder, mode=mode, heap=heap)
+    return [_results(script, inputs, folder, f"call{number}_") for number, inputs in enumerate(calls)]
+
+
+def _call(script: Script, inputs: Mapping[str, Any], folder: Path, prefix: str, open_sizes: bool) -> list[str]:
+    """The statements that read the inputs, of which the files are written, call the function and write its results."""
+    lines: list[str] = []
     arguments = []
+    tensors = _tensors(script, inputs)
     for position, port in enumerate(script.inputs):
-        name = f"in{position}"
+        name = f"{prefix}in{position}"
         if port.is_list:
             reading, argument = list_transfer.reading(port, name)
             given = list_transfer.sent(port, inputs[port.name], name)
@@ -61,20 +84,28 @@ def score_plainly(
         if open_sizes and port.dtype != "string":
             lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
         arguments.append(_argument(port, name))
+    sizes = bind_sizes(script.inputs, tensors)
     arguments += [str(sizes[symbol]) for symbol in script.sizes]
-    if script.weights:
-        lines.append(f"weights = model::{script.function}_init()")
-        arguments.append("weights")
+    arguments += ["weights"] if script.weights else []
     ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
-    results = [f"result{position}" for position in range(len(ports))]
+    results = [f"{prefix}result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
     lines.append(f"{target} = model::{script.function}({', '.join(arguments)})")
     for position, (port, result) in enumerate(zip(ports, results)):
-        lines += _writing(port, result, f"out{position}")
-    run_dml("\n".join(lines) + "\n", folder, mode=mode, heap=heap)
+        lines += _writing(port, result, f"{prefix}out{position}")
+    return lines
+
+
+def _tensors(script: Script, inputs: Mapping[str, Any]) -> dict[str, Array]:
+    return {port.name: tensor_of(port, inputs) for port in script.inputs if not port.is_list}
+
+
+def _results(script: Script, inputs: Mapping[str, Any], folder: Path, prefix: str) -> dict[str, Any]:
+    """The outputs of a call from the files."""
+    sizes = bind_sizes(script.inputs, _tensors(script, inputs))
     for position, symbol in enumerate(script.returned, len(script.outputs)):
-        sizes[symbol] = int(_read(folder / f"out{position}").item())
-    return {port.name: _result(port, folder, f"out{i}", sizes) for i, port in enumerate(script.outputs)}
+        sizes[symbol] = int(_read(folder / f"{prefix}out{position}").item())
+    return {port.name: _result(port, folder, f"{prefix}out{i}", sizes) for i, port in enumerate(script.outputs)}
 
 
 def _reading(folder: Path, name: str, matrix: Array) -> str:

@@ -18,6 +18,7 @@ from tests.all_forms import results_of_all_forms
 from tests.model_zoo import model_cases
 from tests.models.test_models import ALLOWED, STEP
 from tests.operators.harness import Array, compare
+from tests.plain_engine import calls_plainly
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
@@ -86,6 +87,19 @@ def test_two_further_sizes(path: Path, steady_after: int) -> None:
             for outputs in results_of_all_forms(function, inputs):
                 for name, judge in expected.items():
                     agree(outputs[name], judge, f"{path.parent.name}/{path.stem}", name, decided(expected))
+
+
+@pytest.mark.parametrize("path", model_cases("real", "generated", where=has_dynamic_dims))
+def test_two_further_sizes_on_the_plain_command_line(path: Path) -> None:
+    with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
+        vectors = {name: stored[name] for name in stored.files}
+    symbols = symbol_sizes(path, vectors)
+    calls = [inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
+             for number in range(2)]  # fmt: skip
+    for inputs, outputs in zip(calls, calls_plainly(import_model(path), calls, open_sizes=True), strict=True):
+        expected = judging.judge(path, inputs)
+        for name, judge in expected.items():
+            agree(outputs[name], judge, f"{path.parent.name}/{path.stem}", name, decided(expected))
 
 
 def decided(outputs: Mapping[str, Any]) -> Any:

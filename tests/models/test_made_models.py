@@ -14,6 +14,7 @@ from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
+from tests.plain_engine import calls_plainly
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -168,20 +169,37 @@ MADE: dict[Callable[[], ModelProto], list[dict[str, Sequence[int]]]] = {
 }
 
 
+def calls(make: Callable[[], ModelProto]) -> list[dict[str, Array]]:
+    """The inputs of each call of a model."""
+    found = []
+    for seed, dims in enumerate(MADE[make]):
+        generator = np.random.default_rng(seed)
+        inputs: dict[str, Array] = {}
+        for name, shape in dims.items():
+            if name == "ids":
+                inputs[name] = generator.integers(0, 50, shape)
+            elif name == "mask":
+                inputs[name] = (generator.random(shape) > 0.7).astype(np.float32)
+            else:
+                inputs[name] = generator.standard_normal(shape).astype(np.float32)
+        found.append(inputs)
+    return found
+
+
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
 def test_agrees(make: Callable[[], ModelProto]) -> None:
     model = make()
     with ScoringFunction(import_model(model)) as function:
-        for seed, dims in enumerate(MADE[make]):
-            generator = np.random.default_rng(seed)
-            inputs: dict[str, Array] = {}
-            for name, shape in dims.items():
-                if name == "ids":
-                    inputs[name] = generator.integers(0, 50, shape)
-                elif name == "mask":
-                    inputs[name] = (generator.random(shape) > 0.7).astype(np.float32)
-                else:
-                    inputs[name] = generator.standard_normal(shape).astype(np.float32)
+        for inputs in calls(make):
             outputs = function(inputs)
             for name, judge in judging.judge(model, inputs).items():
                 compare(outputs[name], judge, 1e-5, f"{make.__name__} {name}")
+
+
+@pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
+@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
+def test_agrees_on_the_plain_command_line(make: Callable[[], ModelProto], open_sizes: bool) -> None:
+    model, given = make(), calls(make)
+    for inputs, outputs in zip(given, calls_plainly(import_model(model), given, open_sizes=open_sizes), strict=True):
+        for name, judge in judging.judge(model, inputs).items():
+            compare(outputs[name], judge, 1e-5, f"{make.__name__} {name}")

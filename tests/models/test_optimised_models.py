@@ -15,6 +15,7 @@ from onnx_systemds.scoring import ScoringFunction
 from tests.model_zoo import MODELS, needs_models
 from tests.models.test_models import ALLOWED, PASSING
 from tests.operators.harness import compare
+from tests.plain_engine import score_plainly
 
 BASIC = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
 EXTENDED = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED  # what BASIC does, and fused operators
@@ -48,7 +49,9 @@ def optimised(path: Path, target: Path, level: onnxruntime.GraphOptimizationLeve
     return target
 
 
-def check(name: str, folder: Path, level: onnxruntime.GraphOptimizationLevel) -> None:
+def check(
+    name: str, folder: Path, level: onnxruntime.GraphOptimizationLevel, *, plainly: bool = False
+) -> None:
     """The optimised model agrees with the stored vectors."""
     assert MODELS is not None
     model = optimised(MODELS / f"{name}.onnx", folder / "optimised.onnx", level)
@@ -56,8 +59,12 @@ def check(name: str, folder: Path, level: onnxruntime.GraphOptimizationLevel) ->
         nodes = onnx.load(model, load_external_data=False).graph.node
         assert {node.op_type for node in nodes if node.domain == "com.microsoft"} >= WRITTEN[name]
     vectors = np.load(MODELS / f"{name}.npz", allow_pickle=True)
-    with ScoringFunction(import_model(model)) as function:
-        outputs = function({key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")})
+    inputs = {key[3:]: vectors[key] for key in vectors.files if key.startswith("in_")}
+    if plainly:
+        outputs = score_plainly(import_model(model), inputs)
+    else:
+        with ScoringFunction(import_model(model)) as function:
+            outputs = function(inputs)
     for key in vectors.files:
         if not key.startswith("out_"):
             continue
@@ -73,6 +80,12 @@ def check(name: str, folder: Path, level: onnxruntime.GraphOptimizationLevel) ->
 @pytest.mark.parametrize("name", [name for name in PASSING if name not in INVALID])
 def test_optimised_model_agrees(name: str, tmp_path: Path) -> None:
     check(name, tmp_path, EXTENDED)
+
+
+@needs_models
+@pytest.mark.parametrize("name", WRITTEN)
+def test_optimised_model_agrees_on_the_plain_command_line(name: str, tmp_path: Path) -> None:
+    check(name, tmp_path, EXTENDED, plainly=True)
 
 
 @needs_models

@@ -27,6 +27,7 @@ from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.scoring import ScoringFunction
 from tests.models.small_networks import Feeds, Network, convolutional, recurrent, transformer
+from tests.plain_engine import score_plainly
 
 NETWORKS = {"convolutional": convolutional, "transformer": transformer, "recurrent": recurrent}
 U8, S8 = QuantType.QUInt8, QuantType.QInt8
@@ -83,10 +84,11 @@ def expected(path: Path, feeds: Feeds) -> np.ndarray[Any, Any]:
 
 
 def check(network: Network, path: Path, tolerance: float) -> None:
-    """Convert and compare."""
-    with ScoringFunction(import_model(path)) as function:
-        feeds = network.feeds(7)
-        np.testing.assert_allclose(function(feeds)["y"], expected(path, feeds), rtol=0, atol=tolerance)
+    """Convert and compare, in a session and on the plain command line."""
+    feeds, script = network.feeds(7), import_model(path)
+    with ScoringFunction(script) as function:
+        for outputs in (function(feeds), score_plainly(script, feeds)):
+            np.testing.assert_allclose(outputs["y"], expected(path, feeds), rtol=0, atol=tolerance)
 
 
 def has_blocks(path: Path) -> bool:
