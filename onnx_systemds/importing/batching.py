@@ -213,7 +213,10 @@ def _gemm(node: NodeFacts, position: int, axis: int) -> bool:
 
 def _quantized(node: NodeFacts, position: int, axis: int) -> bool:
     """Scales for each place along the axis tell how long it is."""
-    return position != 0 or (product(node.dims(1)) != 1 and axis == node.axis()) or node.rank(1) > 1
+    given = node.attribute("axis")  # none in opset 10, where it is 1: see `scaled_operands`
+    if position != 0 or node.rank(1) > 1:
+        return True
+    return product(node.dims(1)) != 1 and axis == node.normalize_axis(1 if given is None else int(given), node.rank(0))
 
 
 def _all_but_first(node: NodeFacts, position: int, axis: int) -> bool:

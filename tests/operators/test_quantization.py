@@ -72,6 +72,9 @@ def ties(step: float) -> Array:
 WHOLE = np.random.default_rng(0).integers(-128, 128, (90, 64)).astype(np.int8)
 
 CASES = [
+    *[at_sizes(Case(op_type, 10, {"x": x, "scale": np.array([0.5, 0.25, 2], np.float32)}, note="scales"),
+               {"x": ["n", 3]}, {"x": x[:1]})
+      for op_type, x in [("QuantizeLinear", random(4, 3)), ("DequantizeLinear", random(4, 3, dtype="uint8"))]],
     # opset 10 speaks of one scale only; onnxruntime and ONNX's reference take several along axis 1
     *[Case(op_type, 10, {"x": x, "scale": np.array([0.5, 0.25, 2], np.float32), "zero": np.array([3, 0, 7], np.uint8)},
            note="scales")
