@@ -122,7 +122,9 @@ class _Maker:
 
     def _behind(self, main: _Body, name: str, kind: str | None) -> tuple[str, int, None]:
         """What an output is made of a loop's result: the engine's compiler must not take sizes for known."""
-        ways = ["Abs", "sum", "Shape", "Size", "joined", "Identity"]
+        ways = ["Abs", "sum", "Size", "joined", "Identity"]
+        if kind is not None:  # else the dims of no slices, of which onnxruntime takes open ones for 0
+            ways.append("Shape")
         if kind in ("long", "vector", "single"):
             ways += ["product", "mean"]
         way = self.one_of(*ways)
