@@ -6,16 +6,13 @@ exchanged or replaced. They are read in a process of their own, whose memory is 
 
 from __future__ import annotations
 
-import multiprocessing
+import json
 import random
 import re
-import resource
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing.connection import Connection
 from pathlib import Path
 
 from onnx_systemds.engine import Session
@@ -25,6 +22,8 @@ from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.listing import list_script
 from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
+from tests.fuzz import bounded_worker
+from tests.fuzz.bounded_worker import BoundedWorker, Crashed, Exceeded
 from tests.fuzz.finding import Finding
 
 SECONDS = 20.0
@@ -128,77 +127,39 @@ _WAYS: tuple[Callable[[random.Random, str], str], ...] = (_characters, _words, _
 # Checks
 
 
+_worker = BoundedWorker("tests.fuzz.dml_files", SECONDS, MEMORY)
+
+
 def check(case: Case, session: Session | None = None) -> Finding | None:
     """Return what is wrong with the error that a damaged script ends in, None for nothing."""
-    kind, detail = _WORKER.outcome(case)
-    if kind == "fine":
-        return None
-    return Finding("slow" if kind == "slow" else "error", case.seed, str(case), detail)
-
-
-class _Worker:
-    """A process that reads scripts, one after the other; another where it hangs or dies."""
-
-    def __init__(self) -> None:
-        self.process: multiprocessing.process.BaseProcess | None = None
-        self.pipe: Connection | None = None
-
-    def outcome(self, case: Case) -> tuple[str, str]:
-        """Return the kind of outcome, "fine", "error" or "slow", and what is to be said of it."""
-        if self.process is None or self.pipe is None or not self.process.is_alive():
-            context = multiprocessing.get_context("spawn")
-            self.pipe, other = context.Pipe()
-            self.process = context.Process(target=_serve, args=(other,), daemon=True)
-            self.process.start()
-            other.close()
-            self.pipe.recv()  # it has started
-        self.pipe.send(case)
-        try:
-            if self.pipe.poll(SECONDS):
-                found: tuple[str, str] = self.pipe.recv()
-                return found
-            outcome = "slow", f"no end after {SECONDS:.0f} s"
-        except EOFError:
-            outcome = "error", "the process ended"
-        self.process.kill()
-        self.process.join()
-        self.process = None
-        return outcome
-
-
-_WORKER = _Worker()
-
-
-def _serve(pipe: Connection) -> None:
-    """Read scripts as they come."""
-    import onnx_systemds.exporting.builtins  # noqa: F401
-
-    with suppress(TranspileError):
-        export_script('X = read("X")\nwrite(X, "Y")\n')  # everything is loaded now
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize() if sys.platform == "linux" else 0
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    pipe.send("ready")
-    while True:
-        try:
-            case = pipe.recv()
-        except EOFError:
-            return
-        pipe.send(_outcome(case))
-
-
-def _outcome(case: Case) -> tuple[str, str]:
     try:
-        script = parse_script(case.script)
+        fault = _worker(json.dumps([case.script, case.number]).encode()).decode()
+    except Exceeded as error:
+        return Finding("slow", case.seed, str(case), str(error))
+    except Crashed as error:
+        return Finding("error", case.seed, str(case), str(error))
+    if not fault:
+        return None
+    return Finding("slow" if fault.startswith("MemoryError") else "error", case.seed, str(case), fault)
+
+
+def _fault(task: bytes) -> bytes:
+    """Read and export a script; return what went wrong, nothing where it is exported or refused in words."""
+    text, number = json.loads(task)
+    try:
+        script = parse_script(text)
         list_script(script)
         functions = [item.name for item in script.items if isinstance(item, tree.Function)]
-        name = functions[(case.number - 1) % len(functions)] if functions and case.number else None
-        export_script(case.script if case.script.endswith("\n") else case.script + "\n", name)
+        name = functions[(number - 1) % len(functions)] if functions and number else None
+        export_script(text if text.endswith("\n") else text + "\n", name)
     except TranspileError as error:
         reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
         faults = [reason for reason in reasons if isinstance(reason, InternalError)]
-        return ("error", f"InternalError: {faults[0]}") if faults else ("fine", "")
-    except MemoryError:
-        return "slow", f"more than {MEMORY >> 30} GB"
+        return f"InternalError: {faults[0]}".encode() if faults else b""
     except Exception as error:
-        return "error", f"{type(error).__name__}: {error}"
-    return "fine", ""
+        return f"{type(error).__name__}: {error}".encode()
+    return b""
+
+
+if __name__ == "__main__":
+    bounded_worker.serve(_fault)

@@ -11,6 +11,7 @@ import pytest
 from onnx_systemds.engine.session import shared_session
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
 from tests.fuzz import dml_files, dml_functions, found_scripts
+from tests.fuzz.bounded_worker import BoundedWorker
 from tests.fuzz.dml_numpy import evaluated
 
 COUNT = 40
@@ -49,8 +50,8 @@ def test_a_plain_error_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_script_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(dml_files, "SECONDS", 0.0)
-    case = dml_files.Case(1, "x.dml", "".join(f"x{i} = {i}\n" for i in range(20_000)), 0)
+    monkeypatch.setattr(dml_files, "_worker", BoundedWorker("tests.fuzz.dml_files", 0.2, dml_files.MEMORY))
+    case = dml_files.Case(1, "x.dml", "".join(f"x{i} = {i}\n" for i in range(40_000)), 0)
     found = dml_files.check(case)
     assert found is not None and found.kind == "slow"
     assert found_scripts.read(found_scripts.written("dml_files", case, replace(found, seed=1), tmp_path)) == case
