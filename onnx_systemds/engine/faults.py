@@ -372,4 +372,22 @@ FAULTS: tuple[Fault, ...] = (
         "a bias of zeros, of operator_generators/convolution_layers.py",
         inputs=((1,),),
     ),
+    Fault(
+        "distinct-rows-of-joined-matrices",
+        "the number of rows of unique(rbind(A, B)), which gives rows and not elements, is taken to be that of A",
+        "3.4.0",
+        "Z = unique(rbind(X, 7 * X))\nresult = matrix(nrow(Z), rows=1, cols=1)",
+        ((4,),),
+        "none is needed, as no generator joins what it takes distinct elements of; exported models count the rows",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
+        "untouched-doubles-for-integers",
+        "a double that is passed to an int parameter is not cut off where the function is inlined",
+        "3.4.0",
+        "f = function(matrix[double] A, int k) return (matrix[double] B) { B = A * k }\nresult = f(X, sum(X) / 2)",
+        ((1, 2),),
+        "none is needed, as generated calls pass integers; exported models cut off",
+        inputs=((1, 2),),
+    ),
 )
