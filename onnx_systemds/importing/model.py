@@ -17,6 +17,7 @@ from onnx_systemds.importing.wire import Buffer, cut_model
 from onnx_systemds.importing.wiring import check_calls
 
 _FIRST_IR_WITH_OPSETS = 3
+_NEWEST_OF_ANY = 2**31 - 1  # version of a domain, as onnx looks operators up
 
 
 def load_model(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
@@ -129,7 +130,7 @@ def _opsets(
         newest = newest_opset(domain)
         if found.setdefault(domain, entry.version) != entry.version:
             reasons.add(InvalidModel(f"{label} imports two opset versions of {shown}"))
-        if entry.version < 1:
+        if not 1 <= entry.version <= _NEWEST_OF_ANY:
             reasons.add(InvalidModel(f"{label} imports opset version {entry.version} of {shown}"))
         elif newest is not None and entry.version > newest:
             reasons.add(InvalidModel(

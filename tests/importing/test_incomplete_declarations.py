@@ -172,6 +172,11 @@ REFUSED: list[tuple[str, onnx.ModelProto, list[str]]] = [
         model_of(helper.make_node("Relu", ["x"], ["y"], domain="my.own")),
         ["no opset import", '"my.own"'],
     ),
+    (
+        "version of another domain that is none",
+        changed(lambda model: model.opset_import.append(helper.make_opsetid("ai.onnx.preview", 2**63 - 1))),
+        ["opset version 9223372036854775807"],
+    ),
     ("IR version missing", changed(lambda model: model.ClearField("ir_version")), ["ir_version"]),
 ]  # fmt: skip
 
