@@ -104,7 +104,8 @@ _register("HardSigmoid", [1, 6],
 _register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)",
           "x * HardSigmoid(x), which is x / 6 * (x + 3, between 0 and 6).")
 _register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
-_register("Softsign", [1], lambda node, x: f"{x} / (1 + abs({x}))", "x / (1 + |x|).")
+# of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
+_register("Softsign", [1], lambda node, x: f"{x} * (1 / (1 + abs({x})))", "x / (1 + |x|).")
 _register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")
 _register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
           "x * sigmoid(alpha * x).")

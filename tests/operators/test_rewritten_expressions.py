@@ -179,6 +179,9 @@ GRAPHS: dict[str, Graph] = {
     **{f"sums backwards, axis {axis}": chained(node("CumSum", "x axis", reverse=1), axis=np.array(axis, np.int64),
                                                runs=[np.array([[1e20, 1], [1, INF], [3, 2]], np.float32), POISON])
        for axis in (0, 1)},
+    "softsign of zeros from the end": Graph(
+        [node("Slice", "x s e a s", "r"), node("Softsign", "r")], [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))],
+        {"s": ints(-1), "e": ints(-(2**31)), "a": ints(1)}),
     "powers of one": Graph([node("Pow", "x e")], [
         {"x": np.array([1, -1, 1, -1, 2, 0, 1], np.float32), "e": np.array([NAN, INF, -INF, 3, NAN, 2, 0], np.float32)},
         {"x": np.array([1, 1, 3], np.float32), "e": np.array([NAN, 2, INF], np.float32)}]),
