@@ -41,10 +41,12 @@ def main(arguments: list[str] | None = None) -> int:
             count = min(_BATCH, options.count - done[kind])
             cases = list(SOURCES[kind].cases(options.seed + done[kind], count))
             for case in cases:
+                if time.monotonic() > end:
+                    break
+                done[kind] += 1
                 finding = SOURCES[kind].check(case, sessions.current())
                 if finding is not None:
                     _report(kind, case, finding, alike, options.found, sessions)
-            done[kind] += count
             plain = [case for case in cases if isinstance(case, ModelCase)][::_PLAIN]
             for finding in check_plainly(plain) if done[kind] % (_BATCH * _PLAIN) == 0 else ():
                 alike[f"{kind} by the command line: {finding.kind}"] += 1
