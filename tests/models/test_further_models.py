@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
+from tests.plain_engine import calls_plainly
 
 Maker = Callable[[np.random.Generator], Array]
 
@@ -165,22 +166,31 @@ def installed(model: Further) -> Path:
     return next(path for folder in spec.submodule_search_locations if (path := Path(folder) / rest).exists())
 
 
-def check(model: Further) -> None:
-    path = installed(model)
-    with ScoringFunction(import_model(path)) as function:
-        for seed, makers in enumerate(model.runs):
-            generator = np.random.default_rng(seed)
-            inputs = {name: make(generator) for name, make in makers.items()}
-            outputs = function(inputs)
-            for name, judge in judging.judge(path, inputs).items():
-                compare(outputs[name], judge, model.tolerance, f"{model} run {seed} {name}")
+def calls(model: Further) -> list[dict[str, Any]]:
+    """The inputs of each run."""
+    generators = [np.random.default_rng(seed) for seed in range(len(model.runs))]
+    return [{name: make(generator) for name, make in makers.items()} for makers, generator in zip(model.runs, generators)]
+
+
+def check(model: Further, path: Path, runs: Sequence[Mapping[str, Any]], results: Iterable[Mapping[str, Any]]) -> None:
+    for seed, (inputs, outputs) in enumerate(zip(runs, results, strict=True)):
+        for name, judge in judging.judge(path, inputs).items():
+            compare(outputs[name], judge, model.tolerance, f"{model} run {seed} {name}")
 
 
 @pytest.mark.parametrize("model", FURTHER, ids=str)
 def test_agrees(model: Further) -> None:
-    check(model)
+    path, runs = installed(model), calls(model)
+    with ScoringFunction(import_model(path)) as function:
+        check(model, path, runs, map(function, runs))
+
+
+@pytest.mark.parametrize("model", FURTHER, ids=str)
+def test_agrees_on_the_plain_command_line(model: Further) -> None:
+    path, runs = installed(model), calls(model)
+    check(model, path, runs, calls_plainly(import_model(path), runs, open_sizes=True, heap="3g"))
 
 
 @pytest.mark.parametrize("model", UNDECIDED, ids=str)
 def test_agrees_but_for_a_step(model: Further) -> None:
-    check(model)
+    test_agrees(model)

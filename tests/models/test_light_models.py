@@ -13,6 +13,7 @@ from onnx_systemds import import_model
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
+from tests.plain_engine import score_plainly
 
 LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
 DIMS = {
@@ -51,10 +52,13 @@ def with_random_weights(model: ModelProto) -> ModelProto:
     return model
 
 
-def check(model: ModelProto, dims: tuple[int, ...]) -> None:
+def check(model: ModelProto, dims: tuple[int, ...], *, plainly: bool = False) -> None:
     inputs = image(model)
-    with ScoringFunction(import_model(model)) as function:
-        outputs = function(inputs)
+    if plainly:
+        outputs = score_plainly(import_model(model), inputs)
+    else:
+        with ScoringFunction(import_model(model)) as function:
+            outputs = function(inputs)
     for name, judge in judging.judge(model, inputs).items():
         assert outputs[name].shape == dims
         compare(outputs[name], judge, 1e-5, name)
@@ -69,3 +73,9 @@ def test_as_it_is(name: str) -> None:
 def test_with_random_weights(name: str) -> None:
     model = with_random_weights(onnx.load(LIGHT / f"light_{name}.onnx"))
     check(model, DIMS[name])
+
+
+@pytest.mark.parametrize("name", ["densenet121", "inception_v1", "inception_v2"])  # long scripts, on Java's default stack
+def test_with_random_weights_on_the_plain_command_line(name: str) -> None:
+    model = with_random_weights(onnx.load(LIGHT / f"light_{name}.onnx"))
+    check(model, DIMS[name], plainly=True)
