@@ -112,6 +112,8 @@ FUNCTIONS = [
     row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
     row("scaleApply", "Y = scaleApply(X, colMeans(X), colSds(X))"),
     row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),
+    row("dbscan", "[Y, M] = dbscan(X=X, eps=1.5, minPts=2)", sizes=[{"X": numbers(9, 4) / 2}]),
+    row("powers that overflow in float32", 'Y = glmPredict(X=X * 200, B=matrix("1 1 1 1", 4, 1), dfam=2, link=2)'),
     row("arguments", "Y = X * $k", arguments={"k": 3}),
 ]
 
