@@ -78,7 +78,12 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     imports = {imported.domain: imported.version for imported in proto.opset_import}
     imports.setdefault("", onnx.defs.onnx_opset_version())
     # a definition leaves out optional outputs that the node does not name: no reason against it
-    return Converter(TensorReader(b"", (), None, MappedFiles()), Reasons()).function(proto, imports)
+    reasons = Reasons()
+    found = Converter(TensorReader(b"", (), None, MappedFiles()), reasons).function(proto, imports)
+    # so ONNX answers attributes that it does not know; imports and the like, which it leaves out, are of no matter
+    if any(reason.message.startswith("nothing produces") for reason in reasons.errors):
+        raise UnsupportedCase("ONNX gives no whole definition of it for these attributes and inputs")
+    return found
 
 
 def _type_of(facts: NodeFacts, position: int) -> Type:

@@ -91,6 +91,9 @@ REFUSED: list[tuple[str, Callable[[], onnx.ModelProto], list[str]]] = [
     ("Slice with more axes", lambda: model_of(node("Slice", "x a a b"), constants={"a": [1], "b": [0, 1]}, x=("float", [4, 4])),
      ["1 starts and 2 ends, axes or steps"]),
     ("Slice 1 with fewer ends", lambda: model_of(node("Slice", "x", starts=[0, 1], ends=[2]), 9, x=("float", [4, 4])), ["2 starts"]),
+    ("definition that ONNX leaves open",
+     lambda: model_of(node("CausalConvWithState", "x z", "y p", activation="none such"), 28, x=("float", [1, 2, 3]), z=("float", [2, 1, 2])),
+     ["no whole definition"]),
     ("Cast to nothing", lambda: model_of(node("Cast", "a", to=0), constants={"a": np.ones(2)}), ["Cast"]),
 ]  # fmt: skip
 
