@@ -120,6 +120,16 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1,),),
     ),
     Fault(
+        "zeros-beside-shifted-zeros",
+        "of rev(x) / (x + 1), where x turns out to hold zeros only, the engine makes 0 / matrix(1, ..), and of that -1; so"
+        " of any moved or calculated zeros on the left, for every operator and for min and max",
+        "3.4.0",
+        "result = rev(X) / (abs(X) + 1)",
+        ((0,), (0,)),
+        "SHIFTED_CUT of importing/block_cuts.py; Softsign as a product",
+        inputs=((0,), (0,)),
+    ),
+    Fault(
         "filled-with-unknown-number",
         "matrix(s, ..) of a number that only the run knows is taken for one without zeros: sum(matrix(s, ..) != 0) is"
         " its length, ifelse(matrix(s, ..), A, B) is A",

@@ -22,6 +22,7 @@ BLOCK_CUT = f"{_CUT}cuts the block: compile time is quadratic in its length"
 EXTREMES_CUT = f"{_CUT}cuts the block: max(max(A, B), C) is wrong for sparse matrices"
 TRANSPOSED_CUT = f"{_CUT}cuts the block: t(A) %*% t(B) is taken for a product of other sizes"
 COMPARED_CUT = f"{_CUT}cuts the block: what is made of comparisons forgets NaN and infinities"
+SHIFTED_CUT = f"{_CUT}cuts the block: zeros beside zeros and a number are taken for that number, negated"
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = f"{_CUT}not to be inlined: constant results would spread over all branches"
@@ -34,6 +35,10 @@ _NAME_OR_CALL = re.compile(r"\w+\(?")
 _COMPARISON = re.compile(r"\(?[\w.]+ (<|>|<=|>=) ([\w.()-]+?)\)?")
 _COMPARED = re.compile(r"(\w+) == (?:0|0\.0)(?![\w.])")
 _PRODUCT = re.compile(r" %\*% ")
+_NUMBER = r"\d[\d.]*(?:e-?\d+)?"
+_SHIFTED = re.compile(rf"\(?(?:(\w+) [-+*/] {_NUMBER}|{_NUMBER} [+*] (\w+))\)?")
+_SUM = re.compile(rf"\(?(?:\w+(?:\(\w+\))? [-+] {_NUMBER}|{_NUMBER} \+ \w+(?:\(\w+\))?)\)?")
+_BESIDE = re.compile(r"(?:/|\^|<=?|>=?|==|!=|%%|%/%) \(?(\w+)(?![\w(.])|\b(?:min|max)\([^,]*, (\w+)\)")
 
 
 def with_never(statements: list[str]) -> list[str]:
@@ -58,10 +63,10 @@ def cut_blocks(statements: Sequence[str]) -> list[str]:
 
 
 class _Block:
-    """What is defined in a block: names of extremes, of transposed matrices and of comparisons."""
+    """What is defined in a block: names of extremes, of transposed matrices, of comparisons and of sums with numbers."""
 
     def __init__(self) -> None:
-        self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0)
+        self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
 
     def add(self, statement: str) -> None:
         """Take a statement into the block."""
@@ -83,6 +88,8 @@ class _Block:
             self.kinds.get(name) == "sign" for name in _IDENTIFIER.findall(statement)
         ):
             return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
+        if any(self.kinds.get(name) == "shifted" for names in _BESIDE.findall(statement) for name in names):
+            return SHIFTED_CUT  # of rev(x) / (abs(x) + 1), where x holds zeros only, 0 / matrix(1, ..) and then -1
         for place in _PRODUCT.finditer(statement):
             operands = _operand_before(statement, place.start()), _operand_behind(statement, place.end())
             if all(self._kind(operand) == "t" for operand in operands):
@@ -99,6 +106,9 @@ class _Block:
         compared = _COMPARISON.fullmatch(text)
         if compared is not None:
             return "sign" if is_zero(compared[2]) else "comparison"
+        scaled = _SHIFTED.fullmatch(text)
+        if _SUM.fullmatch(text) or (scaled is not None and self.kinds.get(scaled[1] or scaled[2]) == "shifted"):
+            return "shifted"
         return self.kinds.get(text, "")
 
 

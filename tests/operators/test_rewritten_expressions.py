@@ -182,6 +182,13 @@ GRAPHS: dict[str, Graph] = {
     "softsign of zeros from the end": Graph(
         [node("Slice", "x s e a s", "r"), node("Softsign", "r")], [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))],
         {"s": ints(-1), "e": ints(-(2**31)), "a": ints(1)}),
+    **{f"{op_type} of moved zeros and a number beside them": Graph(
+        [node("Transpose", "x", "m"), node("Abs", "m", "a"), node("Add", "a o", "b"), node(op_type, "m b")],
+        [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))], {"o": np.array(2, np.float32)})
+       for op_type in ("Div", "Max", "Min", "Less", "Equal", "Pow")},
+    "quotients of zeros and scaled ones": Graph(
+        [node("Transpose", "x", "m"), node("Sub", "m o", "b"), node("Mul", "b o", "c"), node("Div", "m c")],
+        [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))], {"o": np.array(2, np.float32)}),
     "powers of one": Graph([node("Pow", "x e")], [
         {"x": np.array([1, -1, 1, -1, 2, 0, 1], np.float32), "e": np.array([NAN, INF, -INF, 3, NAN, 2, 0], np.float32)},
         {"x": np.array([1, 1, 3], np.float32), "e": np.array([NAN, 2, INF], np.float32)}]),
