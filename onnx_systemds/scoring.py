@@ -81,6 +81,8 @@ class ScoringFunction:
         check_names(inputs, [port.name for port in self.script.inputs])
         tensors = {port.name: tensor_of(port, inputs) for port in self.script.inputs if not port.is_list}
         sizes = bind_sizes(self.script.inputs, tensors)
+        for complaint in filter(None, (assumption.complaint(sizes) for assumption in self.script.unchecked)):
+            raise InvalidInput(complaint)
         try:
             return self._called(tensors, inputs, sizes, timeout)
         except (ScriptRuntimeError, ValueError) as error:

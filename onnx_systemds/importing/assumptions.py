@@ -7,12 +7,13 @@ and the script stops in words where it isn't so: at the start of the function, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from operator import eq, gt, lt, ne
 from typing import TYPE_CHECKING
 
-from onnx_systemds.dims import Dim, is_non_negative, lone_symbol, symbols
+from onnx_systemds.dims import Dim, is_non_negative, lone_symbol, substitute, symbols
 from onnx_systemds.errors import quoted
 from onnx_systemds.importing.ir import Node
 from onnx_systemds.importing.walk import needed_positions
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 DimText = Callable[[Dim], str]
 
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt}
+
 
 class Relation(Enum):
     """How two sizes are taken to be: the comparison where it is not so, and what a message says."""
@@ -31,6 +34,10 @@ class Relation(Enum):
     OTHER = "==", "the script takes it to be another size (fix it by --dim)"
     AT_LEAST = "<", "the script takes it to be larger (fix the dims by --dim)"
     AT_MOST = ">", "the script takes it to be within"
+
+    def is_broken(self, left: int, right: int) -> bool:
+        """Whether two sizes are not so."""
+        return _COMPARISONS[self.value[0]](left, right)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +64,14 @@ class Assumption:
             found += [_text(f", {self.right_words} is "), factor_text(self.right)]
         message = " + ".join([*found, _text(f"; {consequence}")])
         return f"if ({self.broken(dim_text)}) {{ stop({message}) }}"
+
+    def complaint(self, sizes: Mapping[str, int]) -> str | None:
+        """What is said of these sizes where it is not so; None where it is, or where some size is missing."""
+        left, right = substitute(self.left, sizes), substitute(self.right, sizes)
+        if not (isinstance(left, int) and isinstance(right, int)) or not self.relation.is_broken(left, right):
+            return None
+        other = f", {self.right_words} is {right}" if self.right_words else ""
+        return f"{self.node}: {self.left_words} is {left}{other}; {self.relation.value[1]}"
 
     def broken(self, dim_text: DimText) -> str:
         """The condition under which it is not so."""

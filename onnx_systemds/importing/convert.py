@@ -84,6 +84,7 @@ def import_model(
         tuple(library_functions(list(parts.imports))),
         rendered.texts,
         find_batch(typed),
+        rendered.unchecked,
     )
 
 

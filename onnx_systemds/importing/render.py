@@ -53,11 +53,13 @@ class FunctionText:
     sizes: symbols that the inputs do not determine: integer parameters, in order.
     returned: symbols that the outputs' matrices do not tell: integer results behind them, in order.
     texts: the functions of its sub-graphs, then its own.
+    unchecked: what it takes for granted of sizes that it is not told.
     """
 
     sizes: tuple[str, ...]
     returned: tuple[str, ...]
     texts: tuple[str, ...]
+    unchecked: tuple[Assumption, ...]
 
 
 def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
@@ -83,7 +85,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     if scope.uses_weights:
         inputs.append(f"list[unknown] {WEIGHTS}")
     text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text))
+    return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text), scope.unchecked())
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] = ()) -> SubFunction:

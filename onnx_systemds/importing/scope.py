@@ -18,7 +18,7 @@ from onnx_systemds import dims as dim
 from onnx_systemds.dims import Dim, Dims
 from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
-from onnx_systemds.importing.assumptions import Checks
+from onnx_systemds.importing.assumptions import Assumption, Checks
 from onnx_systemds.importing.integer_checks import range_checks, sum_check
 from onnx_systemds.importing.ir import Array
 from onnx_systemds.importing.local_functions import BODY
@@ -417,6 +417,10 @@ class Scope:
     def can_tell(self, symbol: str) -> bool:
         """Whether a size is there without one more argument of the main function."""
         return symbol in self.sizes or symbol in self._told or (self.outer is not None and self.outer.can_tell(symbol))
+
+    def unchecked(self) -> tuple[Assumption, ...]:
+        """What is taken for granted of sizes that the function cannot tell apart, such as those of a product."""
+        return tuple(found for found in self.checks.at_start if not all(map(self.can_tell, found.symbols)))
 
     def start_checks(self) -> list[str]:
         """Statements that check what is taken for granted of sizes that are known at the start of the function.

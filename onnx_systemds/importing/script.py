@@ -10,6 +10,7 @@ from onnx_systemds import templates
 from onnx_systemds.dims import Dims
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
+from onnx_systemds.importing.assumptions import Assumption
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.ir import MapType
@@ -51,7 +52,8 @@ class Script:
     function: name of the main function; its parameters are ``inputs``, then one integer for each of ``sizes``
     (symbols that the inputs do not determine), then the list of weights if there are any. Its results are ``outputs``,
     then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
-    batch: the axis whose parts can be scored apart, if there is one.
+    batch: the axis whose parts can be scored apart, if there is one. unchecked: what it takes for granted of sizes of
+    the inputs that their matrices do not tell.
     """
 
     function: str
@@ -64,6 +66,7 @@ class Script:
     library: tuple[str, ...]
     functions: tuple[str, ...]
     batch: Batch | None = None
+    unchecked: tuple[Assumption, ...] = ()
 
     @property
     def text(self) -> str:
