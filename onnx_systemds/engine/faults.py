@@ -121,8 +121,8 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "zeros-beside-shifted-zeros",
-        "of rev(x) / (x + 1), where x turns out to hold zeros only, the engine makes 0 / matrix(1, ..), and of that -1; so"
-        " of any moved or calculated zeros on the left, for every operator and for min and max",
+        "of rev(x) / (x + 1), where x turns out to hold zeros only, the engine makes 0 / matrix(1, ..), and of that -1;"
+        " so of any moved or calculated zeros on the left, for every operator and for min and max",
         "3.4.0",
         "result = rev(X) / (abs(X) + 1)",
         ((0,), (0,)),

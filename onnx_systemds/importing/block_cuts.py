@@ -63,7 +63,7 @@ def cut_blocks(statements: Sequence[str]) -> list[str]:
 
 
 class _Block:
-    """What is defined in a block: names of extremes, of transposed matrices, of comparisons and of sums with numbers."""
+    """What is defined in a block: names of extremes, transposed matrices, comparisons and sums with numbers."""
 
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
