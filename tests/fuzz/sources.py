@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from onnx_systemds.engine import Session
-from tests.fuzz import dml_files, dml_functions, found_cases, found_scripts, graphs, onnx_files, operators
+from tests.fuzz import dml_files, dml_functions, found_cases, found_scripts, graphs, loop_models, onnx_files, operators
 from tests.fuzz.finding import Finding
 
 
@@ -26,6 +26,7 @@ class Source:
 SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
+    "loops": Source(loop_models.cases, loop_models.check),
     "onnx_files": Source(
         onnx_files.cases, onnx_files.check, lambda case: "", onnx_files.written, onnx_files.read
     ),

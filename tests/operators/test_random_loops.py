@@ -6,20 +6,13 @@ import pytest
 
 from onnx_systemds.engine.session import shared_session
 from tests.fuzz.command_line import check_plainly
-from tests.fuzz.judging import ModelCase, check_model
-from tests.fuzz.loop_models import loop_model
-
-
-def case(seed: int, steady_after: int = 20) -> ModelCase:
-    """The model of a seed, and its runs."""
-    found = loop_model(seed)
-    return ModelCase(seed, found.model, tuple(found.runs), steady_after)
+from tests.fuzz.loop_models import case, check
 
 
 @pytest.mark.parametrize("seed", range(5000, 5024))
 @pytest.mark.parametrize("steady_after", [20, 1])
 def test_random_loop(seed: int, steady_after: int) -> None:
-    finding = check_model(case(seed, steady_after), shared_session())
+    finding = check(case(seed, steady_after), shared_session())
     assert finding is None, f"{finding.kind}: {finding.detail}\n{finding.text}"
 
 
