@@ -286,6 +286,15 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1,), (2,)),
     ),
     Fault(
+        "reversed-sequence",
+        "x = rev(seq(..)) that has several users reverses the sequence in place, and for all but one user once more",
+        "3.4.0",
+        "x = rev(seq(0, 2))\nresult = cbind(x - (x + x), X)",
+        ((-2, 1), (-1, 1), (0, 1)),
+        "templates/library/count_up.dml, Range of operator_generators/filling.py: a sequence and a number",
+        inputs=((1,), (1,), (1,)),
+    ),
+    Fault(
         "negated-difference",
         "-(X - v) with a vector v is taken for v - X, which is refused",
         "3.4.0",

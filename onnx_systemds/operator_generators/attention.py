@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from onnx_systemds.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.dims import Dim, Dims, product
@@ -13,11 +14,12 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.importing.values import INTEGER_DTYPES, Value
+from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, split_view
 from onnx_systemds.movement import Moved, Source, input_source, permuted
 from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
+from onnx_systemds.operator_generators.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.products import batch_product
 
 Labels = tuple[str, ...]  # letters; the axes of an ellipsis are "0", "1" ... counted from the last one
@@ -124,14 +126,10 @@ class _Contraction:
             term = self._summed(term, needed | set(result.labels))
             result = self._product(result, term, needed)
         moved = self._moved(result, equation.result)
-        dtype = node.output_dtype()
-        text = moved.text
-        if dtype in INTEGER_DTYPES:
-            text = stripped(wrapped(dtype, f"({text})"))
         if node.output_dims() == () and node.wanted_form() is SCALAR:
             text = f"as.scalar({moved.source(node)(View(1, 1))})"
-            return node.result(stripped(wrapped(dtype, text)), SCALAR, before=self.lines)
-        return node.result(text, moved.view, before=self.lines)
+            return node.result(text, SCALAR, before=self.lines)
+        return node.result(moved.text, moved.view, before=self.lines)
 
     def _size(self, labels: Sequence[str]) -> Dim:
         return product(self.equation.sizes[label] for label in labels)
@@ -157,9 +155,13 @@ class _Contraction:
         return self._bound(text, View(count, 1), unique, finite, "diagonal")
 
     def _bound(self, text: str, view: View, labels: Labels, finite: bool, hint: str) -> _Term:
-        """A new intermediate result."""
+        """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
         name = self.node.temporary(hint)
         self.lines.append(f"{name} = {text}")
+        text = wrapped(self.node.output_dtype(), name)
+        if text != name:
+            name = self.node.temporary(hint)
+            self.lines.append(f"{name} = {stripped(text)}")
         return _Term(Moved(name, view).source(self.node), labels, finite)
 
     def _moved(self, term: _Term, labels: Labels) -> Moved:
@@ -205,19 +207,25 @@ class _Contraction:
             if cols:
                 left, right, rows, cols, m, n = right, left, cols, rows, n, m
             # the right operand is a column beside the matrix of the left one
-            text = f"{self._as(left, batch + rows, View(count, m))} * {self._as(right, batch, View(count, 1))}"
+            x, y = self._as(left, batch + rows, View(count, m)), self._as(right, batch, View(count, 1))
+            text = self._multiplied(x, y, lambda left, right: f"{left} * {right}")
             return self._bound(text, View(count, m), batch + rows, False, "product")
         x = self._as(left, batch + rows + inner, View(count * m, depth))
+        products = partial(batch_product, self.node, count=count, rows=m)
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
-            text = batch_product(self.node, x, y, count, m, n, transposed=True)
+            text = self._multiplied(x, y, partial(products, behind=n, transposed=True))
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
-        if count == 1:
-            text = matrix_product(x, y)
-        else:
-            text = batch_product(self.node, x, y, count, m, depth)
+        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, behind=depth))
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
+
+
+    def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
+        """The product of two operands; that of 32-bit integers by halves, as it has 64 bits."""
+        if self.node.output_dtype() in WORDS:
+            return wrapped_matmul(self.node, x, y, multiply, self.lines)
+        return multiply(x, y)
 
 
 def _diagonal_positions(

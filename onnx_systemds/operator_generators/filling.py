@@ -136,7 +136,8 @@ def range_(node: NodeView) -> Fragment:
         text = node.temporary("length")
         before.append(f"{text} = as.integer(max(ceil(({node.scalar(1)} - {start}) / {delta}), 0))")
         before.append(f"{node.dim(length)} = {text}")
-    counted = f"seq(0, {length - 1})" if isinstance(length, int) else node.call("count_up", text)
+    # not the sequence itself, which the engine would reverse in place (reversed-sequence)
+    counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
     scaled = counted if delta == "1" else f"{counted} * {delta}"
     text = scaled if start == "0" else f"{start} + {scaled}"
     return node.result(round_text(node, node.dtype(0), text), View(length, 1), before=before)

@@ -13,7 +13,7 @@ from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import INTEGER_DTYPES, Value
-from onnx_systemds.layout import View
+from onnx_systemds.layout import SCALAR, View, split_view
 from onnx_systemds.numbers import literal
 from onnx_systemds.operator_generators.combining import stripped, wrapped
 from onnx_systemds.operator_generators.registry import generator, shape_rule
@@ -46,6 +46,8 @@ def matmul(node: NodeView) -> Fragment:
     cols: Dim = right[-1] if len(right) > 1 else 1
     batch = broadcast_dims([left[:-2], right[:-2]])
     dtype = node.output_dtype()
+    if inner == 0:  # sums of nothing
+        return node.result("0", SCALAR) if node.output_dims() == () else node.result(*_zeros(node))
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
         before: list[str] = []
@@ -60,6 +62,11 @@ def matmul(node: NodeView) -> Fragment:
     x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
     y = _batched(node, 1, right, batch, View(count * inner, cols))
     return _batch_product(node, x, y, count, (rows, inner, cols))
+
+
+def _zeros(node: NodeView) -> tuple[str, View]:
+    view = split_view(node.output_dims(), 1)
+    return node.full("0", view), view
 
 
 def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim]) -> Fragment:

@@ -51,12 +51,14 @@ def quantized_dtype(node: NodeFacts) -> str:
 @shape_rule("QuantizeLinear")
 def quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay."""
+    _assume_lengths(node)
     return (node.tensor(node.dims(0), quantized_dtype(node)),)
 
 
 @shape_rule("DequantizeLinear")
 def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is that of the scale unless (since opset 23) another is asked for."""
+    _assume_lengths(node)
     return (node.tensor(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
 
 
@@ -66,9 +68,7 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     positions = [0, 1, 2] if node.has(2) else [0, 1]
     if product(scale) == 1:
         return operands(node, positions, dims)
-    # opset 10 knows no axis; onnxruntime and ONNX's reference take the one that is the default from 13 on
-    given_axis = node.attribute("axis")
-    axis = node.normalize_axis(1 if given_axis is None else int(given_axis), len(dims))
+    axis = _scaled_axis(node)
     block = int(node.attribute("block_size") or 0)
     if not block:
         for position in positions[1:]:
@@ -82,6 +82,25 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     whole = (*dims[:axis], blocks, block, *dims[axis + 1 :])
     part = (*scale[: axis + 1], 1, *scale[axis + 1 :])
     return operands(Aligned(node, {0: whole, **dict.fromkeys(positions[1:], part)}), positions, whole)
+
+
+def _scaled_axis(node: NodeFacts) -> int:
+    """The axis of scales that are several.
+
+    Opset 10 knows no axis; onnxruntime and ONNX's reference take the one that is the default from 13 on.
+    """
+    given = node.attribute("axis")
+    return node.normalize_axis(1 if given is None else int(given), node.rank(0))
+
+
+def _assume_lengths(node: NodeFacts) -> None:
+    """Scales and zero points of unknown number are one for each place of the axis."""
+    if product(node.dims(1)) == 1 or node.rank(1) != 1 or int(node.attribute("block_size") or 0):
+        return
+    axis = _scaled_axis(node)
+    for position in (1, 2) if node.has(2) else (1,):
+        if node.rank(position) == 1 and not all_known((node.dims(position)[0], node.dims(0)[axis])):
+            node.assume_same_size((position, 0), (0, axis))
 
 
 def _check_length(node: NodeView, position: int, wanted: Dim) -> None:

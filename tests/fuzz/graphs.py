@@ -137,7 +137,7 @@ def loop(b: Builder) -> list[Known] | None:
     # of rows that are none onnxruntime forgets the other dims
     trips = "trips" if b.draw.chance(0.3) and b.depth == 0 and b.has_trips else b.constant(b.draw.int(len(scanned), 4))
     condition = b.pick(lambda known: known.dtype == "bool" and known.rank == 0)
-    start = condition.name if condition is not None and b.draw.chance(0.4) else b.draw.one("", b.constant(True, np.bool_))
+    start = condition.name if condition is not None and not scanned and b.draw.chance(0.4) else b.draw.one("", b.constant(True, np.bool_))
     outputs = [Known(b.name("v"), state.dtype, state.dims) for state in states]
     rows = [b.name("v") for _ in scanned]
     b.nodes.append(helper.make_node("Loop", [trips, start, *(known.name for known in starts)],

@@ -43,6 +43,16 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}), "VALID and SAME forget the dilations",
                lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),
+    JudgeFault(_ONNXRUNTIME, frozenset({"LpPool", "MaxPool", "AveragePool"}), "SAME pads for windows without dilations",
+               lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),
+    JudgeFault(_ONNXRUNTIME, frozenset({"ReduceMin", "ReduceMax"}), "it passes over NaN", _has_nan),
+    JudgeFault(_ONNXRUNTIME, frozenset({"ConvTranspose"}), "SAME is no input size times stride for small windows",
+               lambda node, feeds: any(attribute.name == "auto_pad" and attribute.s.startswith(b"SAME")
+                                       for attribute in node.attribute)),
+    JudgeFault(_REFERENCE, frozenset({"ReduceSumSquare"}), "of uint32 it gives uint64", _has_type("u")),
+    JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "of x / 0 it gives 0, the specification saturates",
+               lambda node, feeds: any(np.any(np.asarray(value) == 0) for value in feeds.values()
+                                       if isinstance(value, np.ndarray) and value.dtype.kind == "f")),
     JudgeFault(_REFERENCE, frozenset({"OneHot"}), "before opset 11 it takes negative indices from the end"),
     JudgeFault(_REFERENCE, frozenset({"LRN"}), "it takes five channels at the most"),
     JudgeFault(_REFERENCE, frozenset({"StringNormalizer"}), "it takes empty texts and accents away"),

@@ -20,6 +20,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineClosed, EngineError, EngineTimeout, Session
 from onnx_systemds.errors import InternalError, InvalidModel, MultipleErrors, TranspileError
+from onnx_systemds.given_inputs import InvalidInput
 from onnx_systemds.importing.script import Script
 from onnx_systemds.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
@@ -167,8 +168,11 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
 
 
 def is_told(error: Exception) -> bool:
-    """Whether a call was refused in words: numbers that FP64 has not, or a check that the script itself makes."""
-    return any(words in str(error) for words in _TOLD)
+    """Whether a call was refused in words: numbers that FP64 has not, or a check that the script itself makes.
+
+    An `InvalidInput` names the input without elements and what helps.
+    """
+    return isinstance(error, InvalidInput) or any(words in str(error) for words in _TOLD)
 
 
 def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) -> str:

@@ -91,6 +91,8 @@ ROWS = [
     _row("(float[N, A, C] a, float[N, B, D] b) => (float[N, E, F] y)", "y = Sub(a, b)",
          {"a": (2, 3, 4), "b": (2, 3, 4)}, {"a": (2, 3, 4), "b": (2, 1, 4)}, 'axis 1 of "a" is 3, axis 1 of "b" is 1',
          "sizes that are arguments"),
+    _row("(float[A, C] a, float[S] s) => (float[A, C] y)", "q = QuantizeLinear(a, s) y = DequantizeLinear(q, s)",
+         {"a": (2, 3), "s": (3,)}, {"a": (2, 3), "s": (1,)}, '(QuantizeLinear): axis 0 of "s" is 1, axis 1 of "a" is 3', "scales"),
     _row("(float[N, A, C] a, float[N, B, D] b) => (float[N, E, F] y)", "y = Sub(a, b)",
          {"a": (2, 3, 4), "b": (2, 3, 4)}, {"a": (2, 3, 4), "b": (2, 4, 3)}, 'axis 1 of "a" is 3, axis 1 of "b" is 4',
          "sizes of equal products"),

@@ -152,7 +152,7 @@ MEAN = {name: POOL[name] for name in ("kernel_shape", "strides")}
 ])  # fmt: skip
 def test_means_before_they_are_dequantised(mean: Any) -> None:
     text = script_of([*QUANTISED, mean])
-    mean_of = "rowMeans(" if mean.op_type == "GlobalAveragePool" else "avg_pool("
+    mean_of = "%*% matrix(1, " if mean.op_type == "GlobalAveragePool" else "avg_pool("
     assert text.index(mean_of) < text.index("as.matrix(-100)")
 
 

@@ -59,9 +59,26 @@ def einsum(equation: str, *shapes: tuple[int, ...], opset: int = 12, dtype: str 
                 np.einsum(equation.replace(" ", ""), *arrays).astype(arrays[0].dtype), **more)  # type: ignore
 
 
+def wrapping(equation: str, *shapes: tuple[int, ...], dtype: str) -> Case:
+    """A case of integers of all sizes, whose products and sums wrap around; of Python's own integers in the judgement."""
+    bounds = np.iinfo(dtype)
+    generator = np.random.default_rng(len(equation))
+    inputs = {f"x{i}": generator.integers(bounds.min, bounds.max, shape, dtype) for i, shape in enumerate(shapes)}
+
+    def expected(*arrays: np.ndarray, equation: str) -> np.ndarray:
+        exact = np.asarray(np.einsum(equation, *(array.astype(object) for array in arrays)))
+        rest = [int(number) % 2**bounds.bits for number in exact.ravel()]
+        return np.array(rest, np.uint64).astype(dtype).reshape(exact.shape)
+
+    return Case("Einsum", 12, inputs, {"equation": equation}, note=f"{equation} {dtype}", expected=expected)
+
+
 CASES = [
     *[einsum(equation, *shapes) for equation, shapes in EQUATIONS.items()],
     einsum("bij,bjk->bik", (2, 3, 4), (2, 4, 5), dtype="int32"),
+    *[wrapping(equation, *shapes, dtype=dtype) for dtype in ("int32", "uint32", "int16") for equation, shapes in {
+        "l,jk,ij->": ((2,), (1, 3), (2, 1)), "bij,bjk->bik": ((2, 2, 3), (2, 3, 2)), "bij,bkj->bik": ((2, 2, 3), (2, 2, 3)),
+        "ij,i->ij": ((2, 3), (2,)), "ij,jk,kl->il": ((2, 2), (2, 2), (2, 2)), "ij->j": ((3, 2),)}.items()],
     einsum("ij,jk->ik", (3, 4), (4, 5), opset=28),
     einsum("bij,bjk->bik", (1, 3, 4), (2, 4, 5)),
     *[at_sizes(einsum(equation, (2, 4, 3, 5), (2, 6, 3, 5)), {"x0": ["b", "q", 3, 5], "x1": ["b", "k", 3, 5]},

@@ -182,6 +182,11 @@ GRAPHS: dict[str, Graph] = {
     "softsign of zeros from the end": Graph(
         [node("Slice", "x s e a s", "r"), node("Softsign", "r")], [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))],
         {"s": ints(-1), "e": ints(-(2**31)), "a": ints(1)}),
+    "a range from its end": Graph(
+        [node("Shape", "x", "l", end=1), node("Squeeze", "l", "n"), node("Range", "zero n one", "r"),
+         node("Slice", "r s e a s", "b"), node("Cast", "b", "f", to=1), node("Mul", "f f", "p"), node("Sub", "p f")],
+        [{"x": np.zeros(size, np.float32)} for size in (3, 5)],
+        {"s": ints(-1), "e": ints(-(2**31)), "a": ints(0), "zero": np.array(0), "one": np.array(1)}),
     **{f"{op_type} of moved zeros and a number beside them": Graph(
         [node("Transpose", "x", "m"), node("Abs", "m", "a"), node("Add", "a o", "b"), node(op_type, "m b")],
         [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))], {"o": np.array(2, np.float32)})
