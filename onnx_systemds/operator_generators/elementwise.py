@@ -382,16 +382,18 @@ def where_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Where", since=9)
 def where(node: NodeView) -> Fragment:
-    """ifelse takes full matrices and scalars only."""
+    """ifelse takes full matrices and scalars only; one condition for all elements of unknown dims is an if."""
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
     condition, *branches = given.items
     chosen, other = (one.text if one.kind == FULL else node.filled(one.text, given.form) for one in branches)
-    if condition.kind == SINGLE and all_known(node.output_dims()):
-        true = f"{condition.text} != 0"
-    else:  # by a scalar the engine takes unknown dims of the result for 0 x 0
-        true = condition.text if condition.kind == FULL else node.filled(condition.text, given.form)
-        if node.constant(0) is None:
-            true += " > 0"  # it takes a matrix filled with a scalar of the run for one without zeros
+    true = f"{condition.text} != 0" if condition.kind == SINGLE else condition.text
+    if condition.kind == FULL and node.constant(0) is None:
+        true += " > 0"  # it takes a matrix filled with a scalar of the run for one without zeros
+    if condition.kind == SINGLE and given.form is not SCALAR and not all_known(node.output_dims()):
+        # of ifelse the engine takes the dims for 0 x 0, and of a mask of one row of unknown length the first operand
+        name = node.temporary("chosen")
+        lines = [f"if ({true}) {{", f"  {name} = {chosen}", "} else {", f"  {name} = {other}", "}"]
+        return node.result(name, given.form, before=["\n".join(lines)])
     return finish(node, Operand(f"ifelse({true}, {chosen}, {other})", FULL if given.form else SINGLE), given)
 
 

@@ -182,6 +182,9 @@ GRAPHS: dict[str, Graph] = {
     "softsign of zeros from the end": Graph(
         [node("Slice", "x s e a s", "r"), node("Softsign", "r")], [{"x": np.zeros(dims, np.float32)} for dims in ((1, 6), (3, 4))],
         {"s": ints(-1), "e": ints(-(2**31)), "a": ints(1)}),
+    "one of two rows of unknown length": Graph(
+        [node("Tanh", "x", "t"), node("Sign", "t", "u"), node("Where", "c x u", "w"), node("Tanh", "w")],
+        [{"x": random(1, size, 3), "c": np.array(size > 4)} for size in (4, 5)]),
     "a range from its end": Graph(
         [node("Shape", "x", "l", end=1), node("Squeeze", "l", "n"), node("Range", "zero n one", "r"),
          node("Slice", "r s e a s", "b"), node("Cast", "b", "f", to=1), node("Mul", "f f", "p"), node("Sub", "p f")],
