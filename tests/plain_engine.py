@@ -83,7 +83,7 @@ def _call(script: Script, inputs: Mapping[str, Any], folder: Path, prefix: str, 
         lines.append(_reading(folder, name, boundary_matrix(tensors[port.name])))
         if open_sizes and port.dtype != "string":
             lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
-        arguments.append(_argument(port, name))
+        arguments.append(argument_text(port, name))
     sizes = bind_sizes(script.inputs, tensors)
     arguments += [str(sizes[symbol]) for symbol in script.sizes]
     arguments += ["weights"] if script.weights else []
@@ -125,7 +125,7 @@ def _reading(folder: Path, name: str, matrix: Array) -> str:
     return "\n".join([*reads, f"{name} = {joined}"])
 
 
-def _argument(port: Port, name: str) -> str:
+def argument_text(port: Port, name: str) -> str:
     """The text of an argument: a scalar where the tensor has no dims."""
     if port.dims != ():
         return name

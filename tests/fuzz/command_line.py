@@ -14,12 +14,12 @@ from onnx_systemds import import_model
 from onnx_systemds.boundary_integers import InexactInteger
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.values import INTEGER_DTYPES
 from onnx_systemds.importing.weights import read_matrix, write_matrix
 from onnx_systemds.scoring import InvalidInput, bind_sizes, boundary_matrix, restored
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_told, wrong_output
+from tests.plain_engine import argument_text
 
 
 def check_plainly(cases: Sequence[ModelCase]) -> list[Finding]:
@@ -85,7 +85,7 @@ def _part(folder: Path, place: int, case: ModelCase, script: Script) -> str:
         name = f"in{place}_{position}"
         write_matrix(folder / name, boundary_matrix(np.asarray(case.calls[0][port.name])))
         lines.append(f'{name} = read("{name}")')
-        arguments.append(_argument(port, name))
+        arguments.append(argument_text(port, name))
     sizes = bind_sizes(script.inputs, dict(case.calls[0]))
     arguments += [str(sizes[symbol]) for symbol in script.sizes]
     if script.weights:
@@ -99,15 +99,6 @@ def _part(folder: Path, place: int, case: ModelCase, script: Script) -> str:
         value = result if port.dims != () else f"as.matrix(as.double({result}))"
         lines += [f"{result}_matrix = {value}", f'write({result}_matrix, "{result}", format="binary")']
     return "\n".join(lines)
-
-
-def _argument(port: Port, name: str) -> str:
-    """A matrix of the program as what the function takes."""
-    if port.dims != ():
-        return name
-    if port.dtype == "bool":
-        return f"(as.scalar({name}) != 0)"
-    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
 
 
 def _results(folder: Path, place: int, case: ModelCase, script: Script) -> dict[str, Any]:
