@@ -79,17 +79,22 @@ def _known(size: Dim, what: str) -> int:
 def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
     """First position and number of the elements of a slice.
 
-    Where sizes are expressions nothing is clipped that would only matter for an empty slice (the engine refuses
-    one), and an expression as the end on an axis of known size is trusted to be within it (the engine checks it).
+    Where sizes are expressions nothing is clipped that would only matter for a slice that may be empty (the script
+    refuses one), and an expression as the end on an axis of known size is trusted to be within it (it is checked).
     """
     if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
         chosen = range(size)[slice(start, None if step < 0 and end < -size else end, step)]
         return (chosen.start if len(chosen) else 0), len(chosen)
     if step > 0:
         first, last = _clipped(start, size, 0, size), _clipped(end, size, 0, size)
-        return first, sizes.floor_divide(last - first + (step - 1), step)
-    first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
-    return first, sizes.floor_divide(first - last + (-step - 1), -step)
+        from_here, length = end - start, last - first
+    else:
+        first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
+        from_here, length = start - end, first - last
+    counts_alike = not_negative(start) == not_negative(end)  # from the front or from the back
+    if not_negative(-1 * length) or (counts_alike and not_negative(-1 * from_here)):
+        return 0, 0
+    return first, sizes.floor_divide(length + (abs(step) - 1), abs(step))
 
 
 def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:

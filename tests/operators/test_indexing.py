@@ -98,12 +98,14 @@ def scattered(x: Array, i: Array, u: Array, axis: int) -> Array:
     return result
 
 
+CERTAINLY_EMPTY = [(2, 0, 1), (5, 3, 1), (-1, -3, 1), (-2, 0, 2), (2, 5, -1), (0, 0, -1), (0, -1, -1), (-3, -1, -2), (2, 2, 1)]
 TALL = {"x": random(2, 3, 4), "i": random(2, 3, 4, dtype="int64") % 3}
 CASES += [
     *[at_sizes(case, {"x": [2, "seq", 3]}, {"x": random(2, 8, 3, seed=5)}) for case in [
         sliced(random(2, 5, 3), ints(1), ints(-1), ints(1)), sliced(random(2, 5, 3), ints(-1), ints(2**62), ints(1)),
         sliced(random(2, 5, 3), ints(0), ints(6), ints(1)),
         sliced(random(2, 5, 3), ints(-1), ints(-(2**62)), ints(1), ints(-2)),
+        *[sliced(random(2, 5, 3), ints(start), ints(end), ints(1), ints(step), note="nothing") for start, end, step in CERTAINLY_EMPTY],
         indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), True, axis=1),
         indexed("Gather", 13, random(2, 5, 3), ints(-1, 0), False, axis=1)]],
     *[Case(op, 13, inputs, {"axis": 1}, symbols={name: ["n", 3, 4] for name in inputs},
@@ -128,6 +130,7 @@ CASES += [
     *[at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True, True])}, attributes, constants=constants,
                     note=f"{attributes} {constants}"), {"x": ["n", 3, "h", 5]}, {"x": random(1, 3, 2, 5)})
       for attributes, constants in [({}, []), ({"axis": 1}, []), ({"axis": -3}, ["c"])]],
+    at_sizes(sliced(random(7), ints(2), ints(0), ints(0), note="no element"), {"x": ["n"]}, {"x": random(2)}),
     at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True])}, {"axis": 0}), {"x": ["n", 3, "h", 5], "c": ["n"]},
              {"x": random(4, 3, 2, 5), "c": np.array([True, False, True, True])}),
     *[at_sizes(Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},
