@@ -190,16 +190,16 @@ def expand(node: NodeView) -> Fragment:
     own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
     open_axes = _open_axes(node.dims(0), node.sizes(1, "the shape"))
     if open_axes:
-        return _expanded_at_run_time(node, own, open_axes)
+        return _repeated_at_run_time(node, own, dims, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
     return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
 
 
-def _expanded_at_run_time(node: NodeView, own: Dims, open_axes: Sequence[int]) -> Fragment:
-    """Axis by axis, the last first: selections that repeat the only element, or take each once."""
+def _repeated_at_run_time(node: NodeView, own: Dims, dims: Dims, open_axes: Sequence[int] = ()) -> Fragment:
+    """Axis by axis, the last first: selections that repeat the only element, or take each once; or nothing."""
     steps = Steps(node)
     steps.dims = own
-    for axis, count in reversed(list(enumerate(node.output_dims()))):
+    for axis, count in reversed(list(enumerate(dims))):
         if axis in open_axes:
             counted = node.call("count_up", node.dim(count))
             steps.take(axis, f"{counted} * as.integer({node.factor(own[axis])} != 1) + 1", count)
@@ -220,8 +220,18 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
     if node.size(0) == 1:
         return node.result(node.full(node.scalar(0), view), view)
     row = View(1, node.size(0))
+    if may_be_zero(dims) and not _is_below_itself(varies, dims, view):
+        own = tuple(dim if is_own else 1 for dim, is_own in zip(dims, varies))
+        return _repeated_at_run_time(node, own, dims)
     text = expand_text(node, node.view(0, row), row, varies, dims, view, finite=is_finite(node, 0))
     return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)
+
+
+def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:
+    """Whether a row is repeated as a whole, which may be no times, and nobody reshapes it."""
+    copies = varies.index(True)
+    row = product(dims[copies:])
+    return all(varies[copies:]) and view == View(product(dims[:copies]), row) and not may_be_zero(row)
 
 
 @shape_rule("Tile", since=1)

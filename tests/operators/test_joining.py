@@ -195,7 +195,8 @@ def test_parts_of_sizes_of_the_run() -> None:
 
 
 def test_repetition_that_only_the_run_knows() -> None:
-    repeats = [{"x": X[0], "r": ints(*times)} for times in [(2, 1, 3), (1, 2, 2), (1, 1, 1)]]
+    repeats = [{"x": X[0], "r": ints(*times)}
+               for times in [(2, 1, 3), (1, 2, 2), (1, 1, 1), (0, 2, 1), (2, 0, 3), (1, 1, 0)]]  # fmt: skip
     check_case(Case("Tile", 13, repeats[0], sizes=repeats[1:]))
     check_case(Case("Tile", 6, repeats[0], symbols={"x": ["n", "m", 5]}, sizes=repeats[1:]))
     shapes = [{"x": X[0, :, :1], "s": ints(*shape)} for shape in [(2, 1, 4, 5), (1, 3, 1, 1), (0, 3, 4, 1)]]
@@ -206,6 +207,11 @@ def test_repetition_that_only_the_run_knows() -> None:
         {"x": X[0, :, :1], "s": ints(1, 1, 0, 1)},
     ]
     check_case(Case("Expand", 13, ones[0], symbols={"x": ["a", "b", "c"]}, sizes=ones[1:]))
+    one = {"x": random(1, 1, 1)}
+    check_case(Case("Tile", 13, {**one, "r": ints(1, 2, 3)}, sizes=[{"r": ints(0, 2, 1)}]))
+    inner = [{"x": HOLES[0, :, :1], "s": ints(*shape)} for shape in [(3, 2, 1), (3, 0, 5), (1, 1, 1)]]
+    check_case(Case("Expand", 13, inner[0], sizes=inner[1:]))
+    check_case(Case("Expand", 13, {**one, "s": ints(2, 1, 3)}, sizes=[{"s": ints(0, 2, 1)}]))
 
 
 @pytest.mark.parametrize("batch", [2, "n"])
