@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.importing.definitions import inline_body
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.ir import Array, Attribute, Graph, Node, OptionalType
@@ -127,7 +127,7 @@ def _split(node: ListNode) -> tuple[Node, ...] | None:
     if sizes is None or not sizes:
         return None
     items = [node.fresh("item") for _ in sizes]
-    if len(sizes) == 1:
+    if sizes == (size,):
         node.write("Identity", facts.node.inputs[:1], items)
     elif facts.version < 13:
         node.write("Split", facts.node.inputs[:1], items, axis=axis, split=sizes)
@@ -153,7 +153,9 @@ def _split_sizes(node: ListNode, size: int | None) -> tuple[int, ...] | None:
     if content.ndim == 1:
         return tuple(int(item) for item in content)
     step = int(content.ravel()[0])
-    if size is None or step < 1 or size > step * MOST_ITEMS:
+    if step < 1:
+        raise InvalidModel(f"parts of size {step}")
+    if size is None or size > step * MOST_ITEMS:
         return None
     return tuple(min(step, size - start) for start in range(0, size, step))
 

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from onnx_systemds.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.dims import Dim, Dims, may_be_zero, product
-from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.importing.assumptions import Relation
 from onnx_systemds.importing.facts import NodeFacts
 from onnx_systemds.importing.fragment import Fragment
 from onnx_systemds.importing.node_view import NodeView
 from onnx_systemds.importing.values import Value
 from onnx_systemds.layout import SCALAR, View, split_view
-from onnx_systemds.movement import (
-    empty_result,
-)
+from onnx_systemds.movement import empty_result
+from onnx_systemds.operator_generators.indexing import not_negative
 from onnx_systemds.operator_generators.registry import generator, shape_rule
 from onnx_systemds.operator_generators.selecting import Steps
 
@@ -75,7 +75,13 @@ def concat_axis(node: NodeFacts) -> int:
 def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims with the parts' sizes on the axis."""
     dims, axis = node.dims(0), _split_axis(node)
-    return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in split_sizes(node))
+    parts = split_sizes(node)
+    words = node.axis_words(0, axis)
+    node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
+    least = 0 if may_be_zero(parts[-1]) else 1
+    if not isinstance(parts[-1], int) and not not_negative(parts[-1] - least):
+        node.assume(parts[-1], Relation.AT_LEAST, least, f"the length of the last part of {words}")
+    return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in parts)
 
 
 @generator("Split", since=1)
@@ -142,12 +148,10 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
     if given is not None:
         if len(given) != count:
             raise UnsupportedCase(f"{len(given)} sizes for {count} outputs")
-        if isinstance(whole, int) and all(isinstance(size, int) for size in given) and sum(given) != whole:
-            raise UnsupportedCase(f"parts of sizes {tuple(given)} do not make up {whole}")
+        if any(isinstance(size, int) and size < 0 for size in given):
+            raise InvalidModel(f"a part of negative size: {', '.join(map(str, given))}")
         return tuple(given)
     if node.version < 18:
-        if isinstance(whole, int) and whole % count:
-            raise UnsupportedCase(f"a size of {whole} does not divide into {count} equal parts")
         return (whole // count,) * count
     count = int(node.attribute("num_outputs") or count)
     part = (whole + (count - 1)) // count

@@ -112,6 +112,21 @@ ROWS = [
          {"a": (4, 2, 3)}, {"a": (4, 1, 3)}, '(Expand): axis 1 of "a" is 1, element 1 of "s" is 2', "expand to known sizes"),
     _row("(float[A, B] a, float[C, D] b) => (float[A, D] y)", 'y = Einsum<equation = "ij,jk->ik">(a, b)',
          {"a": (4, 2), "b": (2, 3)}, {"a": (4, 1), "b": (2, 3)}, 'axis 1 of "a" is 1, axis 0 of "b" is 2', "einsum"),
+    _row("(float[A, 3] a) => (float[2, 3] y, float[1, 3] z)",
+         "s = Constant<value_ints = [2, 1]>() y, z = Split<axis = 0>(a, s)", {"a": (3, 3)}, {"a": (4, 3)},
+         '(Split): axis 0 of "a" is 4, the sum of its parts is 3', "parts of known sizes"),
+    _row("(float[A, 3] a, float[B, 3] b) => (float[B, 3] y, float[C, 3] z)",
+         "s = Shape<end = 1>(b) t = Concat<axis = 0>(s, one) y, z = Split<axis = 0>(a, t)", {"a": (3, 3), "b": (2, 3)},
+         {"a": (4, 3), "b": (2, 3)}, '(Split): axis 0 of "a" is 4, the sum of its parts is 3', "parts of open sizes"),
+    _row("(float[2, A] a, int64[2] s) => (float[2, B] y, float[2, C] z)", "y, z = Split<axis = 1>(a, s)",
+         {"a": (2, 2), "s": (2,)}, {"a": (2, 3), "s": (2,)}, '(Split): axis 1 of "a" is 3, the sum of its parts is 2',
+         "parts of sizes of the run"),
+    _row("(float[A, 3] a) => (float[B, 3] y, float[C, 3] z)", "y, z = Split<axis = 0, num_outputs = 2>(a)",
+         {"a": (3, 3)}, {"a": (1, 3)}, '(Split): the length of the last part of axis 0 of "a" is 0', "no last part"),
+    _row("(float[A, 3] a) => (float[2, 3] y)",
+         """s = Constant<value_ints = [2]>() l = SplitToSequence(a, s) zero = Constant<value_int = 0>()
+            y = SequenceAt(l, zero)""", {"a": (2, 3)}, {"a": (3, 3)}, 'axis 0 of "a" is 3, the sum of its parts is 2',
+         "the only item of a sequence"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
 ]  # fmt: skip
@@ -152,6 +167,16 @@ def test_inputs_without_elements_are_told_where_the_script_takes_some(op_type: s
             assert "has no elements" in str(error)
         else:
             compare(actual, run_reference(model, {"a": full[:0]})[0], 1e-5, op_type)
+
+
+def test_equal_parts_that_the_size_does_not_have() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["" : 13]> g (float[A, 3] a) => (float[B, 3] y, float[B, 3] z)
+        { y, z = Split<axis = 0>(a) }""")
+    with ScoringFunction(import_model(model)) as function:
+        full = np.arange(12, dtype=np.float32).reshape(4, 3)
+        compare(function({"a": full})["z"], full[2:], 1e-5, "second half")
+        with pytest.raises(ScriptRuntimeError, match="axis 0 of \"a\" is 3, the sum of its parts is 2"):
+            function({"a": full[:3]})
 
 
 PLAIN_WORDS = {"expand to known sizes": "a has 3 columns, not 6"}  # of a product, whose factors a matrix doesn't tell

@@ -11,7 +11,9 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import backend, import_model
+from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.scoring import ScoringFunction
 from tests.operators.harness import Covered, random
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
@@ -125,6 +127,17 @@ def test_no_items_and_items_without_elements() -> None:
     check(RUN_TIME["split_sizes"][0], *[{"x": random(4, 3), "k": np.array(sizes)} for sizes in ([0, 4], [4, 0])])
     inner = "g (float[2,N,3] x, int64[3] k) => (seq(float[2,M,3]) y) { y = SplitToSequence <axis = 1> (x, k) }"
     check(inner, {"x": random(2, 5, 3), "k": np.array([0, 5, 0])})
+
+
+@pytest.mark.parametrize(("name", "sizes", "words"), [
+    ("split_sizes", [2, 2], "SplitToSequence: the sizes of the parts add up to 4, the axis has 5"),
+    ("split_sizes", [6, -1], "SplitToSequence: the size of a part is negative"),
+    ("split_chunks", 0, "SplitToSequence: parts of size 0"),
+])  # fmt: skip
+def test_parts_that_a_tensor_does_not_have(name: str, sizes: Any, words: str) -> None:
+    x = random(5, 3) if name == "split_sizes" else random(2, 5, 3)
+    with ScoringFunction(import_model(model_of(RUN_TIME[name][0]))) as function, pytest.raises(EngineError, match=words):
+        function({"x": x, "k": np.array(sizes)})
 
 
 FOUND_BY_THE_RUN = {
