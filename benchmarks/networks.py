@@ -19,7 +19,7 @@ from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session, shared_session
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 HEADER = """## Networks against DML written by hand
 

@@ -33,7 +33,7 @@ from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
-from onnx_systemds.scoring import boundary_matrix, driver_text, restored
+from onnx_systemds.runtime.scoring import boundary_matrix, driver_text, restored
 
 SLOW = 1.5
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'

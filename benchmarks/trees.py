@@ -17,7 +17,7 @@ from onnx import TensorProto, helper
 
 from benchmarks.report import write_section
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 FEATURES = 20
 HEADER = """## Tree ensembles

@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from onnx_systemds.exporting.interface import InputSpec
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
+    from onnx_systemds.runtime.scoring import ScoringFunction
 
 __version__ = "0.1.0"
 
-__all__ = ["InputSpec", "Script", "__version__", "export_script", "import_model"]
+__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model"]
 
 _HOMES = {
     "InputSpec": "exporting.interface",
+    "ScoringFunction": "runtime.scoring",
     "Script": "importing.script",
     "export_script": "exporting.export",
     "import_model": "importing.convert",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import sys
 
-INTERRUPTED = 130
-"""The exit code of what was ended by Ctrl-C, as a shell gives it."""
+from onnx_systemds.cli import INTERRUPTED
 
 
 def run() -> None:
     """Run the command line; an interruption ends it in words, also while its modules are imported."""
     try:
-        from onnx_systemds.cli import main
+        from onnx_systemds.cli.commands import main
 
         main()
     except KeyboardInterrupt:

@@ -13,13 +13,13 @@ import onnx
 from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from onnx_systemds.errors import ConstantNeeded, MultipleErrors, TranspileError
-from onnx_systemds.given_inputs import given_values
 from onnx_systemds.importing.convert import import_model
-from onnx_systemds.importing.ir import MapType, Model, OptionalType, SequenceType, TensorType, Type
-from onnx_systemds.importing.model import load_model
-from onnx_systemds.importing.protos import dtype_of
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.model.given_inputs import given_values
+from onnx_systemds.model.ir import MapType, Model, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.load import load_model
+from onnx_systemds.model.protos import dtype_of
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 
 class SystemDSBackendRep(BackendRep):

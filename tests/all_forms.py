@@ -11,9 +11,9 @@ import pytest
 from onnx import ModelProto
 
 from onnx_systemds.engine import PreparedScript, ScriptCompileError
-from onnx_systemds.scoring import ScoringFunction
-from onnx_systemds.steady.contest import Contest
-from onnx_systemds.steady.scripts import SteadyScript
+from onnx_systemds.runtime.scoring import ScoringFunction
+from onnx_systemds.runtime.specialisation.contest import Contest
+from onnx_systemds.runtime.specialisation.scripts import SteadyScript
 
 
 def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from onnx_systemds.importing.weights import _HEADER, _SYNC_MARK
+from onnx_systemds.engine.matrix_files import _HEADER, _SYNC_MARK
 
 
 def divide_file(path: Path) -> None:

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds import list_transfer
-from onnx_systemds.importing.frame_weights import write_frame
+from onnx_systemds.engine.frame_files import write_frame
+from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.values import INTEGER_DTYPES
-from onnx_systemds.importing.weights import read_matrix, write_matrix
-from onnx_systemds.scoring import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
+from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.runtime import list_transfer
+from onnx_systemds.runtime.scoring import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
 from tests.command_line import run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -165,7 +165,7 @@ def _read(path: Path) -> Array:
 
 
 def _frame_blocks(data: bytes) -> Iterator[tuple[int, list[list[str]]]]:
-    """First row and columns of strings of each block of a sequence file (see `importing.frame_weights`)."""
+    """First row and columns of strings of each block of a sequence file (see `engine.frame_files`)."""
     place = 4
     for _ in range(2):  # class names
         place += 1 + data[place]

@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli import main
-from onnx_systemds.operator_generators.registry import operator_generators, shape_rules
+from onnx_systemds.cli.commands import main
+from onnx_systemds.inference.registry import operator_generators, shape_rules
 from tests.model_zoo import MODELS, needs_models
 
 
@@ -114,7 +114,7 @@ def test_dml_input_is_refused(tmp_path: Path) -> None:
 
 
 PLUGIN = '''
-from onnx_systemds.operator_generators import generator, shape_rule
+from onnx_systemds.operators import generator, shape_rule
 
 @shape_rule("Twice", domain="my.domain")
 def twice_dims(node):

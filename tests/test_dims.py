@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_systemds.dims import (
+from onnx_systemds.inference.dims import (
     Dim,
     divide_exactly,
     factor_text,

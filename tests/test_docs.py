@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from onnx_systemds.exporting import builtin_table
-from onnx_systemds.support_table import document
+from onnx_systemds.cli import builtin_table
+from onnx_systemds.cli.support_table import document
 from tests.command_line import run_dml
 from tests.official.survey import read_manifest
 
@@ -45,7 +45,7 @@ def run_python(code: str, folder: Path) -> str:
 def generated_script(folder: Path) -> str:
     """Make the README's model and convert it with the command line."""
     run_python(example("model"), folder)
-    run_python("from onnx_systemds.cli import main; main(['mlp.onnx', '-o', 'mlp.dml'])", folder)
+    run_python("from onnx_systemds.cli.commands import main; main(['mlp.onnx', '-o', 'mlp.dml'])", folder)
     return (folder / "mlp.dml").read_text(encoding="utf-8")
 
 
@@ -65,7 +65,7 @@ def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:
 
 def verification(folder: Path) -> str:
     """What ``verify`` prints of the README's model, without the version of onnxruntime."""
-    printed = run_python("from onnx_systemds.cli import main; main(['verify', 'mlp.onnx', '--per-node'])", folder)
+    printed = run_python("from onnx_systemds.cli.commands import main; main(['verify', 'mlp.onnx', '--per-node'])", folder)
     return re.sub(r"(onnxruntime) [\d.]+", r"\1", printed)
 
 
@@ -77,7 +77,7 @@ def test_readme_verifies_the_model(tmp_path: Path) -> None:
 def test_readme_scores_a_table(tmp_path: Path) -> None:
     run_python(example("pipeline"), tmp_path)
     arguments = ["people.onnx", "-o", "people.dml", "--function-name", "people"]
-    run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)
+    run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
     assert example("scores") in run_dml(example("table"), tmp_path)
     assert (tmp_path / "scores.csv").read_text(encoding="utf-8").startswith("no,0.87005")
 
@@ -88,7 +88,7 @@ def test_readme_exports_a_network(tmp_path: Path) -> None:
     for name, dims in {"W1": (4, 3), "b1": (1, 3), "W2": (3, 2), "b2": (1, 2)}.items():
         np.save(tmp_path / f"{name}.npy", np.ones(dims))
         arguments += ["--weight", f"{name}={name}.npy"]
-    run_python(f"from onnx_systemds.cli import main; main({arguments})", tmp_path)
+    run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
     nodes = [node.op_type for node in onnx.load(tmp_path / "net.onnx").graph.node]
     assert f"`{', '.join(nodes)}`" in README.read_text(encoding="utf-8")
 
@@ -97,7 +97,7 @@ def own_operator(folder: Path) -> tuple[str, str]:
     """The script of the model with an operator of its own domain, and what the Python call prints."""
     run_python(example("own model", ADDING), folder)
     (folder / "my_operators.py").write_text(example("own plugin", ADDING), encoding="utf-8")
-    run_python("from onnx_systemds.cli import main; main(['nearest.onnx', '--plugin', 'my_operators.py'])", folder)
+    run_python("from onnx_systemds.cli.commands import main; main(['nearest.onnx', '--plugin', 'my_operators.py'])", folder)
     printed = run_python(f"import sys; sys.path.insert(0, '')\n{example('own call', ADDING)}", folder)
     return (folder / "nearest.dml").read_text(encoding="utf-8"), printed
 

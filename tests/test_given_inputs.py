@@ -11,9 +11,9 @@ import pytest
 from onnx import TensorProto, TypeProto, helper
 
 from onnx_systemds import backend, import_model
-from onnx_systemds.given_inputs import InvalidInput, given_tensor, given_value
-from onnx_systemds.importing.ir import MapType, OptionalType, SequenceType, TensorType
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.model.given_inputs import InvalidInput, given_tensor, given_value
+from onnx_systemds.model.ir import MapType, OptionalType, SequenceType, TensorType
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.verify import verify_model
 
 FLOATS = SequenceType(TensorType("float", None))

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_systemds.dml_words import AVOIDED_WORDS, BUILTIN_FUNCTIONS, RESERVED_WORDS
-from onnx_systemds.names import LONGEST_IDENTIFIER, Names, generate_function_name, legal_identifier
+from onnx_systemds.dml.names import LONGEST_IDENTIFIER, Names, generate_function_name, legal_identifier
+from onnx_systemds.dml.words import AVOIDED_WORDS, BUILTIN_FUNCTIONS, RESERVED_WORDS
 from tests.cpu_time import check_linear
 from tests.java import engine_java
 
@@ -132,7 +132,7 @@ def test_many_clashes_take_linear_time(stem: str) -> None:
 
 def test_same_under_any_hash_seed() -> None:
     program = (
-        "from onnx_systemds.names import Names\n"
+        "from onnx_systemds.dml.names import Names\n"
         "n = Names(['q'])\n"
         "print([n.of(x) for x in ('a.b', 'a:b', 'a/b', 'if', 't', 'q', 'z' * 99)])"
     )

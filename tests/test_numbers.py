@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import literal, matrix_literal, string_literal
+from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_script
-from onnx_systemds.numbers import literal, matrix_literal, string_literal
 from tests.command_line import run_dml
 from tests.cpu_time import cpu_seconds
 

@@ -18,11 +18,12 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds import cli, import_model
-from onnx_systemds.cli import main
+from onnx_systemds import import_model
+from onnx_systemds.cli import commands as cli
+from onnx_systemds.cli.commands import main
+from onnx_systemds.engine import matrix_files as weights_module
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing import script as script_module
-from onnx_systemds.importing import weights as weights_module
 
 SIDE = 60
 

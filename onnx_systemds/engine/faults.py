@@ -47,7 +47,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "f = X\ny = 2 * X\nfor (i in seq(1, 3, 1)) {\n  a = f + y\n  b = f\n  f = a\n  y = b\n}\nresult = cbind(f, y)",
         ((7, 4),),
-        "operator_generators/carried_values.py: iteration",
+        "operators/onnx/carried_values.py: iteration",
         inputs=((1,),),
     ),
     Fault(
@@ -59,7 +59,7 @@ FAULTS: tuple[Fault, ...] = (
         "all = function(matrix[double] X) return (matrix[double] Y) {\n  Y = matrix(0, rows=0, cols=1)\n"
         "  for (i in seq(1, nrow(X), 1)) { Y = longer(Y) }\n  Y = abs(Y)\n}\nresult = all(X)",
         ((1,), (1,)),
-        "operator_generators/carried_values.py: iteration, grown",
+        "operators/onnx/carried_values.py: iteration, grown",
         inputs=((1,), (1,)),
     ),
     Fault(
@@ -69,7 +69,7 @@ FAULTS: tuple[Fault, ...] = (
         "a = matrix(1, rows=3, cols=1)\ntotal = 0.0\nfor (i in seq(1, 3, 1)) {\n  n = nrow(a)\n"
         "  if (i > 0) { total = total + n }\n  a = rbind(a, a[1, ])\n}\nresult = as.matrix(total)",
         ((12,),),
-        "operator_generators/carried_values.py: started",
+        "operators/onnx/carried_values.py: started",
     ),
     Fault(
         "size-known-in-loop",
@@ -78,7 +78,7 @@ FAULTS: tuple[Fault, ...] = (
         "first = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
         "  for (i in seq(1, n, 1)) { Y = Y[1, ] }\n  Y = as.matrix(nrow(Y))\n}\nresult = first(X, sum(X))",
         ((3,),),
-        "operator_generators/carried_values.py: iteration",
+        "operators/onnx/carried_values.py: iteration",
         inputs=((0,), (0,), (0,)),
     ),
     Fault(
@@ -96,7 +96,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = t(X) %*% t(X[1, 1:8])",
         ((8,),) * 8,
-        "matrix_product, importing/block_cuts.py",
+        "matrix_product, importing/passes/block_cuts.py",
         inputs=((1,) * 8,) * 8,
         raises="Dimensions do not match for matrix multiplication",
     ),
@@ -106,7 +106,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = t(t(X) %*% t(X) - X)",
         ((6, 8), (12, 18)),
-        "matrix_product, importing/block_cuts.py",
+        "matrix_product, importing/passes/block_cuts.py",
         inputs=((1, 2), (3, 4)),
     ),
     Fault(
@@ -116,7 +116,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = cbind(0 < matrix(2, rows=nrow(X), cols=1), 0 / matrix(3, rows=nrow(X), cols=1))",
         ((1, 0),),
-        "full_matrix, infix of operator_generators/combining.py",
+        "full_matrix, infix of operators/onnx/combining.py",
         inputs=((1,),),
     ),
     Fault(
@@ -126,7 +126,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = rev(X) / (abs(X) + 1)",
         ((0,), (0,)),
-        "SHIFTED_CUT of importing/block_cuts.py; Softsign as a product",
+        "SHIFTED_CUT of importing/passes/block_cuts.py; Softsign as a product",
         inputs=((0,), (0,)),
     ),
     Fault(
@@ -191,7 +191,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "n = as.integer(sum(X))\nresult = ifelse(seq(1, n) > 2, matrix(X, rows=3, cols=1), 7)",
         ((7,), (7,), (1,)),
-        "operator_generators/filling.py (trilu)",
+        "operators/onnx/filling.py (trilu)",
         inputs=((1,), (1,), (1,)),
     ),
     Fault(
@@ -201,7 +201,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         'parts = read("{folder}/parts", data_type="list")\nresult = as.matrix(parts[1])',
         ((1,), (1,)),
-        "importing.weights.write_list",
+        "engine.matrix_files.write_list",
         raises="(Is a directory)",
     ),
     Fault(
@@ -219,7 +219,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "a = as.scalar(X[1, 1])\nb = as.scalar(X[2, 1])\nc = as.scalar(X[3, 1])\nresult = as.matrix(a + (b + c))",
         ((2.0**53 + 2,),),
-        "importing/wide_integers.py (a check between the sums); templates/library/wide_bits.dml",
+        "inference/wide_integers.py (a check between the sums); templates/library/wide_bits.dml",
         inputs=((2.0**53,), (1,), (1,)),
     ),
     Fault(
@@ -228,7 +228,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = X & 1",
         ((1, 0),),
-        "and_ of operator_generators/elementwise.py: a product of 0 and 1",
+        "and_ of operators/onnx/elementwise.py: a product of 0 and 1",
         inputs=((1, 0),),
     ),
     Fault(
@@ -291,7 +291,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "x = rev(seq(0, 2))\nresult = cbind(x - (x + x), X)",
         ((-2, 1), (-1, 1), (0, 1)),
-        "templates/library/count_up.dml, Range of operator_generators/filling.py: a sequence and a number",
+        "templates/library/count_up.dml, Range of operators/onnx/filling.py: a sequence and a number",
         inputs=((1,), (1,), (1,)),
     ),
     Fault(
@@ -320,7 +320,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = max(max(X[1:2, ], X[3:4, ]), X[5:6, ])",
         ((1, *[0] * 9), (0, 2, *[0] * 8)),
-        "extreme of operator_generators/combining.py, EXTREMES_CUT of importing/block_cuts.py",
+        "extreme of operators/onnx/combining.py, EXTREMES_CUT of importing/passes/block_cuts.py",
         inputs=((1, *[0] * 9), (-3, *[0] * 9), *[(0,) * 10] * 3, (0, 2, *[0] * 8)),
     ),
     Fault(
@@ -329,7 +329,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = cbind((X < 1) == 0, !(X < 1), (X > 0) - (X < 0))",
         ((1, 1, 0),),
-        "COMPARED_CUT of importing/block_cuts.py; not_1 of operator_generators/elementwise.py",
+        "COMPARED_CUT of importing/passes/block_cuts.py; not_1 of operators/onnx/elementwise.py",
         inputs=((float("nan"),),),
     ),
     Fault(
@@ -338,7 +338,7 @@ FAULTS: tuple[Fault, ...] = (
         "3.4.0",
         "result = X * (X > 0)",
         ((float("nan"),),),
-        "COMPARED_CUT of importing/block_cuts.py",
+        "COMPARED_CUT of importing/passes/block_cuts.py",
         inputs=((float("-inf"),),),
     ),
     Fault(
@@ -367,7 +367,7 @@ FAULTS: tuple[Fault, ...] = (
         "g = function(matrix[double] X) return (double y) { y = 7 }\n"
         "if (sum(X) > 0) { r = f(X) } else { r = g(X) }\nresult = as.matrix(r)",
         ((7,),),
-        "NOT_INLINED of importing/block_cuts.py",
+        "NOT_INLINED of importing/passes/block_cuts.py",
         inputs=((-1,),),
     ),
     Fault(
@@ -388,7 +388,7 @@ FAULTS: tuple[Fault, ...] = (
         "Y = conv2d(Z, W, input_shape=[1, 1, 500, 500], filter_shape=[2, 1, 1, 1], stride=[1, 1], padding=[0, 0])\n"
         "result = cbind(Y[1, 1], Y[1, 250001])",
         ((1, 2),),
-        "a bias of zeros, of operator_generators/convolution_layers.py",
+        "a bias of zeros, of operators/onnx/convolution_layers.py",
         inputs=((1,),),
     ),
     Fault(

@@ -11,20 +11,21 @@ from typing import Any
 
 import onnx
 
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
-from onnx_systemds.exporting import calls, scopes
-from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.files import result_tensor
-from onnx_systemds.exporting.evaluate import Evaluator
-from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.evaluating import calls
+from onnx_systemds.exporting.evaluating.evaluate import Evaluator
+from onnx_systemds.exporting.evaluating.modules import Module, Modules
+from onnx_systemds.exporting.evaluating.statements import execute, unique
+from onnx_systemds.exporting.evaluating.values import ListValue, Lost, Value
+from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
-from onnx_systemds.exporting.modules import Module, Modules
-from onnx_systemds.exporting.parser import parse_file, parse_script
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
-from onnx_systemds.exporting.statements import execute, unique
-from onnx_systemds.exporting.values import ListValue, Lost, Value
 
 FUNCTIONS = ("inline", "keep")
 _STACK = 20000

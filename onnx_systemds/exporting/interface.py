@@ -11,11 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.dims import Dim, product, symbol
 from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT
-from onnx_systemds.exporting.graph_operators import Operators
-from onnx_systemds.exporting.values import (
+from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -26,7 +23,10 @@ from onnx_systemds.exporting.values import (
     Scalar,
     Value,
     known_scalar,
-)  # fmt: skip
+)
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.inference.dims import Dim, product, symbol
 
 _KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}
 _TYPES = {FLOAT: DOUBLE, INT: INTEGER, BOOL: BOOLEAN, TEXT: STRING}

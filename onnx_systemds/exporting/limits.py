@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from onnx_systemds.dims import Dim, Expression, Operation
 from onnx_systemds.errors import ScriptError, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Expression, Operation
 
 MOST_STEPS = 40_000
 """Statements and calls that are evaluated, each time anew; some seconds."""

@@ -10,11 +10,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 from onnx_systemds.errors import InternalError
-from onnx_systemds.exporting.graph import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
-from onnx_systemds.exporting.graph_builder import GraphBuilder
-from onnx_systemds.exporting.graph_passes import fuse, kept_nodes, scaled_filters
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
+from onnx_systemds.exporting.passes.graph_passes import fuse, kept_nodes, scaled_filters
+from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
 _IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
 _DOMAINS = {"ai.onnx.ml": 2}

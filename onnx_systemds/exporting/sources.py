@@ -11,11 +11,11 @@ import zipfile
 from functools import cache
 from pathlib import Path, PurePosixPath
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.engine.errors import EngineUnavailable
 from onnx_systemds.engine.launcher import find_class_path
 from onnx_systemds.errors import ScriptNotFound, TranspileError, quoted
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_file, parse_script
 
 JAR_PREFIX = "SystemDS.jar!"
 BUILTIN_FOLDER = "scripts/builtin/"

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.engine.matrix_files import read_matrix
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.exporting.graph import Array
-from onnx_systemds.importing.weights import read_matrix
+from onnx_systemds.exporting.graph.nodes import Array
 
 
 def read_value(path: str | Path) -> Any:

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from onnx_systemds.dims import Dim, Dims, Operation, divide_exactly, lone_symbol, product, symbol, symbols
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.facts import NodeFacts
-from onnx_systemds.importing.ir import MapType, Node
-from onnx_systemds.importing.values import TypedGraph, Value
-from onnx_systemds.importing.walk import names_read, reverse_order
-from onnx_systemds.operator_generators.indexing import slice_ranges
-from onnx_systemds.operator_generators.joining import concat_axis
-from onnx_systemds.operator_generators.padding import pad_amounts
+from onnx_systemds.inference.dims import Dim, Dims, Operation, divide_exactly, lone_symbol, product, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.model.ir import MapType, Node
+from onnx_systemds.model.walk import names_read, reverse_order
+from onnx_systemds.operators.onnx.indexing import slice_ranges
+from onnx_systemds.operators.onnx.joining import concat_axis
+from onnx_systemds.operators.onnx.padding import pad_amounts
 
 MOST_SYMBOLS = 4  # that are tried; batches come first in the inputs
 MANY = -1  # for an axis: it is none of its own

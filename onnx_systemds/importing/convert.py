@@ -9,29 +9,23 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-import onnx_systemds.operator_generators  # noqa: F401  fills the registries
+from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.given_inputs import given_value
+from onnx_systemds.importing.assemble import Progress, library_functions, render_main, script_function_names
 from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.context import Context
-from onnx_systemds.importing.inference import infer
-from onnx_systemds.importing.integer_spans import LIMIT
-from onnx_systemds.importing.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
-from onnx_systemds.importing.model import load_model
-from onnx_systemds.importing.render import (
-    Progress,
-    library_functions,
-    render_main,
-    script_function_names,
-)
-from onnx_systemds.importing.scope import ScriptParts
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.simplify import simplify
-from onnx_systemds.importing.values import TypedGraph
-from onnx_systemds.importing.walk import nodes_written
-from onnx_systemds.importing.wide_integers import TYPES, WideIntegers
-from onnx_systemds.names import generate_function_name, legal_identifier
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.infer import infer
+from onnx_systemds.inference.integer_spans import LIMIT
+from onnx_systemds.inference.passes.simplify import simplify
+from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
+from onnx_systemds.model.given_inputs import given_value
+from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
+from onnx_systemds.model.load import load_model
+from onnx_systemds.model.walk import nodes_written
+from onnx_systemds.operators.api.scope import ScriptParts
 
 WEIGHTS_MODES = ("auto", "inline", "files")
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_systemds import dims as dim
-from onnx_systemds.dims import Dims
-from onnx_systemds.importing.scope import NEW_TEXTS, Scope
-from onnx_systemds.importing.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
-from onnx_systemds.layout import LIST, SCALAR, Form
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form
+from onnx_systemds.operators.api.scope import NEW_TEXTS, Scope
 
 
 def input_parameters(scope: Scope) -> list[tuple[str, str]]:

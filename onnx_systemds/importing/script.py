@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnx_systemds import templates
-from onnx_systemds.dims import Dims
+from onnx_systemds.dml import templates
+from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
-from onnx_systemds.importing.assumptions import Assumption
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.comments import comment_lines
-from onnx_systemds.importing.ir import MapType
-from onnx_systemds.importing.weights import Weight, write_list
-from onnx_systemds.names import legal_identifier
-from onnx_systemds.numbers import string_literal
+from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.dims import Dims
+from onnx_systemds.model.ir import MapType
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds import dims as dim
-from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.context import Context
-from onnx_systemds.importing.ir import Graph, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
-from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.model.ir import Graph, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
+from onnx_systemds.model.protos import numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

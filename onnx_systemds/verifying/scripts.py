@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.parser import parse_file
+from onnx_systemds.dml.printer import string_text
 from onnx_systemds.engine import shared_session
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.export import export_script
-from onnx_systemds.exporting.parser import parse_file
-from onnx_systemds.exporting.printer import string_text
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
-from onnx_systemds.given_inputs import given_values
-from onnx_systemds.importing.model import load_model
-from onnx_systemds.numbers import literal
-from onnx_systemds.scoring import boundary_matrix
+from onnx_systemds.model.given_inputs import given_values
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.scoring import boundary_matrix
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
 from onnx_systemds.verifying.random_inputs import RandomInputs

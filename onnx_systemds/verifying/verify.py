@@ -11,16 +11,16 @@ import numpy as np
 import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
-from onnx_systemds.given_inputs import given_values
-from onnx_systemds.importing.context import Context
 from onnx_systemds.importing.convert import with_constants, with_types
-from onnx_systemds.importing.inference import infer
-from onnx_systemds.importing.ir import MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
-from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Port
-from onnx_systemds.importing.values import Value
-from onnx_systemds.importing.walk import names_read, nodes_written
-from onnx_systemds.list_transfer import flat_results, nested_inputs
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.infer import infer
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.given_inputs import given_values
+from onnx_systemds.model.ir import MapType, Model, Node, OptionalType, SequenceType, TensorType, Type, ValueInfo
+from onnx_systemds.model.load import load_model
+from onnx_systemds.model.walk import names_read, nodes_written
+from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
 from onnx_systemds.verifying.random_inputs import RandomInputs

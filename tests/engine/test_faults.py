@@ -10,7 +10,7 @@ import pytest
 
 from onnx_systemds.engine import EngineError, Session
 from onnx_systemds.engine.faults import FAULTS, Fault
-from onnx_systemds.importing.weights import Weight, write_list
+from onnx_systemds.engine.matrix_files import Weight, write_list
 from tests.part_files import divide_file
 
 

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
-from onnx_systemds import import_model, scoring
+from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
-from onnx_systemds.scoring import ScoringFunction
-from onnx_systemds.steady import products
-from onnx_systemds.steady.contest import Contest
+from onnx_systemds.runtime import scoring
+from onnx_systemds.runtime.scoring import ScoringFunction
+from onnx_systemds.runtime.specialisation import products
+from onnx_systemds.runtime.specialisation.contest import Contest
 
 STEADY = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)

@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper
 
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 
 SCRIPT = """
 f = function(matrix[double] X, double a = 1) return (matrix[double] Y) {

@@ -16,9 +16,9 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import InvalidModel, MultipleErrors, TranspileError
-from onnx_systemds.importing.model import load_model
+from onnx_systemds.model.load import load_model
 
 SECONDS = 2.0
 MOST_MEMORY = 64 * 2**20  # bytes that Python and numpy may hold at once; protobuf's own are bounded by the file

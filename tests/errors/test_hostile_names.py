@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 CODE = 'x\n}\nstop("injected")\nf = function() return (double y) {\n y = 1'
 NAMES = [

@@ -26,11 +26,11 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.backend import SystemDSBackendRep
+from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.exporting.export import export_script
-from onnx_systemds.exporting.parser import parse_script
-from onnx_systemds.importing.model import load_model
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import bind_sizes, boundary_matrix, restored
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.scoring import bind_sizes, boundary_matrix, restored
 from tests.official.cases import data_sets, judge, model_of, official_cases
 from tests.official.survey import read_manifest
 

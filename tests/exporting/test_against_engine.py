@@ -9,10 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.listing import script_arguments
+from onnx_systemds.dml.printer import print_expression, print_script
 from onnx_systemds.errors import ScriptSyntaxError
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.listing import script_arguments
-from onnx_systemds.exporting.printer import print_expression, print_script
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
 from tests.exporting.test_syntax_errors import BROKEN
 from tests.java import engine_java

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
 from tests.exporting.test_syntax_errors import BROKEN
 

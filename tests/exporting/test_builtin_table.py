@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onnx_systemds.dml_words import BUILTIN_FUNCTIONS, STATEMENT_FUNCTIONS
-from onnx_systemds.exporting.builtin_table import builtin_lines
+from onnx_systemds.cli.builtin_table import builtin_lines
+from onnx_systemds.dml.words import BUILTIN_FUNCTIONS, STATEMENT_FUNCTIONS
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED
-from onnx_systemds.exporting.calls import SPECIAL
+from onnx_systemds.exporting.evaluating.calls import SPECIAL
 from onnx_systemds.exporting.sources import jar_scripts
 
 # A type, two that are there for SystemDS's own tests, one without a source, and the other name of fdr.

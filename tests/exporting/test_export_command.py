@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from onnx_systemds import InputSpec, export_script
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
+from onnx_systemds.engine.matrix_files import write_matrix
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.weight_files import read_value
-from onnx_systemds.importing.weights import write_matrix
 from tests.exporting.export_harness import run_model
 
 FUNCTION = """f = function(matrix[double] X, matrix[double] W, double k = 2) return (matrix[double] Y, double s) {

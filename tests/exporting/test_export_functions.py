@@ -11,7 +11,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import Array, ExportCase, check_export, model_of

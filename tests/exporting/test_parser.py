@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_file, parse_script
 from onnx_systemds.exporting.sources import JAR_PREFIX, jar_script, jar_scripts
 
 # A variable with the name of a keyword: the engine refuses the script at the same place.

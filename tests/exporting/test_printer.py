@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import number_text, print_expression, print_script, print_statement, string_text
+from onnx_systemds.dml.tokens import KEYWORDS, Token, tokenize, unescape
 from onnx_systemds.errors import ScriptSyntaxError, UnsupportedCase
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_script
-from onnx_systemds.exporting.printer import number_text, print_expression, print_script, print_statement, string_text
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
-from onnx_systemds.exporting.tokens import KEYWORDS, Token, tokenize, unescape
 
 # One statement in a paragraph; all of it is printed back unchanged.
 UNCHANGED = r"""

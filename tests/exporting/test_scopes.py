@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_systemds.exporting import scopes
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
 
 
 @pytest.mark.parametrize(

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from onnx_systemds.dml.listing import list_script, script_arguments
+from onnx_systemds.dml.parser import parse_file, parse_script
+from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.engine.errors import EngineUnavailable
 from onnx_systemds.errors import ScriptNotFound, ScriptSyntaxError, TranspileError
 from onnx_systemds.exporting import sources
-from onnx_systemds.exporting.listing import list_script, script_arguments
-from onnx_systemds.exporting.parser import parse_file, parse_script
-from onnx_systemds.exporting.printer import print_expression
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles, jar_script, jar_scripts
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptSyntaxError, TranspileError
-from onnx_systemds.exporting.parser import parse_file, parse_script
 
 # script, line, column, message, part of the hint
 BROKEN = [

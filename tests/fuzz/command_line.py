@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds import import_model
-from onnx_systemds.boundary_integers import InexactInteger
+from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.importing.weights import read_matrix, write_matrix
-from onnx_systemds.scoring import InvalidInput, bind_sizes, boundary_matrix, restored
+from onnx_systemds.runtime.boundary_integers import InexactInteger
+from onnx_systemds.runtime.scoring import InvalidInput, bind_sizes, boundary_matrix, restored
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_told, wrong_output

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.listing import list_script
+from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.engine import Session
 from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
-from onnx_systemds.exporting import syntax as tree
 from onnx_systemds.exporting.export import export_script
-from onnx_systemds.exporting.listing import list_script
-from onnx_systemds.exporting.parser import parse_script
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
 from tests.fuzz import bounded_worker
 from tests.fuzz.bounded_worker import BoundedWorker, Crashed, Exceeded

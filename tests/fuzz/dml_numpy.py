@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.exporting import syntax as tree
-from onnx_systemds.exporting.parser import parse_script
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _MOST_TURNS = 10_000

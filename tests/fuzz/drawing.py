@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import ml_dtypes
 import numpy as np
 
-from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.model.protos import numpy_dtype
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Choice = TypeVar("Choice")

@@ -20,9 +20,9 @@ from onnx.reference import ReferenceEvaluator
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineClosed, EngineError, EngineTimeout, Session
 from onnx_systemds.errors import InternalError, InvalidModel, MultipleErrors, TranspileError
-from onnx_systemds.given_inputs import InvalidInput
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
 from onnx_systemds.verifying.judging import in_double, judge, run
 from tests.fuzz.finding import Finding

@@ -139,10 +139,10 @@ def answered(data: bytes) -> bytes:
 
 def _judged(data: bytes) -> tuple[str, str]:
     """The kind of a finding, "" for none, and its detail."""
+    from onnx_systemds.cli.inspecting import inspect_model
+    from onnx_systemds.dml.parser import parse_script
     from onnx_systemds.errors import TranspileError
-    from onnx_systemds.exporting.parser import parse_script
     from onnx_systemds.importing.convert import import_model
-    from onnx_systemds.inspecting import inspect_model
 
     text = ""
     try:

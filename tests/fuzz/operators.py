@@ -13,8 +13,8 @@ from onnx import ModelProto, TypeProto, ValueInfoProto, helper, numpy_helper
 from onnxruntime import InferenceSession, SessionOptions
 
 from onnx_systemds.engine import Session
-from onnx_systemds.importing.protos import numpy_dtype
-from onnx_systemds.operator_generators.registry import Identity, expanders, operator_generators
+from onnx_systemds.inference.registry import Identity, expanders, operator_generators
+from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import operators_contrib, operators_core, operators_layers, operators_other
 from tests.fuzz.drawing import Array, Draw, Maker, Node
 from tests.fuzz.finding import Finding

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import Array, Draw, Maker, Node
 from tests.fuzz.operators_core import longs
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, INTEGERS, PLAIN, SIGNED, Array, Draw, Maker, Node
 
 MAKERS: dict[str, Maker] = {}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
-from onnx_systemds.importing.protos import numpy_dtype
+from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, SIGNED, Array, Draw, Node
 from tests.fuzz.operators_core import longs, makes
 from tests.operators import tree_models

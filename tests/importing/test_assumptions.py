@@ -18,8 +18,8 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import ScriptRuntimeError
-from onnx_systemds.given_inputs import InvalidInput
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.command_line import run_dml
 from tests.operators.harness import compare, run_reference
 

@@ -11,7 +11,7 @@ import pytest
 
 from benchmarks.conversion import CHILD
 from benchmarks.graphs import write_external
-from onnx_systemds.importing.weights import read_matrix
+from onnx_systemds.engine.matrix_files import read_matrix
 
 MEGABYTES = 2560
 WIDTH = 4096

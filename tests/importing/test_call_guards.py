@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.call_guards import guarding_calls
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 COUNT = """# Counts: count(3) is 0, 1, 2.
 count = function(integer n) return (matrix[double] C) {

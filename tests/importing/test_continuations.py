@@ -8,7 +8,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine.errors import ScriptRuntimeError
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import random
 from tests.operators.test_control_flow import Model, check, parsed
 

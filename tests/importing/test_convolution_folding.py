@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 NUMBERS = np.random.default_rng(0)
 X = NUMBERS.normal(size=(2, 4, 6, 5)).astype(np.float32)

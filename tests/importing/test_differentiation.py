@@ -14,8 +14,8 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.gradient_tape import RULES
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.inference.gradient_tape import RULES
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array
 
 TRAINING = "ai.onnx.preview.training"

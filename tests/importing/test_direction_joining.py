@@ -9,8 +9,8 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.operator_generators import recurrent
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.operators.onnx import recurrent
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import check_all_forms
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

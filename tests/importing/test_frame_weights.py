@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from onnx_systemds.engine import shared_session
+from onnx_systemds.engine.frame_files import LONGEST_BYTES, write_frame
+from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.importing.frame_weights import LONGEST_BYTES, write_frame
-from onnx_systemds.importing.weights import Weight, write_list
 from tests.command_line import run_dml
 from tests.operators.test_text_library import HOSTILE
 

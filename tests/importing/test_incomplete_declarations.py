@@ -13,7 +13,7 @@ from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.importing.model import load_model
+from onnx_systemds.model.load import load_model
 
 X = np.array([[-1.0, 0.5, 2.0], [3.0, -4.0, 0.25]], np.float32)
 Change = Callable[[onnx.ModelProto], None]

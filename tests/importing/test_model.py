@@ -16,8 +16,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import MultipleErrors, TranspileError
-from onnx_systemds.importing import ir
-from onnx_systemds.importing.model import load_model
+from onnx_systemds.model import ir
+from onnx_systemds.model.load import load_model
 from tests.cpu_time import check_linear
 from tests.model_zoo import MODELS, model_cases, model_paths, needs_models
 
@@ -307,7 +307,7 @@ def test_twenty_thousand_nodes_load_in_linear_time(shuffled: bool) -> None:
 MEASURE = """
 import sys
 import numpy as np
-from onnx_systemds.importing.model import load_model
+from onnx_systemds.model.load import load_model
 import onnx.checker
 
 def resident():

@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner
 
 from onnx_systemds import import_model
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 X = np.arange(20, dtype=np.float32).reshape(4, 5) / 10
 

@@ -17,8 +17,8 @@ from benchmarks.graphs import chain
 from onnx_systemds import import_model
 from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import InvalidModel, MultipleErrors
-from onnx_systemds.importing.block_cuts import STATEMENTS_PER_BLOCK
-from onnx_systemds.scoring import InvalidInput, ScoringFunction
+from onnx_systemds.importing.passes.block_cuts import STATEMENTS_PER_BLOCK
+from onnx_systemds.runtime.scoring import InvalidInput, ScoringFunction
 
 ROOT = Path(__file__).parents[2]
 

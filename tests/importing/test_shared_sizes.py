@@ -7,9 +7,9 @@ import onnx.parser
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.driver import driver_text, functions_of
 from onnx_systemds.engine import shared_session
 from onnx_systemds.engine.errors import ScriptRuntimeError
+from onnx_systemds.runtime.driver import driver_text, functions_of
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
 g (float[batch,seq,4] x, float[batch,seq] y, float[seq,seq] w) => (float[batch,seq,4] z, float[seq,seq] v) {

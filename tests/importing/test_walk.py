@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onnx_systemds.importing.ir import Graph, Node, ValueInfo
-from onnx_systemds.importing.walk import names_captured, reverse_order
+from onnx_systemds.model.ir import Graph, Node, ValueInfo
+from onnx_systemds.model.walk import names_captured, reverse_order
 
 
 def _node(index: int, inputs: list[str], outputs: list[str], **attributes: Graph) -> Node:

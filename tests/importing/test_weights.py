@@ -12,8 +12,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from onnx_systemds.engine.matrix_files import Weight, list_key, read_matrix, write_list, write_matrix
 from onnx_systemds.errors import InvalidModel
-from onnx_systemds.importing.weights import Weight, list_key, read_matrix, write_list, write_matrix
 from tests.command_line import run_dml
 from tests.part_files import divide_file
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InvalidModel
-from onnx_systemds.importing.wire import CUT_KEY, THRESHOLD, Cut, cut_model, cut_of
+from onnx_systemds.model.wire import CUT_KEY, THRESHOLD, Cut, cut_model, cut_of
 
 BIG = np.arange(3000, dtype=np.float32)
 

@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.all_forms import results_of_all_forms
 from tests.model_zoo import model_cases

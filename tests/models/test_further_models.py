@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
 from tests.plain_engine import calls_plainly

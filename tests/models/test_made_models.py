@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.operators.harness import Array, compare
 from tests.plain_engine import calls_plainly

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.model_zoo import MODELS, model_paths, needs_models
 from tests.operators.harness import Array, compare

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.model_zoo import MODELS, needs_models
 from tests.models.test_models import ALLOWED, PASSING
 from tests.operators.harness import compare

@@ -25,7 +25,7 @@ from onnxruntime.quantization import (
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.models.small_networks import Feeds, Network, convolutional, recurrent, transformer
 from tests.plain_engine import score_plainly
 

@@ -13,9 +13,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.protos import numpy_dtype
 from onnx_systemds.importing.script import Script
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
 from tests.all_forms import results_of_all_forms
 

@@ -149,7 +149,7 @@ def test_training_dropout_scales_what_it_keeps() -> None:
         return (x,)
 
     from onnx_systemds import import_model
-    from onnx_systemds.scoring import ScoringFunction
+    from onnx_systemds.runtime.scoring import ScoringFunction
     from tests.operators.harness import case_model
 
     x = np.ones((20, 30), np.float32)

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, case_model, check_case, dtype_named, random
 
 FLOATS = np.array([0, 0.5, 1.5, 2.5, -3.5, 0.1, 3.3e-7, -6.1e-5, 65519, 65520, 1e-9, 300, -460, 470, 6e4, np.inf,

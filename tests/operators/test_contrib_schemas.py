@@ -7,11 +7,10 @@ import onnx
 import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
-import onnx_systemds.operator_generators  # noqa: F401  fills the registries
 from onnx_systemds import import_model
-from onnx_systemds.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.operator_generators.registry import expanders, operator_generators
+from onnx_systemds.inference.registry import expanders, operator_generators
+from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED, SCHEMAS
 from tests.operators.harness import check_case, contrib
 
 # Inputs and attributes that onnxruntime has since 1.32, most of them on GPUs alone: refused where a model has them.

@@ -13,7 +13,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import InvalidModel, TranspileError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.fuzz.command_line import check_plainly
 from tests.fuzz.judging import ModelCase

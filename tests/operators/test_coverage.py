@@ -11,8 +11,7 @@ from types import ModuleType
 import onnx
 import pytest
 
-import onnx_systemds.operator_generators  # noqa: F401  fills the registry
-from onnx_systemds.operator_generators.registry import Identity, expanders, operator_generators, signature_changes
+from onnx_systemds.inference.registry import Identity, expanders, operator_generators, signature_changes
 from tests.operators.harness import Case, Covered
 
 cached_changes = cache(signature_changes)

@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(3, 4, 5)

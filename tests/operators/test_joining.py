@@ -9,7 +9,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, check_case, random, run_reference
 from tests.operators.test_control_flow import Model, check
 

@@ -10,7 +10,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Case, at_sizes, case_model, check_case, compare, random, run_reference
 
 ML = "ai.onnx.ml"

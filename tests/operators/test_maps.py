@@ -11,8 +11,8 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.list_transfer import flat_results, nested_inputs
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Covered, compare, random, run_reference
 
 ML = "ai.onnx.ml"

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, Covered, case_model
 
 UNIFORM = [Covered("RandomUniform", (1, 22)), Covered("RandomUniformLike", (1, 22), symbolic=True)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from onnx_systemds.operator_generators import recurrent
+from onnx_systemds.operators.onnx import recurrent
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}

@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Case, check_case, random
 
 OPERATORS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",

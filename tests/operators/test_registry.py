@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-import onnx_systemds.operator_generators  # noqa: F401  fills the registry
-from onnx_systemds import support_table, templates
-from onnx_systemds.dml_words import BUILTIN_FUNCTIONS
-from onnx_systemds.operator_generators.registry import (
-    find_generator,
-    generator,
-    operator_generators,
-    signature_changes,
-)
+from onnx_systemds.cli import support_table
+from onnx_systemds.dml import templates
+from onnx_systemds.dml.words import BUILTIN_FUNCTIONS
+from onnx_systemds.inference.registry import find_generator, generator, operator_generators, signature_changes
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml"])

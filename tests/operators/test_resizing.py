@@ -9,7 +9,7 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, Covered, at_sizes, case_model, check_case, compare, random
 
 X = random(1, 2, 6, 5)

@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.test_text import check, model_of
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from onnx.reference.ops.op_string_split import split_with_padding
 
+from onnx_systemds.dml.java_text import frame_literal, java_regex, java_string_literal
+from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.templates import library_imports, library_text
 from onnx_systemds.engine import PreparedScript, ScriptRuntimeError, shared_session
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.java_text import frame_literal, java_regex, java_string_literal
-from onnx_systemds.numbers import string_literal
-from onnx_systemds.templates import library_imports, library_text
 from tests.command_line import run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]

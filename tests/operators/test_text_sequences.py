@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from onnx import save_model
 
 from onnx_systemds import backend, import_model
-from onnx_systemds.cli import main
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.cli.commands import main
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.test_sequences import check, compare, model_of
 from tests.operators.test_text_control_flow import texts
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Covered, compare, run_reference
 
 COVERED = [Covered("Tokenizer", [1], symbolic=True, domain="com.microsoft")]

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from onnx_systemds import import_model, tree_tables
+from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.operators.support import tree_tables
 from tests.operators.harness import Case, at_sizes, case_model, check_case
 from tests.operators.tree_models import MODES, data, listed, split
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import parser
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import compare, random
 
 PRODUCERS = [

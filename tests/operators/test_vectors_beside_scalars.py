@@ -11,7 +11,7 @@ from onnx import helper
 from onnx.helper import make_node
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, compare, dtype_named, random, run_reference
 
 Dims = Sequence[int | str]

@@ -17,12 +17,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import backend, import_model
-from onnx_systemds.boundary_integers import InexactInteger
 from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.importing.wide_integers import is_classified
-from onnx_systemds.operator_generators.registry import operator_generators
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.inference.registry import operator_generators
+from onnx_systemds.inference.wide_integers import is_classified
+from onnx_systemds.runtime.boundary_integers import InexactInteger
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.command_line import run_dml
 from tests.operators.harness import Array
 

@@ -10,7 +10,7 @@ import skl2onnx
 from sklearn.base import clone
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import compare, run_reference
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -11,7 +11,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (a download of 317 MB)")
 

@@ -27,7 +27,7 @@ from sklearn import (
 )
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import compare, run_reference
 from tests.pipelines.scikit import samples
 

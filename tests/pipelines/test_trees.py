@@ -24,7 +24,7 @@ import xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType
 
 from onnx_systemds import import_model
-from onnx_systemds.scoring import ScoringFunction
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import compare
 
 Array = np.ndarray[Any, np.dtype[Any]]

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import FunctionProto, TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli import main
-from onnx_systemds.inspecting import inspect_model
+from onnx_systemds.cli.commands import main
+from onnx_systemds.cli.inspecting import inspect_model
 from tests.model_zoo import MODELS, needs_models
 
 

@@ -13,10 +13,10 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.cli import main
-from onnx_systemds.importing.fragment import Fragment
-from onnx_systemds.importing.node_view import NodeView
-from onnx_systemds.operator_generators.registry import operator_generators
+from onnx_systemds.cli.commands import main
+from onnx_systemds.inference.registry import operator_generators
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.verifying.verify import verify_model
 from tests.operators.harness import random
 

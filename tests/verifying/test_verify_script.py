@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from onnx_systemds.cli import main
+from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.verifying.scripts import verify_script
 

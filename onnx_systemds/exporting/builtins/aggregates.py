@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from onnx_systemds.dims import Dim, add
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph import FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import ListValue, Matrix, Value
+from onnx_systemds.exporting.evaluating.values import ListValue, Matrix, Value
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.inference.dims import Dim, add
 
 _REDUCTIONS = {
     "Sums": ("ReduceSum", "sum"), "Means": ("ReduceMean", "mean"), "Maxs": ("ReduceMax", "largest element"),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 
-from onnx_systemds import dims
 from onnx_systemds.correspondence import UNARY_BUILTINS
-from onnx_systemds.dims import Expression
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.graph import BOOL, Tensor
-from onnx_systemds.exporting.values import (
+from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -24,7 +21,10 @@ from onnx_systemds.exporting.values import (
     Scalar,
     Value,
     known_scalar,
-)  # fmt: skip
+)
+from onnx_systemds.exporting.graph.nodes import BOOL, Tensor
+from onnx_systemds.inference import dims
+from onnx_systemds.inference.dims import Expression
 
 _KEEP_INTEGERS = ("Floor", "Ceil")
 

@@ -8,17 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds import dims
 from onnx_systemds.correspondence import COMPARISONS, INFIX_OPERATORS
-from onnx_systemds.dims import Dim, Dims, multiply
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.graph import BOOL, FLOAT, WIDE, Tensor
-from onnx_systemds.exporting.graph_operators import broadcast
-from onnx_systemds.exporting.lost import intact
-from onnx_systemds.exporting.values import (
+from onnx_systemds.exporting.evaluating.poison_values import intact
+from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -29,7 +25,11 @@ from onnx_systemds.exporting.values import (
     Scalar,
     Value,
     known_scalar,
-)  # fmt: skip
+)
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor
+from onnx_systemds.exporting.graph.operators import broadcast
+from onnx_systemds.inference import dims
+from onnx_systemds.inference.dims import Dim, Dims, multiply
 
 _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
 _COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}

@@ -17,11 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from onnx_systemds.dims import Dim
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.lost import lost_error, lost_in
-from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.evaluating.poison_values import lost_error, lost_in
+from onnx_systemds.exporting.evaluating.values import ListValue, Matrix, Scalar, Value
+from onnx_systemds.inference.dims import Dim
 
 Result = "Value | tuple[Value, ...] | None"
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from onnx_systemds.exporting.graph import Tensor
-from onnx_systemds.exporting.graph_operators import Operators
+from onnx_systemds.exporting.graph.nodes import Tensor
+from onnx_systemds.exporting.graph.operators import Operators
 
 # of the Cephes library: atan(x) = x + x^3 P(x^2) / Q(x^2) for |x| <= 0.66
 _ATAN_P = (-8.750608600031904e-1, -1.6157537187333652e1, -7.500855792314705e1, -1.2288666844901361e2,

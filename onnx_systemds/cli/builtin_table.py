@@ -1,0 +1,86 @@
+"""Which builtins of DML are exported, read from the registry: for the command line and for docs/builtins.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+from onnx_systemds.exporting.builtins import load_builtins
+from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, Builtin
+from onnx_systemds.exporting.evaluating.calls import SPECIAL
+
+_DOTTED = ("empty_return", "index_return", "lower_tail")
+
+
+def builtin_lines() -> Iterator[str]:
+    """The tables as Markdown, with the counts in front."""
+    load_builtins()
+    exported = sorted({**_registered(), **_special()}.items(), key=lambda item: item[0].lower())
+    names = sum(len(_names(builtin)) for builtin in _distinct()) + len(SPECIAL.keys() - BUILTINS.keys())
+    yield f"{names} names of builtins are exported, {len(REFUSED)} are refused. What SystemDS itself defines in DML"
+    yield "(`scale`, `lmPredict` and the others of its `scripts/builtin`) runs through its own source."
+    yield ""
+    yield "| builtin | what the model computes |"
+    yield "|---|---|"
+    for signature, meaning in exported:
+        yield f"| `{signature}` | {meaning} |"
+    yield ""
+    yield "## Refused"
+    yield ""
+    yield "| builtin | reason | instead |"
+    yield "|---|---|---|"
+    for (reason, hint), refused in _refused():
+        yield f"| {', '.join(f'`{name}`' for name in refused)} | {reason} | {hint} |"
+
+
+def _registered() -> dict[str, str]:
+    """What each function of the registry does, by its signature."""
+    return {_signature(builtin): _first_line(builtin.function) for builtin in _distinct()}
+
+
+def _distinct() -> list[Builtin]:
+    """The builtins without their aliases and without the operators."""
+    functions = {id(builtin.function): builtin for builtin in reversed(BUILTINS.values()) if builtin.name[0].isalpha()}
+    return list(functions.values())
+
+
+def _names(builtin: Builtin) -> list[str]:
+    return [name for name, other in BUILTINS.items() if other.function is builtin.function]
+
+
+def _special() -> dict[str, str]:
+    """What is done with the calls whose arguments are not simply evaluated."""
+    return {f"{name}(...)": _first_line(function) for name, function in SPECIAL.items() if name not in BUILTINS}
+
+
+def _refused() -> list[tuple[tuple[str, str], list[str]]]:
+    """The refused builtins by their reason and what to do instead."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name in sorted(REFUSED, key=str.lower):
+        groups.setdefault(REFUSED[name], []).append(name)
+    return list(groups.items())
+
+
+def _signature(builtin: Builtin) -> str:
+    names = _names(builtin)
+    parts = [_parameter(parameter) for parameter in builtin.parameters]
+    return f"{' or '.join(names)}({', '.join(parts)})"
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return "..."
+    name = parameter.name.rstrip("_")
+    name = name.replace("_", ".") if name in _DOTTED else name
+    return name if parameter.default is parameter.empty else f"{name}="
+
+
+def _first_line(function: object) -> str:
+    text = inspect.getdoc(function) or ""
+    return text.splitlines()[0] if text else ""
+
+
+def document() -> str:
+    """The text of docs/builtins.md."""
+    head = "# Builtins\n\nGenerated from the registry (`onnx-systemds builtins`); do not edit.\n\n"
+    return head + "\n".join(builtin_lines()) + "\n"

@@ -1,0 +1,248 @@
+"""The command line: ``onnx-systemds model.onnx -o model.dml`` and back, and the other commands."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import onnx_systemds
+from onnx_systemds.cli import INTERRUPTED
+from onnx_systemds.cli.builtin_table import builtin_lines
+from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.export_command import export, verify_script
+from onnx_systemds.cli.options import fixed_sizes, read_tensors, tell, verification_options, with_options
+from onnx_systemds.cli.support_table import table_lines
+from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.model.ir import Model
+from onnx_systemds.model.load import load_model
+
+Command = Callable[..., Any]
+
+
+class DefaultToConvert(click.Group):
+    """A group in which a file in place of a command means ``convert``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put ``convert``, or ``export`` for a script, in front of what is no command; verify scripts as scripts."""
+        if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
+        elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
+            args[0] = "verify-script"
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; when it is interrupted, end with the exit code of a shell."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            click.echo("interrupted", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show the form without a command first."""
+        formatter.write_usage(ctx.command_path, "MODEL.onnx [-o SCRIPT.dml] [OPTIONS]")
+        formatter.write_usage(ctx.command_path, "SCRIPT.dml [-o MODEL.onnx] [OPTIONS]")
+        formatter.write_usage(ctx.command_path, "COMMAND [ARGS]...")
+
+
+@click.group(cls=DefaultToConvert, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(onnx_systemds.__version__, prog_name="onnx-systemds")
+def main() -> None:
+    """Converts ONNX models to DML scripts for Apache SystemDS.
+
+    The script holds a function gen_<graph name> that other DML scripts source and call. A tensor is a matrix with its
+    first axis in the rows and all others in the columns. Large weights lie beside the script, in <name>.weights/, and
+    are loaded once by gen_<graph name>_init().
+
+    Exit codes: 0 fine, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
+    """
+
+
+def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is not None and legal_identifier(name) != name:
+        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML; {legal_identifier(name)!r} is fine")
+    return name
+
+
+def _conversion_options(command: Command) -> Command:
+    return with_options(command, [
+        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
+        click.option("--function-name", metavar="NAME", callback=_legal_function_name,
+                     help="Name of the main function [default: gen_<graph name>]."),
+        click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
+                     help="Where weights go: into the script, into files beside it, or by their size."),
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+                     help="Python file that registers generators for operators of your own; repeatable."),
+        click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
+    ])  # fmt: skip
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
+@_conversion_options
+def convert(
+    model: Path, output: Path | None, dims: tuple[str, ...], function_name: str | None, weights: str,
+    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert MODEL.onnx to a DML script (the default command)."""
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        if model.suffix.lower() == ".dml":
+            raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
+        loaded = load_model(model)
+        target = model.with_suffix(".dml") if output is None else output
+        check_target(target, [model, *loaded.data_files, *plugins])
+        script = _import(loaded, sizes, function_name, weights, not no_simplify)
+        total = sum(weight.array.size * 8 for weight in script.weights)
+        with _progress("writing weights", total) as advance_to:
+            script.save(target, advance_to)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file with one array per model input.")
+@click.option("--outputs", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@_conversion_options
+def run(
+    model: Path, inputs: Path | None, outputs: Path, dims: tuple[str, ...], function_name: str | None, weights: str,
+    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert MODEL.onnx and run it on the embedded SystemDS engine.
+
+    The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional has NAME/0 or nothing.
+    A map comes in as NAME/keys and NAME/values; maps go out as NAME/KEY, the values of that key.
+    """
+    from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
+    from onnx_systemds.runtime.scoring import ScoringFunction
+
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        tensors = read_tensors(inputs) if inputs else {}
+        loaded = load_model(model)
+        check_target(outputs, [model, *loaded.data_files, *plugins, *([inputs] if inputs else [])])
+        script = _import(loaded, sizes, function_name, weights, not no_simplify)
+        with ScoringFunction(script) as function:
+            results = flat_results(function(nested_inputs(script.inputs, tensors)))
+        _write_tensors(outputs, results)
+    for name, tensor in results.items():
+        kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
+        click.echo(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
+@verification_options
+@_conversion_options
+def verify(
+    model: Path, per_node: bool, contents: Path | None, seed: int, rtol: float | None, atol: float | None,
+    dims: tuple[str, ...], function_name: str | None, weights: str, plugins: tuple[Path, ...], no_simplify: bool,
+    traceback: bool,
+) -> None:  # fmt: skip
+    """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
+
+    Where onnxruntime is not installed or refuses the model, ONNX's reference implementation is asked. Open dims get
+    small sizes, --dim gives others. Exit code 1 when numbers part. Of a script: see verify-script.
+    """
+    from onnx_systemds.verifying.verify import verify_model
+
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        report = verify_model(
+            model, read_tensors(contents) if contents else None, dims=sizes, per_node=per_node, rtol=rtol, atol=atol,
+            seed=seed, function_name=function_name, weights=weights, simplified=not no_simplify,
+        )  # fmt: skip
+    tell(report)
+
+
+@main.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
+@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+              help="Python file that registers generators for operators of your own; repeatable.")
+@click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
+def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], traceback: bool) -> None:
+    """Show what MODEL.onnx holds, and what stands against its conversion.
+
+    Exit code 0 for every model that can be read.
+    """
+    from onnx_systemds.cli.inspecting import inspect_model
+
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        _load_plugins(plugins)
+        found = inspect_model(model, sizes)
+    for line in found.lines():
+        click.echo(line)
+
+
+@main.command()
+def operators() -> None:
+    """Print which operators are supported, and from which opset version on."""
+    for line in table_lines():
+        click.echo(line)
+
+
+@main.command()
+def builtins() -> None:
+    """Print which builtins of DML are exported, and why others are refused."""
+    for line in builtin_lines():
+        click.echo(line)
+
+
+def _import(loaded: Model, sizes: dict[str, int], function_name: str | None, weights: str, simplified: bool) -> Script:
+    with _progress("converting", len(loaded.graph.nodes)) as advance_to:
+        return import_model(
+            loaded, dims=sizes, function_name=function_name, weights=weights, simplified=simplified,
+            progress=advance_to,
+        )  # fmt: skip
+
+
+def _load_plugins(paths: tuple[Path, ...]) -> None:
+    """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
+    for path in paths:
+        if not path.is_file():
+            raise TranspileError("there is no such plugin", path)
+        try:
+            runpy.run_path(str(path), run_name=path.stem)
+        except (Exception, SystemExit) as error:
+            raise TranspileError(f"the plugin fails: {type(error).__name__}: {escaped(str(error))}", path) from error
+
+
+def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
+    # not np.savez: it takes names as keywords, and an output may be called "file"
+    with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
+        for name, tensor in tensors.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, tensor)
+
+
+@contextmanager
+def _progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, only on a terminal; gives a function that takes how much is done."""
+    if not sys.stderr.isatty() or length == 0:
+        yield None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield lambda done: bar.update(max(0, done - bar.pos))
+
+
+main.add_command(export)
+main.add_command(verify_script)

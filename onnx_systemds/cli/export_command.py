@@ -1,0 +1,139 @@
+"""The commands of scripts: ``onnx-systemds model.dml -o model.onnx`` and its verification."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.options import Command, fixed_sizes, read_tensors, tell, verification_options, with_options
+from onnx_systemds.dml.listing import list_script
+from onnx_systemds.dml.parser import parse_file
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import FUNCTIONS, export_script
+from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
+from onnx_systemds.exporting.interface import InputSpec
+from onnx_systemds.exporting.weight_files import read_value
+from onnx_systemds.files import check_target, replacing
+
+
+def _export_options(command: Command) -> Command:
+    return with_options(command, [
+        click.option("--function", metavar="NAME", help="Export this function [default: the whole script]."),
+        click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
+                     help="Type and dims of an input; a name is a size that stays open. Repeatable."),
+        click.option("--weight", "weights", multiple=True, metavar="NAME=FILE",
+                     help="Bind a parameter, or a file that is read, to a matrix (csv, npy, npz, or SystemDS with its "
+                          ".mtd), or to a number. Repeatable."),
+        click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+                     help="Give the argument $NAME. Repeatable."),
+        click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable."),
+        click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True,
+                     help="Type of the numbers."),
+        click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
+        click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
+                     help="What becomes of functions that are called: part of the graph, or functions of the model."),
+        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
+    ])  # fmt: skip
+
+
+@click.command()
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The model [default: beside the script].")
+@click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
+@_export_options
+def export(
+    script: Path, output: Path | None, listing: bool, function: str | None, inputs: tuple[str, ...],
+    weights: tuple[str, ...], arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None,
+    functions: str, traceback: bool,
+) -> None:  # fmt: skip
+    """Convert SCRIPT.dml to an ONNX model.
+
+    The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
+    """
+    notes: list[str] = []
+    with explained(traceback):
+        if listing:
+            for line in list_script(parse_file(script)):
+                click.echo(line)
+            return
+        parsed = parse_file(script)
+        target = script.with_suffix(".onnx") if output is None else output
+        check_target(target, [script, *(Path(text) for text in _pairs(weights, "--weight").values())])
+        model = export_script(
+            parsed,
+            function,
+            inputs=_specs(inputs),
+            bindings=_bindings(weights),
+            arguments=_pairs(arguments, "--arg"),
+            dtype=dtype,
+            opset=opset,
+            outputs=results or None,
+            functions=functions,
+            notes=notes,
+        )
+        with replacing(target) as stream:
+            stream.write(model.SerializeToString())
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+
+
+@click.command("verify-script")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a name in the dims of inputs.")
+@verification_options
+@_export_options
+def verify_script(
+    script: Path, dims: tuple[str, ...], contents: Path | None, seed: int, rtol: float | None, atol: float | None,
+    function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...], arguments: tuple[str, ...],
+    results: tuple[str, ...], dtype: str, opset: int | None, functions: str, traceback: bool,
+) -> None:  # fmt: skip
+    """Export a function of SCRIPT.dml, and compare: the script on the engine, the model on onnxruntime.
+
+    The same as verify SCRIPT.dml. Exit code 1 when numbers part.
+    """
+    from onnx_systemds.verifying import scripts
+
+    if function is None:
+        raise click.UsageError("only a function can be verified: --function NAME")
+    sizes = fixed_sizes(dims)
+    with explained(traceback):
+        report = scripts.verify_script(
+            script, function, read_tensors(contents) if contents else None, dims=sizes, rtol=rtol, atol=atol, seed=seed,
+            specs=_specs(inputs), bindings=_bindings(weights),
+            arguments=_pairs(arguments, "--arg"), dtype=dtype, opset=opset, outputs=results or None,
+            functions=functions,
+        )  # fmt: skip
+    tell(report)
+
+
+def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:
+    return {name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()}
+
+
+def _bindings(weights: tuple[str, ...]) -> dict[str, Any]:
+    return {name: _bound(text) for name, text in _pairs(weights, "--weight").items()}
+
+
+def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise click.BadParameter(f"{text!r} is not NAME=...", param_hint=option)
+        found[name] = value
+    return found
+
+
+def _bound(text: str) -> Any:
+    """Return the content of a file, or the number itself where there is no such file."""
+    if not text or not Path(text).exists():
+        for kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        raise TranspileError("there is no such file, and it is no number", text)
+    return read_value(text)

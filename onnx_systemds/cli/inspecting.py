@@ -1,0 +1,227 @@
+"""What a model holds, and what stands against its conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
+from onnx_systemds.importing.convert import import_model
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.differentiation import GRADIENT
+from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.onnx_inference import unsupported
+from onnx_systemds.inference.registry import find_expander, find_generator, operator_generators
+from onnx_systemds.model.ir import (
+    Graph,
+    MapType,
+    Model,
+    Node,
+    OptionalType,
+    SequenceType,
+    SparseTensor,
+    SparseTensorType,
+    TensorType,
+    Type,
+)
+from onnx_systemds.model.load import load_model
+
+_ENGINE_BYTES = 8
+_MOST_REASONS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorUse:
+    """An operator of a model at one opset version. how: it is converted; "" when it is not, for ``reason``."""
+
+    domain: str
+    op_type: str
+    version: int
+    count: int
+    how: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The constants of a model. size: bytes in the model."""
+
+    tensors: int
+    numbers: int
+    size: int
+
+    @property
+    def engine_size(self) -> int:
+        """Bytes in the engine, which holds FP64 only."""
+        return self.numbers * _ENGINE_BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """What a model holds. reasons: all that stands against its conversion; none when it can be converted."""
+
+    model: Model
+    operators: tuple[OperatorUse, ...]
+    weights: Weights
+    reasons: tuple[str, ...]
+
+    def lines(self) -> Iterator[str]:
+        """It as text."""
+        yield from _heading(self.model)
+        yield from _interface(self.model)
+        yield f"operators: {sum(use.count for use in self.operators)} nodes"
+        yield from _operator_lines(self.operators)
+        if self.model.functions:
+            names = [f"{domain}.{name}" if domain else name for domain, name, _ in self.model.functions]
+            yield f"functions of the model: {', '.join(map(escaped, names))}"
+        weights = self.weights
+        yield (
+            f"weights: {weights.tensors} tensors, {weights.numbers:,} elements: {_bytes(weights.size)} in the model, "
+            f"{_bytes(weights.engine_size)} in the engine (FP64)"
+        )
+        if not self.reasons:
+            yield "can be converted"
+            return
+        yield "cannot be converted:"
+        for reason in self.reasons[:_MOST_REASONS]:
+            yield "- " + reason.replace("\n", "\n  ")
+        if len(self.reasons) > _MOST_REASONS:
+            yield f"- ... and {len(self.reasons) - _MOST_REASONS} more"
+
+
+def inspect_model(source: str | Path | bytes | onnx.ModelProto, dims: Mapping[str, int] | None = None) -> Inspection:
+    """Look at a model and try its conversion, with ``dims`` as sizes for its symbols.
+
+    Raises TranspileError when it is no model.
+    """
+    model = load_model(source)
+    try:
+        import_model(model, dims=dims)
+        reasons: tuple[str, ...] = ()
+    except MultipleErrors as error:
+        reasons = tuple(map(str, error.reasons))
+    except TranspileError as error:
+        reasons = (str(error),)
+    return Inspection(model, tuple(_uses(model)), _weights(model), reasons)
+
+
+def all_nodes(model: Model) -> Iterator[Node]:
+    """Every node, those of sub-graphs and functions included."""
+    stack = [*model.graph.nodes, *(node for function in model.functions.values() for node in function.nodes)]
+    while stack:
+        node = stack.pop()
+        yield node
+        for graph in _sub_graphs(node):
+            stack += graph.nodes
+
+
+def _sub_graphs(node: Node) -> Iterator[Graph]:
+    for content in node.attributes.values():
+        for item in content if isinstance(content, tuple) else (content,):
+            if isinstance(item, Graph):
+                yield item
+
+
+def _uses(model: Model) -> Iterator[OperatorUse]:
+    counts: dict[tuple[str, str, int, str], list[Node]] = {}
+    for node in all_nodes(model):
+        counts.setdefault((node.domain, node.op_type, node.version, node.overload), []).append(node)
+    for key in sorted(counts):
+        nodes = counts[key]
+        how, reason = _support(nodes[0], model)
+        yield OperatorUse(*key[:3], len(nodes), how, reason)
+
+
+def _support(node: Node, model: Model) -> tuple[str, str]:
+    """How an operator is converted, or "" and why it is not."""
+    if (node.domain, node.op_type, node.overload) in model.functions:
+        return "function of the model", ""
+    if node.identity == ("", "Constant"):
+        return "supported", ""
+    if find_generator(node.identity, node.version) is not None:
+        first = min(operator_generators[node.identity])
+        return "supported" if first == 1 else f"supported from opset {first}", ""
+    if node.identity == GRADIENT:
+        return "replaced by the nodes of the derivative", ""
+    if find_expander(node.identity, node.version) is not None:
+        return "replaced by ONNX operators", ""
+    schema = find_schema(node.domain, node.op_type, node.version)
+    if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+        return "by ONNX's definition", ""
+    return "", unsupported(NodeFacts(node, {})).message
+
+
+def _weights(model: Model) -> Weights:
+    """All initializers, and the tensors that nodes have as attributes."""
+    arrays: list[Any] = list(model.graph.initializers.values())
+    for node in all_nodes(model):
+        arrays += [array for graph in _sub_graphs(node) for array in graph.initializers.values()]
+        for content in node.attributes.values():
+            items = content if isinstance(content, tuple) else (content,)
+            arrays += [item.values if isinstance(item, SparseTensor) else item
+                       for item in items if isinstance(item, (np.ndarray, SparseTensor))]  # fmt: skip
+    numbers = [array for array in arrays if array.dtype != object]
+    return Weights(len(arrays), sum(array.size for array in arrays), sum(array.nbytes for array in numbers))
+
+
+def _heading(model: Model) -> Iterator[str]:
+    yield f"graph: {escaped(model.graph.name) or '(no name)'}"
+    producer = " ".join(part for part in (model.producer_name, model.producer_version) if part)
+    if producer:
+        yield f"producer: {escaped(producer)}"
+    yield f"IR version: {model.ir_version}"
+    opsets = [f"{escaped(domain) or 'ai.onnx'} {version}" for domain, version in sorted(model.opset_imports.items())]
+    yield f"opsets: {', '.join(opsets)}"
+
+
+def _interface(model: Model) -> Iterator[str]:
+    context = Context()
+    for title, infos in (("inputs", model.graph.inputs), ("outputs", model.graph.outputs)):
+        yield f"{title}:"
+        for info in infos:
+            yield f"  {escaped(info.name)}: {_type_text(info.type, info.name, context)}"
+    found: dict[str, None] = {}
+    for given in model.graph.inputs:
+        if isinstance(given.type, TensorType):
+            found |= dict.fromkeys(dim.symbols(context.dims(given.type.dims, given.name) or ()))
+    if found:
+        yield f"symbols, --dim fixes them: {', '.join(map(escaped, found))}"
+
+
+def _type_text(type_: Type | None, name: str, context: Context) -> str:
+    if isinstance(type_, (TensorType, SparseTensorType)):
+        dims = context.dims(type_.dims, name)
+        shape = "of any rank" if dims is None else f"[{', '.join(escaped(str(size)) for size in dims)}]"
+        return f"{'sparse ' if isinstance(type_, SparseTensorType) else ''}{type_.dtype} {shape}"
+    if isinstance(type_, SequenceType):
+        return f"sequence of {_type_text(type_.element, name, context)}"
+    if isinstance(type_, OptionalType):
+        return f"optional {_type_text(type_.element, name, context)}"
+    if isinstance(type_, MapType):
+        return f"map from {type_.key} to {_type_text(type_.value, name, context)}"
+    return "of unknown type"
+
+
+def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:
+    rows = [
+        (escaped(f"{use.domain}.{use.op_type}" if use.domain else use.op_type), f"opset {use.version}",
+         f"{use.count}x", use.how or f"NOT SUPPORTED: {use.reason}")
+        for use in uses
+    ]  # fmt: skip
+    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
+    for name, version, count, how in rows:
+        yield f"  {name.ljust(widths[0])}  {version.ljust(widths[1])}  {count.rjust(widths[2])}  {how}"
+
+
+def _bytes(size: float) -> str:
+    for unit in ("bytes", "KB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"

@@ -1,0 +1,97 @@
+"""What is supported, read from the registry: for the command line and for docs/operators.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import onnx
+
+from onnx_systemds.inference.differentiation import GRADIENT
+from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
+from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
+
+DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One operator. generators: versions with a generator of their own. newest: its newest version in ONNX."""
+
+    domain: str
+    op_type: str
+    generators: tuple[int, ...]
+    newest: int
+    has_definition: bool
+    deprecated: bool
+
+    @property
+    def status(self) -> str:
+        """How the newest version is served, or why not."""
+        identity = (self.domain, self.op_type)
+        if identity in refused_operators:
+            return f"refused: {refused_operators[identity]}"
+        if identity == GRADIENT:
+            return "replaced by the nodes of the derivative"
+        if self.generators:
+            first = self.generators[0]
+            return "yes" if first == 1 else f"from opset {first}"
+        if self.has_definition:
+            return "by definition"
+        return "removed from ONNX" if self.deprecated else "no"
+
+
+def support_rows() -> list[Row]:
+    """Every operator of ONNX in the domains we serve, and those of other domains that have a generator."""
+    newest: dict[tuple[str, str], Any] = {}  # OpSchema, of which onnx has incomplete stubs
+    for schema in onnx.defs.get_all_schemas():
+        if schema.domain in DOMAINS:
+            newest[schema.domain, schema.name] = schema
+    rows = [
+        Row(domain, name, tuple(sorted(operator_generators.get((domain, name), {}))), schema.since_version,
+            schema.has_function or schema.has_context_dependent_function, schema.deprecated)
+        for (domain, name), schema in newest.items()
+    ]  # fmt: skip
+    others = {identity: tuple(sorted(registry[identity])) for registry in (expanders, operator_generators)
+              for identity in registry if identity not in newest}  # fmt: skip
+    rows += [Row(*identity, versions, versions[-1], False, False) for identity, versions in others.items()]
+    return sorted(rows, key=lambda row: (row.domain, row.op_type))
+
+
+def table_lines() -> Iterator[str]:
+    """The table as Markdown, with the counts in front."""
+    everything = support_rows()
+    rows = [row for row in everything if row.domain != CONTRIB]
+    own = sum(bool(row.generators) for row in rows)
+    defined = sum(row.status == "by definition" for row in rows)
+    yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
+    yield ""
+    yield "| operator | imported | generators since opset | newest version |"
+    yield "|---|---|---|---|"
+    yield from _lines(rows)
+    contrib = [row for row in everything if row.domain == CONTRIB]
+    yield ""
+    yield "## Of onnxruntime"
+    yield ""
+    yield f"{len(contrib)} operators of domain {CONTRIB}, which onnxruntime's optimisers write into models:"
+    yield ""
+    yield "| operator | imported | by |"
+    yield "|---|---|---|"
+    for row in contrib:
+        how = "a generator" if (row.domain, row.op_type) in operator_generators else "ONNX operators"
+        yield f"| {row.op_type} | {row.status} | {how} |"
+    for op_type, reason in sorted(REFUSED.items()):
+        yield f"| {op_type} | refused: {reason} | |"
+
+
+def _lines(rows: list[Row]) -> Iterator[str]:
+    for row in rows:
+        name = f"{row.domain}.{row.op_type}" if row.domain else row.op_type
+        yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} |"
+
+
+def document() -> str:
+    """The text of docs/operators.md."""
+    head = "# Operators\n\nGenerated from the registry (`onnx-systemds operators`); do not edit.\n\n"
+    return head + "\n".join(table_lines()) + "\n"

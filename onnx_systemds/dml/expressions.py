@@ -1,0 +1,162 @@
+"""Expressions: precedence climbing over `syntax.BINARY_LEVELS`."""
+
+from __future__ import annotations
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.reader import TokenReader
+from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, NAME, STRING, Token, unescape
+
+ASSIGNS = ("=", "<-")
+LEVELS = tree.BINARY_LEVELS | {"&&": tree.AND, "||": tree.OR}
+_LITERALS = frozenset((INT, DOUBLE, STRING, ARGUMENT, "TRUE", "FALSE"))
+_SPELLINGS = {"&&": "&", "||": "|"}
+_AFTER_CALL = frozenset(LEVELS) | {")", "]", ",", ":"}
+
+
+class ExpressionParser(TokenReader):
+    """Parses expressions."""
+
+    def expression(self, level: int = tree.OR, purpose: str = "") -> tree.Expression:
+        """Parse operators that bind at least as tightly as `level`."""
+        self.enter()
+        left = self.operand(purpose)
+        while (found := LEVELS.get(self.token.kind, 0)) >= level:
+            operator = self.advance()
+            right = self.expression(
+                found if operator.kind == "^" else found + 1, f"to the right of '{operator.kind}'"
+            )
+            spelling = _SPELLINGS.get(operator.kind, operator.kind)
+            left = tree.Binary(spelling, left, right, position=self.place(operator))
+        self.depth -= 1
+        return left
+
+    def operand(self, purpose: str) -> tree.Expression:
+        """Parse an expression that begins with no operand in front of it."""
+        token = self.token
+        kind = token.kind
+        if kind == NAME:
+            return self.named_operand()
+        if kind in tree.UNARY_LEVELS:
+            self.advance()
+            inner = self.expression(tree.UNARY_LEVELS[kind], f"behind '{kind}'")
+            return tree.Unary(kind, inner, position=self.place(token))
+        if kind == "(":
+            self.advance()
+            self.open_brackets += 1
+            found = self.expression(purpose="in the parentheses")
+            self.open_brackets -= 1
+            self.close(")", "the parentheses", token)
+            return found
+        if kind == "[":
+            self.advance()
+            items = self.separated(self.expression, "]", "the list")
+            if not items:
+                self.reject("a list in brackets is empty", at=token)
+            return tree.ListExpression(items, position=self.place(token))
+        return self.literal(purpose)
+
+    def literal(self, purpose: str) -> tree.Expression:
+        """A number, a string, TRUE, FALSE or an argument of the command line."""
+        token, position = self.token, self.place()
+        if token.kind not in _LITERALS:
+            hint = "ifdef stands only directly behind the '=' of an assignment" if token.kind == "ifdef" else ""
+            self.fail(f"an expression {purpose}".rstrip(), hint)
+        self.advance()
+        if token.kind == INT:
+            return tree.IntLiteral(int(token.text), position=position)
+        if token.kind == DOUBLE:
+            return tree.DoubleLiteral(float(token.text), position=position)
+        if token.kind == STRING:
+            return tree.StringLiteral(unescape(token.text), position=position)
+        if token.kind == ARGUMENT:
+            return tree.Argument(token.text[1:], position=position)
+        return tree.BooleanLiteral(token.kind == "TRUE", position=position)
+
+    def named_operand(self) -> tree.Expression:
+        """A call, an indexed variable, a constant or a variable."""
+        after = self.peek().kind
+        if after == "(":
+            call = self.call()
+            self.skip_semicolons_in_expression()
+            return call
+        token = self.advance()
+        constant = token.text in tree.CONSTANTS
+        if after == "[" and not self.begins_targets():
+            if constant:
+                self.reject(f"{token.text} is a constant and cannot be indexed", at=token)
+            return self.indexed(token)
+        position = self.place(token)
+        return tree.Constant(token.text, position=position) if constant else tree.Name(token.text, position=position)
+
+    def begins_targets(self) -> bool:
+        """Whether the ``[`` ahead begins the next statement, ``[a, b] = f()``, and no index."""
+        if self.open_brackets:
+            return False
+        depth = 0
+        for index in range(self.index, len(self.tokens)):
+            kind = self.tokens[index].kind
+            if kind in ("[", "("):
+                depth += 1
+            elif kind in ("]", ")"):
+                depth -= 1
+                if depth == 0:
+                    return self.tokens[min(index + 1, len(self.tokens) - 1)].kind in ASSIGNS
+            elif kind in (END, ";", "{", "}"):
+                return False
+        return False
+
+    def skip_semicolons_in_expression(self) -> None:
+        """Skip the ``;`` that the grammar allows behind any call, where the expression goes on behind them."""
+        ahead = 0
+        while self.peek(ahead).kind == ";":
+            ahead += 1
+        if ahead and (self.open_brackets or self.peek(ahead).kind in _AFTER_CALL):
+            for _ in range(ahead):
+                self.advance()
+
+    def indexed(self, name: Token) -> tree.Indexed:
+        """``[rows, columns]`` behind `name`."""
+        opening = self.expect("[")
+        self.open_brackets += 1
+        rows = self.span("rows", name)
+        columns = None
+        if self.token.kind == ",":
+            self.advance()
+            columns = self.span("columns", name)
+        self.open_brackets -= 1
+        hint = "an index has at most rows and columns" if self.token.kind == "," else ""
+        self.close("]", f"the index of {name.text}", opening, "" if columns else "','", hint)
+        return tree.Indexed(name.text, rows, columns, position=self.place(name))
+
+    def span(self, what: str, name: Token) -> tree.Span:
+        """One dimension of an index."""
+        position = self.place()
+        if self.token.kind in (",", "]"):
+            return tree.Span(position=position)
+        lower = self.expression(purpose=f"for the {what} of {name.text}")
+        if self.token.kind != ":":
+            return tree.Span(lower, position=position)
+        self.advance()
+        if self.token.kind in (",", "]"):
+            size = "nrow" if what == "rows" else "ncol"
+            self.fail("the end of the range", f"DML has no open ranges: write {size}({name.text})")
+        return tree.Span(lower, self.expression(purpose="for the end of the range"), position=position)
+
+    def call(self) -> tree.Call:
+        """``name(arguments)``."""
+        name = self.advance()
+        opening = self.expect("(")
+        self.open_brackets += 1
+        arguments = self.separated(self.call_argument, ")", f"the call of {name.text}", opening)
+        self.open_brackets -= 1
+        return tree.Call(name.text, arguments, position=self.place(name))
+
+    def call_argument(self) -> tree.CallArgument:
+        """``value`` or ``name=value``."""
+        position = self.place()
+        name = None
+        if self.token.kind == NAME and self.peek().kind == "=":
+            name = self.advance().text
+            self.advance()
+        value = self.expression(purpose=f"for the argument {name}" if name else "")
+        return tree.CallArgument(name, value, position=position)

@@ -1,0 +1,125 @@
+"""Numbers and strings as DML literals, from which the engine and the parser read the same value.
+
+DML computes in FP64, so every number is written as the double it widens to, in the shortest text that reads
+back as that double. Negative literals stand in parentheses: ``a<-1`` is an assignment in DML and ``-1^2`` is
+``-(1^2)``.
+
+Limits of the engine, measured on SystemDS 3.4.0:
+- a scalar keeps the sign of -0.0, a matrix only while it is stored dense (one of nothing but zeros is not);
+- a string literal cannot hold a backslash (the escape ``\\\\`` is read as two), and the delimiters of the
+  engine's instructions (``\\u00b0 \\u00b7 \\u00b6 \\u2021``) would reach its instruction parser.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+
+_LARGEST_INT = 2**63 - 1
+_LARGEST_EXACT_INT = 2**53
+_ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+# Backslash, instruction delimiters, NUL, and lone surrogates, which no file can hold.
+_INEXPRESSIBLE = re.compile("[\\\\\u00b0\u00b7\u00b6\u2021\x00\ud800-\udfff]")
+
+
+def literal(value: float | bool | np.generic) -> str:
+    """Return `value` as a DML expression that can stand as an operand anywhere.
+
+    Integers beyond 64 bits become the nearest double. Raises TypeError when `value` is no real number,
+    OverflowError when an integer is beyond the range of a double.
+    """
+    if isinstance(value, (bool, np.bool_)):
+        return "TRUE" if value else "FALSE"
+    number: Any = value  # scalars of ml_dtypes have no useful static type
+    try:
+        text = _int_text(operator.index(number))
+    except TypeError:
+        text = _float_text(float(number))
+    return f"({text})" if text.startswith("-") else text
+
+
+def matrix_literal(array: np.ndarray[Any, Any], rows: int, cols: int) -> str:
+    """Return the row-major values of `array` (any real dtype and shape) as a `rows` x `cols` DML matrix.
+
+    Integers beyond 2^53 become the nearest double, as in every DML matrix. Raises ValueError when the number
+    of values is not ``rows * cols``.
+    """
+    if array.size != rows * cols or rows < 0 or cols < 0:
+        raise ValueError(f"{array.size} values do not fill a {rows} x {cols} matrix")
+    dims = f"rows={rows}, cols={cols}"
+    if array.size == 0:
+        return f"matrix(0, {dims})"
+    values = np.ascontiguousarray(array).reshape(-1).astype(np.float64)
+    if _is_constant(values):
+        first = float(values[0])
+        small_integer = first.is_integer() and abs(first) <= _LARGEST_EXACT_INT
+        constant = int(first) if small_integer and not _is_negative_zero(first) else first
+        return f"matrix({literal(constant)}, {dims})"
+    return f'matrix("{_joined(values)}", {dims})'
+
+
+def string_literal(text: str, *, replacement: str | None = None) -> str:
+    """Return `text` as a quoted DML string on one line; no character of it can end the literal.
+
+    Characters that DML cannot express become `replacement`; without one they raise UnsupportedCase.
+    """
+    if replacement is not None:
+        text = _INEXPRESSIBLE.sub(lambda _: replacement, text)
+    if found := _INEXPRESSIBLE.search(text):
+        character = f"U+{ord(found.group()):04X}"
+        raise UnsupportedCase(
+            f"the character {character} of a string cannot be written in DML",
+            hint="DML strings hold no backslash, degree sign, middle dot, pilcrow, double dagger or NUL",
+        )
+    return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
+
+
+def is_expressible(text: str) -> bool:
+    """Whether `string_literal` can write `text` as it is."""
+    return _INEXPRESSIBLE.search(text) is None
+
+
+def _int_text(value: int) -> str:
+    # The lexer reads the digits without the sign, so -2^63 is out of its range too.
+    return str(value) if abs(value) <= _LARGEST_INT else repr(float(value))
+
+
+def _float_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    return repr(value)
+
+
+def _is_negative_zero(value: float) -> bool:
+    return value == 0 and math.copysign(1.0, value) < 0
+
+
+def _is_constant(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
+    """Return whether all values are the same double, or all NaN."""
+    bits = values.view(np.int64)
+    return bool((bits == bits[0]).all()) or bool(np.isnan(values).all())
+
+
+def _joined(values: np.ndarray[Any, np.dtype[np.float64]]) -> str:
+    """Return the tokens of a matrix string: integers without a point, -0.0, NaN, Infinity, -Infinity."""
+    has_negative_zero = bool(((values == 0) & np.signbit(values)).any())
+    if not has_negative_zero and bool(
+        ((np.abs(values) <= _LARGEST_EXACT_INT) & (values == np.trunc(values))).all()
+    ):
+        return " ".join(map(str, values.astype(np.int64).tolist()))
+    text = f" {' '.join(map(repr, values.tolist()))} "
+    text = text.replace(".0 ", " ")
+    if has_negative_zero:
+        # Twice, because neighbours share the blank between them.
+        text = text.replace(" -0 ", " -0.0 ").replace(" -0 ", " -0.0 ")
+    if not np.isfinite(values).all():
+        text = text.replace("nan", "NaN").replace("inf", "Infinity")
+    return text[1:-1]

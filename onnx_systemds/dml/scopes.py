@@ -1,0 +1,168 @@
+"""Which variables a piece of a script assigns and reads.
+
+A loop hands on from one run of its body to the next what `carried` says; an ``if`` gives what its branches assign
+and what is `live` behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import TypeVar
+
+from onnx_systemds.dml import syntax as tree
+
+Names = frozenset[str]
+Node = TypeVar("Node", bound=tree.Node)
+Found = TypeVar("Found")
+_REMEMBERED = 1 << 16
+
+
+def _once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
+    """Let a function remember what it has found for a node, by its identity: a loop asks again in every turn."""
+
+    @lru_cache(maxsize=_REMEMBERED)
+    def remembered(node: _Same) -> Found:
+        return function(node.node)  # type: ignore[arg-type]
+
+    return lambda node: remembered(_Same(node))
+
+
+class _Same:
+    """A node that is equal to nothing but itself."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, node: tree.Node) -> None:
+        self.node = node
+
+    def __hash__(self) -> int:
+        return id(self.node)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.node is self.node
+
+
+def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
+    """Return the variables that `block` may assign, in the order of the text; loop variables are among them."""
+    return tuple(dict.fromkeys(name for statement in block for name in _assigned(statement)))
+
+
+@_once
+def _assigned(statement: tree.Statement) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for node in tree.walk(statement):
+        if isinstance(node, tree.For):
+            found[node.variable] = None
+        for target in _targets(node):
+            found[target.name] = None
+    return tuple(found)
+
+
+def surely_assigned(block: Iterable[tree.Statement]) -> Names:
+    """Return the variables that `block` assigns whichever way it goes; the body of a loop may never run."""
+    found: set[str] = set()
+    for statement in block:
+        found |= _surely(statement)
+    return frozenset(found)
+
+
+def read_first(block: Iterable[tree.Statement]) -> Names:
+    """Return the variables that `block` may read before it has assigned them."""
+    found: set[str] = set()
+    known: set[str] = set()
+    for statement in block:
+        found |= _read_first(statement) - known
+        known |= _surely(statement)
+    return frozenset(found)
+
+
+@_once
+def read_in(expression: tree.Node) -> Names:
+    """Return the variables that an expression reads."""
+    return frozenset(node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed)))
+
+
+def live_behind(block: tree.Block, live_after: Names) -> dict[int, Names]:
+    """Return the variables that may be read behind each if and loop of `block`, by its index there.
+
+    live_after: those read behind the block; for the body of a loop that is `live_in_loop`.
+    """
+    live = set(live_after)
+    found: dict[int, Names] = {}
+    for index in reversed(range(len(block))):
+        if isinstance(block[index], (tree.If, tree.For, tree.While)):
+            found[index] = frozenset(live)
+        live -= _surely(block[index])
+        live |= _read_first(block[index])
+    return found
+
+
+def live_in_loop(loop: tree.For | tree.While, live_after: Names) -> Names:
+    """Return the variables that may be read behind one run of the body of `loop`: in the next one, or behind it."""
+    again = read_first(loop.body)
+    if isinstance(loop, tree.While):
+        return live_after | again | read_in(loop.condition)
+    return live_after | (again - {loop.variable})
+
+
+def carried(loop: tree.For | tree.While, live_after: Names) -> tuple[str, ...]:
+    """Return the variables that the body of `loop` assigns for its next run or for what stands behind the loop.
+
+    In the order of the text. The loop variable itself is not among them unless the body assigns it.
+    """
+    live = live_in_loop(loop, live_after)
+    return tuple(name for name in assigned(loop.body) if name in live)
+
+
+def results(function: tree.Function) -> Names:
+    """Return the variables that are read at the end of a function."""
+    return frozenset(result.name for result in function.results)
+
+
+def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
+    if isinstance(node, tree.Assign):
+        return (node.target,)
+    return node.targets if isinstance(node, tree.MultiAssign) else ()
+
+
+@_once
+def _surely(statement: tree.Statement) -> Names:
+    if isinstance(statement, tree.If):
+        return frozenset.intersection(*map(surely_assigned, _branches(statement)[1]))
+    return frozenset(target.name for target in _targets(statement))
+
+
+@_once
+def _read_first(statement: tree.Statement) -> Names:
+    if isinstance(statement, tree.If):
+        conditions, blocks = _branches(statement)
+        return frozenset().union(*map(read_in, conditions), *map(read_first, blocks))
+    if isinstance(statement, tree.While):
+        return read_in(statement.condition) | read_first(statement.body)
+    if isinstance(statement, tree.For):
+        head = [statement.range, *statement.options]
+        return frozenset().union(*map(read_in, head)) | (read_first(statement.body) - {statement.variable})
+    if isinstance(statement, tree.Assign):
+        return read_in(statement.value) | _read_in_target(statement.target, statement.accumulate)
+    if isinstance(statement, tree.MultiAssign):
+        inside = (_read_in_target(target, False) for target in statement.targets)
+        return read_in(statement.call).union(*inside)
+    return read_in(statement)
+
+
+def _branches(statement: tree.If) -> tuple[list[tree.Expression], list[tree.Block]]:
+    """Return the conditions and the bodies of an if with all its else-ifs, and the body of its else, maybe empty."""
+    conditions, blocks = [statement.condition], [statement.body]
+    while len(statement.otherwise) == 1 and isinstance(only := statement.otherwise[0], tree.If):
+        statement = only
+        conditions.append(statement.condition)
+        blocks.append(statement.body)
+    return conditions, [*blocks, statement.otherwise]
+
+
+def _read_in_target(target: tree.Target, accumulate: bool) -> Names:
+    """Return what the assignment of a target reads: its indices, and itself unless all of it is replaced."""
+    if isinstance(target, tree.Indexed) or accumulate:
+        return read_in(target)
+    return frozenset()

@@ -1,0 +1,1 @@
+"""Evaluates a script over symbolic values, which builds the graph."""

@@ -1,0 +1,275 @@
+"""Calls: functions of scripts are evaluated in place, builtins go to their exporters or to their own DML source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
+from onnx_systemds.exporting.evaluating.modules import Module
+from onnx_systemds.exporting.evaluating.poison_values import intact
+from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    FrameValue,
+    ListValue,
+    Lost,
+    Matrix,
+    Scalar,
+    Value,
+)
+from onnx_systemds.inference.dims import Expression
+
+if TYPE_CHECKING:
+    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
+
+DEEPEST = 120
+"""Calls of calls; a recursion must end within this depth by what is known."""
+
+
+def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
+    """Return the result of a call inside an expression: the first one of several."""
+    results = call(evaluator, node)
+    with evaluator.at(node):
+        if not results:
+            raise UnsupportedCase(f"{node.function} gives no value")
+        return intact(results[0], f"the result of {node.function}")
+
+
+def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
+    """Return the results of a call."""
+    found = evaluator.modules.find(node, evaluator.frame.module)
+    if found is None and not node.namespace and node.function in SPECIAL:
+        special = SPECIAL[node.function](evaluator, node)
+        if special is not None:
+            return special
+    own = found is not None or node.function not in BUILTINS
+    evaluated = evaluator.argument if own else evaluator.value
+    positional = [evaluated(a.value) for a in node.arguments if a.name is None]
+    named = {a.name: evaluated(a.value) for a in node.arguments if a.name is not None}
+    evaluator.enter_line(node)
+    with evaluator.at(node):
+        if any(argument.name is not None for argument in node.arguments[: len(positional)]):
+            raise UnsupportedCase(f"an argument of {node.function} without a name stands behind one that has a name",
+                                  hint="name all of them, or none")  # fmt: skip
+        return _dispatched(evaluator, node, found, positional, named)
+
+
+def call_by_name(evaluator: Evaluator, name: str, values: Sequence[Value]) -> Value:
+    """Return the first result of the builtin or function `name` for values, from the current place."""
+    node = tree.Call(name)
+    found = evaluator.modules.find(node, evaluator.frame.module)
+    return _dispatched(evaluator, node, found, values, {})[0]
+
+
+def _dispatched(
+    evaluator: Evaluator,
+    node: tree.Call,
+    found: tuple[tree.Function, Module] | None,
+    positional: Sequence[Value],
+    named: Mapping[str, Value],
+) -> tuple[Value, ...]:
+    if found is None and node.namespace:
+        known = evaluator.modules.functions(node.namespace, evaluator.frame.module)
+        hint = f"its functions: {', '.join(known)}" if known else "a source statement must give it"
+        raise UnsupportedCase(f"there is no function {node.function}", hint=hint)
+    if found is None and node.function in BUILTINS:
+        if node.function == "read":
+            named = {**named, "target": Scalar("string", evaluator.target)}
+        result = BUILTINS[node.function](evaluator.context, positional, named)
+        return result if isinstance(result, tuple) else () if result is None else (result,)
+    if found is None:
+        reason = refusal(node.function)
+        if reason is not None:
+            raise reason
+        found = evaluator.modules.builtin(node.function)
+    if found is None:
+        near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
+        raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
+                              hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
+    from onnx_systemds.exporting.evaluating.outlined_calls import kept
+
+    evaluated = kept if evaluator.keep else inline
+    return evaluated(evaluator, node, *found, _bound(found[0], positional, named))
+
+
+def inline(
+    evaluator: Evaluator,
+    node: tree.Call,
+    function: tree.Function,
+    module: Module,
+    given: Mapping[str, Value],
+) -> tuple[Value, ...]:
+    """Evaluate the body of a function with its arguments, by parameter, and return its results."""
+    from onnx_systemds.exporting.evaluating.evaluate import Frame
+    from onnx_systemds.exporting.evaluating.statements import execute
+
+    caller = evaluator.frame
+    if caller.depth >= DEEPEST:
+        reason = f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known"
+        raise evaluator.exceeded(node, reason)
+    evaluator.step(node if node.position.line else function)
+    place, target = evaluator.graph.place, evaluator.target
+    evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,
+                            depth=caller.depth + 1)  # fmt: skip
+    evaluator.enter_line(function)
+    try:
+        for parameter in function.parameters:
+            value = given.get(parameter.name)
+            if value is None:
+                assert parameter.default is not None
+                value = evaluator.value(parameter.default)
+            evaluator.assign(parameter.name, converted(evaluator.context, value, parameter, function.name))
+        results = scopes.results(function)
+        execute(evaluator, function.body, lambda: results)
+        evaluator.enter_line(function)
+        return tuple(_result(evaluator, function, result) for result in function.results)
+    finally:
+        evaluator.frame = caller
+        evaluator.graph.place, evaluator.target = place, target
+
+
+def _result(evaluator: Evaluator, function: tree.Function, result: tree.Parameter) -> Value:
+    value = evaluator.frame.variables.get(result.name)
+    if value is None:
+        return Lost(f"is the result {result.name} of {function.name}, which the function does not assign")
+    with evaluator.at(result):
+        return converted(evaluator.context, value, result, function.name)
+
+
+def _bound(
+    function: tree.Function, positional: Sequence[Value], named: Mapping[str, Value]
+) -> dict[str, Value]:
+    """Return the arguments of a call by parameter."""
+    names = [parameter.name for parameter in function.parameters]
+    if len(positional) > len(names):
+        raise UnsupportedCase(f"{function.name} takes {len(names)} arguments, not {len(positional)}")
+    given = dict(zip(names, positional))
+    for name, value in named.items():
+        if name not in names:
+            raise UnsupportedCase(f"{function.name} has no parameter {quoted(name)}",
+                                  hint=f"its parameters are {', '.join(names)}")  # fmt: skip
+        if name in given:
+            raise UnsupportedCase(f"{function.name} gets the argument {name} twice")
+        given[name] = value
+    for parameter in function.parameters:
+        if parameter.default is None and parameter.name not in given:
+            raise UnsupportedCase(f"{function.name} needs the argument {parameter.name}")
+    return given
+
+
+def converted(context: Context, value: Value, parameter: tree.Parameter, function: str) -> Value:
+    """Return an argument or a result in the type that the function declares."""
+    kind = parameter.type.kind
+    if isinstance(value, Lost):
+        return value
+    if kind == "scalar" and isinstance(value, Scalar):
+        return _converted_scalar(context, value, parameter.type.value)
+    legal = {"matrix": Matrix, "list": ListValue, "frame": (FrameValue, Matrix), "scalar": Scalar}[kind]
+    if parameter.type.value != "unknown" and not isinstance(value, legal):  # type: ignore[arg-type]
+        raise UnsupportedCase(f"{parameter.name} of {function} is a {parameter.type}, but gets {value}")
+    return value
+
+
+def _converted_scalar(context: Context, value: Scalar, wanted: str) -> Scalar:
+    """Return a number in another type; doubles are cut off behind the point to make integers."""
+    known = value.known
+    if wanted == value.type or wanted not in (INTEGER, DOUBLE, BOOLEAN) or STRING in (value.type, wanted):
+        return value
+    if isinstance(value.content, Expression) and wanted != BOOLEAN:
+        return Scalar(wanted, value.content)
+    if known is None:
+        if wanted == BOOLEAN:
+            return context.scalar(context.truth(value))
+        if wanted == INTEGER:
+            return context.scalar(context.whole(context.tensor(value)))
+        return context.scalar(context.floats(value))
+    if wanted == DOUBLE:
+        return Scalar(DOUBLE, float(known))
+    if wanted == BOOLEAN:
+        return Scalar(BOOLEAN, bool(known))
+    return Scalar(INTEGER, int(known)) if abs(float(known)) < 2**53 else value
+
+
+# Calls whose arguments are not simply evaluated
+
+
+def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Evaluate only the chosen side of an ``ifelse`` whose condition is known."""
+    if len(node.arguments) != 3 or any(argument.name for argument in node.arguments):
+        return None
+    condition = evaluator.value(node.arguments[0].value)
+    known = condition.known if isinstance(condition, Scalar) else None
+    if known is None:
+        return None
+    chosen = evaluator.value(node.arguments[1 if known else 2].value)
+    return (chosen,)
+
+
+def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Call the function whose name is a known string; its arguments may be in a list."""
+    values = [evaluator.value(argument.value) for argument in node.arguments if argument.name is None]
+    named = {a.name: evaluator.value(a.value) for a in node.arguments if a.name is not None}
+    evaluator.enter_line(node)
+    with evaluator.at(node):
+        name = evaluator.known_text(values[0]) if values else None
+        if name is None:
+            raise UnsupportedCase("eval of a function whose name is not known")
+        rest = values[1:]
+        if len(rest) == 1 and isinstance(rest[0], ListValue) and not named:
+            packed = rest[0]
+            rest = [] if packed.names else list(packed.items)
+            named = dict(zip(packed.names, packed.items))
+        inner = tree.Call(name, position=node.position)
+        found = evaluator.modules.find(inner, evaluator.frame.module)
+        return _dispatched(evaluator, inner, found, rest, named)
+
+
+def _list(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
+    """``list(a, b)`` or ``list(x=a, y=b)``."""
+    items = tuple(evaluator.argument(argument.value) for argument in node.arguments)
+    names = tuple(argument.name or "" for argument in node.arguments)
+    return (ListValue(items, names if any(names) else ()),)
+
+
+def _exists(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """``exists(X)`` or ``exists("X")``."""
+    argument = node.arguments[0].value if len(node.arguments) == 1 else None
+    if isinstance(argument, tree.StringLiteral):
+        return (Scalar(BOOLEAN, argument.value in evaluator.frame.variables),)
+    if isinstance(argument, tree.Name):
+        return (Scalar(BOOLEAN, argument.name in evaluator.frame.variables),)
+    return None
+
+
+def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Leave out a ``stop`` that the run may not reach; its message may be one that only the run knows."""
+    if evaluator.context.g.certain:
+        return None
+    evaluator.enter_line(node)
+    evaluator.context.drop("stop is left out of a branch that the model may take")
+    return ()
+
+
+def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
+    """Leave out what only prints; its arguments are not evaluated."""
+    evaluator.enter_line(node)
+    evaluator.context.drop(f"{node.function} is left out")
+    return ()
+
+
+SPECIAL = {
+    "ifelse": _ifelse,
+    "eval": _eval,
+    "list": _list,
+    "exists": _exists,
+    "print": _message,
+    "stop": _stop,
+}

@@ -1,0 +1,324 @@
+"""If, for and while: pruned or unrolled where conditions and trip counts are known, else ONNX ``If`` and ``Loop``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
+from onnx_systemds.exporting.evaluating import merging
+from onnx_systemds.exporting.evaluating.statements import Live, execute, known_truth, unique
+from onnx_systemds.exporting.evaluating.values import Lost, Scalar, Value, integer
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.limits import BudgetExceeded
+from onnx_systemds.inference.dims import Dim, add, floor_divide, maximum, may_be_zero, multiply
+
+if TYPE_CHECKING:
+    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
+
+UNROLLED = 1000
+"""Loops are unrolled as long as they run at most so many statements."""
+UNROLLED_IF_NEEDED = 20000
+"""The same for loops that cannot be written as a Loop."""
+_MOST_ATTEMPTS = 12
+
+Variables = dict[str, Value]
+
+
+def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
+    """Run the branch that is taken, or both as the branches of an If."""
+    condition = evaluator.value(statement.condition)
+    known = known_truth(condition)
+    if known is not None:
+        execute(evaluator, statement.body if known else statement.otherwise, live)
+        return
+    evaluator.enter_line(statement)
+    with evaluator.at(statement.condition):
+        truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
+    before = evaluator.frame.variables
+    ends: list[tuple[Scope, Variables]] = []
+    for block in (statement.body, statement.otherwise):
+        evaluator.frame.variables = dict(before)
+        with evaluator.graph.subgraph() as scope:
+            execute(evaluator, block, live)
+        ends.append((scope, evaluator.frame.variables))
+    evaluator.frame.variables = before
+    evaluator.enter_line(statement)
+    with evaluator.at(statement):
+        _merge_branches(evaluator, statement, truth, ends, live())
+
+
+def _merge_branches(
+    evaluator: Evaluator, statement: tree.If, truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
+) -> None:
+    """Set what the branches assign: from the outputs of an If where they differ."""
+    graph, variables = evaluator.graph, evaluator.frame.variables
+    (then_scope, then), (else_scope, otherwise) = ends
+    merged: dict[str, merging.Template] = {}
+    for name in scopes.assigned((statement,)):
+        one, other = then.get(name), otherwise.get(name)
+        if (one is None and other is None) or name not in live:
+            if name in variables and name not in live:
+                variables[name] = Lost("is not expected to be read behind an if")
+            continue
+        if one is other and one is not None:
+            variables[name] = one
+        elif errors := unique(e for value in (one, other) if isinstance(value, Lost) for e in value.errors):
+            variables[name] = Lost(errors=errors)
+        else:
+            merged[name] = merging.template(name, one, other).outside(graph)
+    outputs: list[list[Tensor]] = []
+    for scope, values in ends:
+        with graph.subgraph(scope):
+            flat = [t for name, form in merged.items() for t in form.tensors(evaluator.context, values.get(name))]
+            outputs.append(graph.own(flat))
+    kinds = [form for name in merged for form in merged[name].outputs(graph)]
+    if not kinds:
+        for name, form in merged.items():
+            evaluator.assign(name, form.value(evaluator.context, iter(())))
+        return
+    results = graph.nodes(
+        "If", [truth], kinds,
+        then_branch=SubGraph(then_scope, (), tuple(outputs[0])),
+        else_branch=SubGraph(else_scope, (), tuple(outputs[1])),
+    )  # fmt: skip
+    for tensor in results:
+        graph.bind_dims(tensor)
+    stream = iter(results)
+    for name, form in merged.items():
+        evaluator.assign(name, form.value(evaluator.context, stream))
+
+
+# Loops
+
+
+def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
+    """Run the body for each value of the loop variable."""
+    bounds = statement.range
+    evaluator.enter_line(statement)
+    with evaluator.at(bounds):
+        ends = [evaluator.value(end) for end in (bounds.start, bounds.stop)]
+        start, stop = (evaluator.context.integer(end) for end in ends)
+        if bounds.step is not None:
+            step = evaluator.context.integer(evaluator.value(bounds.step))
+            if step == 0 or not isinstance(step, int):
+                raise UnsupportedCase("the step of a loop must be known and not 0")
+            trips = floor_divide(add(add(stop, multiply(-1, start)), step), step)
+        else:
+            step = direction(evaluator.context, start, stop)
+            trips = distance(start, stop, step)
+    if isinstance(trips, int) and isinstance(step, int):
+        if trips <= 0 or trips * _size(statement.body) <= UNROLLED or trips == 1:
+            _unroll(evaluator, statement, start, step, trips)
+            return
+        failure = _try_loop(evaluator, statement, live, start, step, trips, strict=True)
+        if failure is not None:
+            if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
+                raise failure
+            _unroll(evaluator, statement, start, step, trips)
+        return
+    failure = _try_loop(evaluator, statement, live, start, step, trips)
+    if failure is not None:
+        raise failure
+
+
+def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
+    for trip in range(trips):
+        evaluator.step(statement)
+        evaluator.frame.variables[statement.variable] = integer(add(start, trip * step))
+        execute(evaluator, statement.body, lambda: scopes.Names(scopes.assigned(statement.body)))
+
+
+def _size(block: tree.Block) -> int:
+    """Return how many statements a block holds, 1 at least."""
+    return max(1, sum(isinstance(node, tree.StatementNode) for statement in block for node in tree.walk(statement)))
+
+
+def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
+    """Run the body while the condition holds: unrolled as long as that is known, else as a Loop."""
+    before = dict(evaluator.frame.variables)
+    reasons = list(evaluator.reasons.errors)
+    done, size, steps = 0, _size(statement.body), evaluator.steps
+    endless = scopes.read_in(statement.condition).isdisjoint(scopes.assigned(statement.body))
+    while True:
+        known = known_truth(evaluator.value(statement.condition))
+        if known is False:
+            return
+        if known and endless:
+            with evaluator.at(statement.condition):
+                raise UnsupportedCase("this loop never ends: its body sets nothing that the condition reads")
+        if known is None or done * size > UNROLLED_IF_NEEDED:
+            break
+        execute(evaluator, statement.body, lambda: scopes.live_in_loop(statement, live()))
+        done += 1
+    evaluator.frame.variables.clear()
+    evaluator.frame.variables.update(before)
+    evaluator.reasons.errors[:] = reasons
+    evaluator.forget_steps(steps)
+    failure = _try_loop(evaluator, statement, live, 0, 1, None)
+    if failure is not None:
+        raise failure
+
+
+def _try_loop(
+    evaluator: Evaluator,
+    statement: tree.For | tree.While,
+    live: Live,
+    start: Dim,
+    step: Dim,
+    trips: Dim | None,
+    strict: bool = False,
+) -> TranspileError | None:
+    """Write a Loop; return why it is not possible, and leave everything as it was."""
+    before = dict(evaluator.frame.variables)
+    reasons = list(evaluator.reasons.errors)
+    try:
+        with evaluator.at(statement):
+            _Loop(evaluator, statement, live(), start, step, trips, strict).run()
+    except BudgetExceeded:
+        raise
+    except TranspileError as error:
+        evaluator.frame.variables.clear()
+        evaluator.frame.variables.update(before)
+        evaluator.reasons.errors[:] = reasons
+        return error
+    return None
+
+
+class _Loop:
+    """Writes one Loop. What its runs hand on is found by trying: first as what goes in, then ever more general."""
+
+    def __init__(
+        self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: Dim,
+        trips: Dim | None, strict: bool,
+    ) -> None:  # fmt: skip
+        self.evaluator = evaluator
+        self.graph = evaluator.graph
+        self.statement = statement
+        self.start, self.step, self.trips = start, step, trips
+        self.live = scopes.live_in_loop(statement, live)
+        self.variables = evaluator.frame.variables
+        self.lost: dict[str, Lost] = {}
+        self.strict = strict
+        self.names = list(scopes.carried(statement, live))
+        if self._may_stay(live):
+            self.names.append(statement.variable)  # type: ignore[union-attr]
+
+    def _may_stay(self, live: scopes.Names) -> bool:
+        """Whether the variable of the loop is what it was before the loop if this never runs."""
+        if not isinstance(self.statement, tree.For) or self.statement.range.step is None or self.trips is None:
+            return False
+        name = self.statement.variable
+        return (name in live and name in self.variables and name not in self.names
+                and compared_sizes(">=", self.trips, 1) is not True)  # fmt: skip
+
+    def run(self) -> None:
+        forms: dict[str, merging.Template] = {}
+        before = dict(self.variables)
+        for name in self.names:
+            value = before.get(name)
+            if isinstance(value, Lost):
+                value = None
+            if value is not None:
+                forms[name] = merging.template(name, value, value)
+        reasons = list(self.evaluator.reasons.errors)
+        for _ in range(_MOST_ATTEMPTS):
+            self.evaluator.reasons.errors[:] = reasons
+            attempt = self._attempt(forms, before)
+            if not self._generalized(forms, attempt.ends):
+                break
+        else:
+            raise UnsupportedCase("what this loop hands on does not settle on a size or type")
+        if self.lost and self.strict:
+            raise next(error for lost in self.lost.values() for error in lost.errors)
+        self._write(forms, attempt, before)
+        self.variables.update(self.lost)
+
+    def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
+        """Evaluate the body once with what is handed on as `forms` say."""
+        evaluator, graph = self.evaluator, self.graph
+        with graph.subgraph() as scope:
+            counter = graph.state(INT, (), "trip")
+            going = graph.state(BOOL, (), "going")
+            variables = {name: value for name, value in before.items() if name not in self.names} | self.lost
+            states: list[Tensor] = []
+            for name, form in forms.items():
+                own = [graph.state(kind, dims, name) for kind, dims in form.outputs(graph)]
+                states += own
+                variables[name] = form.value(evaluator.context, iter(own))
+            evaluator.frame.variables = variables
+            try:
+                if isinstance(self.statement, tree.For):
+                    place = add(self.start, multiply(self.step, graph.integer_symbol(counter, self.statement.variable)))
+                    variables[self.statement.variable] = integer(place)
+                live = self.live
+                execute(evaluator, self.statement.body, lambda: live)
+                ends = evaluator.frame.variables
+                condition: Tensor = going
+                if isinstance(self.statement, tree.While):
+                    with evaluator.at(self.statement.condition):
+                        truth = evaluator.value(self.statement.condition)
+                        condition = graph.reshape(evaluator.context.truth(truth), ())
+            finally:
+                evaluator.frame.variables = self.variables
+        return _Attempt(scope, counter, going, states, condition, ends)
+
+    def _generalized(self, forms: dict[str, merging.Template], ends: Variables) -> bool:
+        """Widen the forms to hold also what came out; return whether that changed one."""
+        changed = False
+        for name in self.names:
+            end = ends.get(name)
+            if isinstance(end, Lost) and end.errors:
+                changed |= name not in self.lost
+                forms.pop(name, None)
+                self.lost[name] = end
+                continue
+            if name not in forms:
+                if end is not None and not isinstance(end, Lost):
+                    forms[name] = merging.template(name, end, None).outside(self.graph)
+                    changed = True
+                continue
+            if end is None or isinstance(end, Lost):
+                continue
+            changed |= forms[name].widen(end)
+        return changed
+
+    def _write(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> None:
+        evaluator, graph, context = self.evaluator, self.graph, self.evaluator.context
+        with graph.subgraph(attempt.scope):
+            tensors = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
+            outputs = graph.own([attempt.condition, *tensors])
+        initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
+        trips = None
+        if self.trips is not None:
+            count = maximum(self.trips, 0) if may_be_zero(self.trips) else self.trips
+            trips = graph.reshape(graph.size_tensor(count), ())
+        going = graph.constant(True)
+        if isinstance(self.statement, tree.While):
+            going = graph.reshape(context.truth(evaluator.value(self.statement.condition)), ())
+        body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *attempt.states), tuple(outputs))
+        kinds = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
+        if not kinds:
+            results: tuple[Tensor, ...] = ()
+        else:
+            results = graph.nodes("Loop", [trips, going, *initial], kinds, body=body)
+        for tensor in results:
+            graph.bind_dims(tensor)
+        stream = iter(results)
+        for name, form in forms.items():
+            evaluator.assign(name, form.value(context, stream))
+        if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
+            last = add(self.start, multiply(self.step, add(self.trips, -1)))
+            evaluator.frame.variables[self.statement.variable] = Scalar("int", last)
+
+
+class _Attempt:
+    """A body that was evaluated: its scope, its inputs, and what the variables hold at its end."""
+
+    def __init__(
+        self, scope: Scope, counter: Tensor, going: Tensor, states: list[Tensor], condition: Tensor, ends: Variables
+    ) -> None:
+        self.scope, self.counter, self.going = scope, counter, going
+        self.states, self.condition, self.ends = states, condition, ends

@@ -1,0 +1,192 @@
+"""Right-indexing ``X[a:b, c:d]`` and left-indexing ``X[a:b, c:d] = Y`` with known or computed bounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined
+from onnx_systemds.exporting.evaluating.poison_values import intact
+from onnx_systemds.exporting.evaluating.values import FrameValue, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.graph.nodes import Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.inference.dims import Dim, add, multiply
+
+if TYPE_CHECKING:
+    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
+
+
+@dataclass(frozen=True)
+class Range:
+    """Places of one axis, from `start` (counted from 0) on, `size` many."""
+
+    start: Dim
+    size: Dim
+
+    @property
+    def stop(self) -> Dim:
+        """The place behind the last one."""
+        return add(self.start, self.size)
+
+
+def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
+    """Return ``X[rows, columns]`` of a matrix or frame, or the item of a list."""
+    whole = evaluator.variable(node.name, node)
+    if isinstance(whole, ListValue):
+        return _item(evaluator, node, whole)
+    with evaluator.at(node):
+        if not isinstance(whole, (Matrix, FrameValue)):
+            raise UnsupportedCase(f"{node.name} is {whole} and cannot be indexed")
+        rows, cols = ranges(evaluator, node, whole)
+        if isinstance(whole, FrameValue):
+            chosen = column_part(evaluator.context, whole, cols.start, cols.size)
+            return FrameValue(tuple(evaluator.graph.slice(part, 0, rows.start, rows.stop, size=rows.size)
+                                    for part in chosen.parts))  # fmt: skip
+        if (rows, cols) == (Range(0, whole.rows), Range(0, whole.cols)):
+            return whole
+        if cols == Range(0, whole.cols) and whole.tensor.rank > 2 and whole.tensor.dims[0] == whole.rows:
+            part = evaluator.graph.slice(whole.tensor, 0, rows.start, rows.stop, size=rows.size)
+            return Matrix(part, rows.size, whole.cols)
+        part = evaluator.graph.reshape(whole.tensor, whole.dims)
+        for axis, found in enumerate((rows, cols)):
+            part = evaluator.graph.slice(part, axis, found.start, found.stop, size=found.size)
+        return Matrix(part, rows.size, cols.size)
+
+
+def ranges(evaluator: Evaluator, node: tree.Indexed, whole: Matrix | FrameValue) -> tuple[Range, Range]:
+    """Return the rows and columns that an index names."""
+    columns = node.columns or tree.Span()  # X[i] is X[i, ]
+    return _range(evaluator, node.rows, whole.rows), _range(evaluator, columns, whole.cols)
+
+
+def _range(evaluator: Evaluator, span: tree.Span, size: Dim) -> Range:
+    if span.lower is None:
+        return Range(0, size)
+    lower = _bound(evaluator, span.lower)
+    upper = lower if span.upper is None else _bound(evaluator, span.upper)
+    length = add(upper, add(1, multiply(-1, lower)))
+    if (isinstance(length, int) and length < 1) or (isinstance(lower, int) and lower < 1):
+        raise UnsupportedCase(f"the range {lower}:{upper} is empty or begins before 1")
+    if isinstance(upper, int) and isinstance(size, int) and upper > size:
+        raise UnsupportedCase(f"the range {lower}:{upper} ends behind the last of {size}")
+    if lower == 1 and upper == size:
+        return Range(0, size)
+    return Range(add(lower, -1), length)
+
+
+def _bound(evaluator: Evaluator, expression: tree.Expression) -> Dim:
+    """Return a bound of a range; one that the model computes becomes an integer of its own."""
+    value = evaluator.value(expression)
+    with evaluator.at(expression):
+        return evaluator.context.integer(value)
+
+
+def _item(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> Value:
+    """Return ``L[i]`` or ``L["name"]`` as a list of one item, and ``L[a:b]`` as a list."""
+    with evaluator.at(node):
+        positions = item_positions(evaluator, node, whole)
+        names = tuple(whole.names[i] for i in positions) if whole.names else ()
+        for i in positions:
+            intact(whole.items[i], f"item {i + 1} of {node.name}")
+        return ListValue(tuple(whole.items[i] for i in positions), names)
+
+
+def item_positions(evaluator: Evaluator, node: tree.Indexed, whole: ListValue) -> list[int]:
+    """Return which items of a list an index names."""
+    if node.rows.lower is None:
+        return list(range(len(whole.items)))
+    places: list[int] = []
+    for expression in (node.rows.lower, node.rows.upper):
+        value = evaluator.value(expression) if expression is not None else None
+        if value is None:
+            places.append(places[0])
+            continue
+        known = value.known if isinstance(value, Scalar) else None
+        if isinstance(known, str):
+            if known not in whole.names:
+                raise UnsupportedCase(f"the list {node.name} has no item {known!r}")
+            places.append(whole.names.index(known) + 1)
+        elif known is None:
+            raise UnsupportedCase(f"an item of the list {node.name} that only the run can choose")
+        else:
+            places.append(int(known))
+    if not 1 <= places[0] <= places[1] <= len(whole.items):
+        raise UnsupportedCase(f"the list {node.name} has {len(whole.items)} items, but no item {places[1]}")
+    return list(range(places[0] - 1, places[1]))
+
+
+def write(evaluator: Evaluator, target: tree.Indexed, value: Value) -> None:
+    """Assign to a part of a matrix, or to an item of a list."""
+    whole = evaluator.variable(target.name, target)
+    if isinstance(whole, ListValue):
+        evaluator.assign(target.name, _with_item(evaluator, target, whole, value))
+        return
+    if isinstance(whole, FrameValue):
+        evaluator.assign(target.name, _with_cells(evaluator, target, whole, value))
+        return
+    if not isinstance(whole, Matrix):
+        raise UnsupportedCase(f"{target.name} is {whole}; a part of it cannot be assigned")
+    rows, cols = ranges(evaluator, target, whole)
+    part = _part(evaluator, value, rows, cols)
+    changed = _replaced(evaluator.graph, evaluator.context.flat(whole), part, rows, cols)
+    evaluator.assign(target.name, Matrix(changed, whole.rows, whole.cols))
+
+
+def _with_cells(evaluator: Evaluator, target: tree.Indexed, whole: FrameValue, value: Value) -> FrameValue:
+    """Return a frame in which a range holds the cells of another frame, or one text."""
+    old = joined(evaluator.context, whole)
+    part = joined(evaluator.context, frame_of(evaluator.context, value))
+    if part.kind != old.kind:
+        raise UnsupportedCase(f"a part of {target.name}, a frame of another type, is assigned")
+    rows, cols = ranges(evaluator, target, whole)
+    if not isinstance(value, FrameValue):
+        part = evaluator.graph.expand(part, (rows.size, cols.size))
+    return FrameValue((_replaced(evaluator.graph, old, part, rows, cols),))
+
+
+def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, value: Value) -> ListValue:
+    """Return a list in which an item, or those of a range, are replaced."""
+    positions = item_positions(evaluator, target, whole)
+    given = value.items if isinstance(value, ListValue) and (len(positions) > 1 or len(value.items) == 1) else (value,)
+    if len(given) != len(positions):
+        raise UnsupportedCase(f"{value} is assigned to {len(positions)} items of the list {target.name}")
+    replaced = dict(zip(positions, given))
+    return ListValue(tuple(replaced.get(i, item) for i, item in enumerate(whole.items)), whole.names)
+
+
+def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tensor:
+    """Return what is assigned, with the dims of the range; a scalar fills it."""
+    graph = evaluator.graph
+    if isinstance(value, Matrix):
+        for own, wanted in zip(value.dims, (rows.size, cols.size)):
+            if isinstance(own, int) and isinstance(wanted, int) and own != wanted:
+                raise UnsupportedCase(f"{value} is assigned to a range of {rows.size} x {cols.size}")
+        return evaluator.context.flat(value)
+    return graph.expand(evaluator.context.floats(value), (rows.size, cols.size))
+
+
+def _replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor:
+    """Return a matrix in which a range is replaced: pieces of the old one around the new part."""
+    height, width = old.dims
+    if rows == Range(0, height) and cols == Range(0, width):
+        return part
+    if cols != Range(0, width):
+        band = graph.slice(old, 0, rows.start, rows.stop, size=rows.size)
+        part = _joined(graph, band, part, cols, 1, width)
+    return _joined(graph, old, part, rows, 0, height)
+
+
+def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int, size: Dim) -> Tensor:
+    if place == Range(0, size):
+        return part
+    pieces = [graph.slice(old, axis, 0, place.start)] if place.start != 0 else []
+    pieces.append(part)
+    if place.stop != size:
+        rest = add(size, multiply(-1, place.stop))
+        pieces.append(graph.slice(old, axis, place.stop, None, size=rest))
+    joined = graph.concat(pieces, axis)
+    dims = tuple(size if i == axis else dim for i, dim in enumerate(old.dims))
+    joined.dims = dims
+    return joined

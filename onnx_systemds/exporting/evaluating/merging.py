@@ -1,0 +1,215 @@
+"""What a variable may hold when it comes from either branch of an If, or from any run of a Loop: `Template`.
+
+A template says which tensors cross the border of the graph and how a value is made of them again. What is known
+and the same on all ways crosses no border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import blank, joined
+from onnx_systemds.exporting.evaluating.poison_values import intact
+from onnx_systemds.exporting.evaluating.values import (
+    BOOLEAN,
+    DOUBLE,
+    INTEGER,
+    STRING,
+    FrameValue,
+    ListValue,
+    Lost,
+    Matrix,
+    Scalar,
+    Value,
+)
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
+from onnx_systemds.inference.dims import Dim, Dims, Expression
+
+_KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL}
+
+
+@dataclass(eq=False)
+class Template:
+    """The common form of the values of one variable.
+
+    fixed: the value itself, where it is the same on all ways. type: of a scalar. dims: of a matrix, None for a size
+    that differs; view: tensor dims, where all have the same. cells: the kind of the cells of a frame, which has `dims`
+    as a matrix has. items: of a list.
+    """
+
+    name: str
+    fixed: Value | None = None
+    type: str = ""
+    dims: list[Dim | None] | None = None
+    view: Dims | None = None
+    cells: str = ""
+    items: list[Template] | None = None
+    names: tuple[str, ...] = ()
+    _made: Dims = field(default=())
+
+    def widen(self, value: Value) -> bool:
+        """Take in one more value; return whether that changed the template. Raises UnsupportedCase."""
+        if self.fixed is not None:
+            if _same(self.fixed, value):
+                return False
+            general = _general(self.name, self.fixed)
+            self.fixed, self.type, self.dims = None, general.type, general.dims
+            self.view, self.items, self.names = general.view, general.items, general.names
+            self.widen(value)
+            return True
+        if self.items is not None:
+            if not isinstance(value, ListValue) or len(value.items) != len(self.items):
+                raise UnsupportedCase(f"{self.name} is a list whose length the run decides")
+            return max([item.widen(own) for item, own in zip(self.items, value.items)], default=False)
+        if self.dims is not None:
+            return self._widen_matrix(value)
+        if not isinstance(value, Scalar) or value.type == STRING:
+            raise UnsupportedCase(f"{self.name} is a scalar on one way and {value} on another")
+        if value.type != self.type and self.type != DOUBLE:
+            self.type = DOUBLE
+            return True
+        return False
+
+    def _widen_matrix(self, value: Value) -> bool:
+        if not isinstance(value, (Matrix, FrameValue)) or self.cells != _cells(self.name, value):
+            form = "frame" if self.cells else "matrix"
+            raise UnsupportedCase(f"{self.name} is a {form} on one way and {value} on another")
+        assert self.dims is not None
+        changed = False
+        for axis, dim in enumerate(value.dims):
+            if self.dims[axis] is not None and self.dims[axis] != dim and dim not in self._made[axis : axis + 1]:
+                self.dims[axis] = None
+                changed = True
+        if self.view is not None and isinstance(value, Matrix) and value.tensor.dims != self.view:
+            self.view = None
+            changed = True
+        return changed
+
+    def outside(self, graph: GraphBuilder) -> Template:
+        """Forget sizes that cannot be computed in the current scope."""
+        if self.items is not None:
+            for item in self.items:
+                item.outside(graph)
+        if self.dims is not None:
+            for axis, dim in enumerate(self.dims):
+                if dim is not None and not graph.computable(dim):
+                    self.dims[axis] = None
+                    self.view = None
+        return self
+
+    def outputs(self, graph: GraphBuilder) -> list[tuple[str, Dims]]:
+        """Return kind and dims of each tensor that crosses the border."""
+        if self.fixed is not None:
+            return []
+        if self.items is not None:
+            return [output for item in self.items for output in item.outputs(graph)]
+        if self.dims is None:
+            return [(_KINDS[self.type], ())]
+        if self.view is not None and None not in self.dims:
+            return [(FLOAT, self.view)]
+        bases = ("rows", "cols")
+        self._made = tuple(
+            graph.size_symbol(f"{self.name}_{bases[axis]}") if dim is None else dim
+            for axis, dim in enumerate(self.dims)
+        )
+        return [(self.cells or FLOAT, self._made)]
+
+    def tensors(self, context: Context, value: Value | None) -> list[Tensor]:
+        """Return the tensors of one of the values; None stands for a variable that this way does not define."""
+        if self.fixed is not None:
+            return []
+        if isinstance(value, Lost):
+            value = None
+        if self.items is not None:
+            items = value.items if isinstance(value, ListValue) else (None,) * len(self.items)
+            return [t for form, item in zip(self.items, items) for t in form.tensors(context, item)]
+        if self.dims is None:
+            if value is None:
+                return [context.g.constant(np.zeros(()), _KINDS[self.type])]
+            return [context.g.cast(context.tensor(value), _KINDS[self.type])]
+        if isinstance(value, FrameValue):
+            return [joined(context, value)]
+        if self.cells:
+            return [blank(context, self.cells, tuple(1 if dim is None else dim for dim in self.dims))]
+        if not isinstance(value, Matrix):
+            return [context.g.filled(0.0, tuple(1 if dim is None else dim for dim in self.dims))]
+        if self.view is not None and None not in self.dims:
+            return [context.viewed(value, self.view)]
+        return [context.flat(value)]
+
+    def value(self, context: Context, stream: Iterator[Tensor]) -> Value:
+        """Return the value made of the next tensors of `stream`."""
+        if self.fixed is not None:
+            return self.fixed
+        if self.items is not None:
+            return ListValue(tuple(item.value(context, stream) for item in self.items), self.names)
+        tensor = next(stream)
+        if self.dims is None:
+            return context.scalar(tensor)
+        if self.cells:
+            return FrameValue((tensor,))
+        if tensor.rank == 2 and (self.view is None or None in self.dims):
+            return Matrix(tensor, *tensor.dims)
+        rows, cols = self.dims
+        assert rows is not None and cols is not None
+        return Matrix(tensor, rows, cols)
+
+
+def template(name: str, one: Value | None, other: Value | None) -> Template:
+    """Return the common form of two values; None stands for a variable that is not defined on this way."""
+    values = [value for value in (one, other) if value is not None and not isinstance(value, Lost)]
+    if not values:
+        raise UnsupportedCase(f"the variable {name} is defined on no way to here")
+    if len(values) == 1:
+        return _general(name, values[0])
+    found = Template(name, fixed=values[0]) if _fixable(values[0]) else _general(name, values[0])
+    found.widen(values[1])
+    return found
+
+
+def _general(name: str, value: Value) -> Template:
+    value = intact(value, name)
+    if isinstance(value, Matrix):
+        return Template(name, dims=list(value.dims), view=value.tensor.dims)
+    if isinstance(value, FrameValue):
+        return Template(name, dims=list(value.dims), cells=_cells(name, value))
+    if isinstance(value, ListValue):
+        items = [Template(f"{name}_{i + 1}", fixed=item) if _fixable(item) else _general(f"{name}_{i + 1}", item)
+                 for i, item in enumerate(value.items)]  # fmt: skip
+        return Template(name, items=items, names=value.names)
+    if isinstance(value, Scalar) and value.type != STRING:
+        return Template(name, type=value.type)
+    if isinstance(value, Scalar) and value.known is not None:
+        raise UnsupportedCase(f"{name} is a string that only the run can choose")
+    raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+
+
+def _cells(name: str, value: Matrix | FrameValue) -> str:
+    """Return the kind of the cells of a frame, nothing for a matrix."""
+    kinds = {part.kind for part in value.parts} if isinstance(value, FrameValue) else {""}
+    if len(kinds) > 1:
+        raise UnsupportedCase(f"{name} is {value}, which only the run can choose")
+    return kinds.pop()
+
+
+def _fixable(value: Value) -> bool:
+    return isinstance(value, Lost) or (isinstance(value, Scalar) and not isinstance(value.content, Tensor))
+
+
+def _same(one: Value, other: Value) -> bool:
+    if one is other:
+        return True
+    if not isinstance(one, Scalar) or not isinstance(other, Scalar) or one.type != other.type:
+        return False
+    a, b = one.content, other.content
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        return a is b
+    if isinstance(a, Expression) or isinstance(b, Expression):
+        return a == b
+    return a == b or (a != a and b != b)

@@ -1,0 +1,182 @@
+"""What variables hold while a script is evaluated without data: scalars, matrices, lists.
+
+A scalar of type int is a `Dim`: a number, or an expression over sizes and integers that the model computes when it
+runs (`GraphBuilder.size_tensor`). A matrix is a tensor of any rank with the same elements in row-major order; a
+tensor N x C x H x W stands for the matrix of N rows and C*H*W columns, and is reshaped only where an operation needs
+the matrix itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Union
+
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.exporting import limits
+from onnx_systemds.exporting.graph.nodes import Array, Tensor
+from onnx_systemds.inference.dims import Dim, Expression, add
+
+INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
+Content = Union[bool, int, float, str, Expression, Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Scalar:
+    """One value. content: known, or a `Dim`, or a tensor of rank 0."""
+
+    type: str
+    content: Content
+
+    @property
+    def known(self) -> bool | int | float | str | None:
+        """The value itself if it is known."""
+        return None if isinstance(self.content, (Tensor, Expression)) else self.content
+
+    @property
+    def dim(self) -> Dim | None:
+        """The value for calculations with sizes, None if it is no known integer or expression over such."""
+        content = self.content
+        if isinstance(content, Expression):
+            return content
+        if isinstance(content, (bool, int)):
+            return int(content)
+        if isinstance(content, float) and content.is_integer() and abs(content) < 2**53:
+            return int(content)
+        return None
+
+    def __str__(self) -> str:
+        return f"an {self.type}" if self.type == INTEGER else f"a {self.type}"
+
+
+@dataclass(frozen=True, eq=False)
+class Matrix:
+    """A matrix of `rows` x `cols`; `tensor` holds its elements in row-major order with dims of its own."""
+
+    tensor: Tensor
+    rows: Dim
+    cols: Dim
+
+    @property
+    def constant(self) -> Array | None:
+        """The known content with rows and columns, or None."""
+        if self.tensor.constant is None:
+            return None
+        found: Array = self.tensor.constant.reshape(int(self.rows), int(self.cols))  # type: ignore[arg-type]
+        return found
+
+    @property
+    def dims(self) -> tuple[Dim, Dim]:
+        """Rows and columns."""
+        return self.rows, self.cols
+
+    def __str__(self) -> str:
+        return f"a matrix of {self.rows} x {self.cols}"
+
+
+@dataclass(frozen=True, eq=False)
+class ListValue:
+    """A list; `names` has one per item, or is empty."""
+
+    items: tuple[Value, ...]
+    names: tuple[str, ...] = ()
+    size: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Count the items, those of lists in it included. Raises UnsupportedCase where they are too many."""
+        total = sum(1 + (item.size if isinstance(item, ListValue) else 0) for item in self.items)
+        if total > limits.MOST_ITEMS:
+            raise UnsupportedCase(f"a list of {total} items, and {limits.MOST_ITEMS} are possible")
+        object.__setattr__(self, "size", total)
+
+    def __str__(self) -> str:
+        return f"a list of {len(self.items)}"
+
+
+@dataclass(frozen=True, eq=False)
+class FrameValue:
+    """A table; its `parts` stand side by side, each a tensor of rows x columns, of text or of numbers."""
+
+    parts: tuple[Tensor, ...]
+
+    @property
+    def rows(self) -> Dim:
+        """The number of rows."""
+        return self.parts[0].dims[0]
+
+    @property
+    def cols(self) -> Dim:
+        """The number of columns of all parts."""
+        total: Dim = 0
+        for part in self.parts:
+            total = add(total, part.dims[1])
+        return total
+
+    @property
+    def dims(self) -> tuple[Dim, Dim]:
+        """Rows and columns."""
+        return self.rows, self.cols
+
+    def __str__(self) -> str:
+        return f"a frame of {self.rows} x {self.cols}"
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """Stands for what a statement should have given that was refused (`errors`) or may not have run (`reason`).
+
+    It matters only where it is read.
+    """
+
+    reason: str = ""
+    errors: tuple[TranspileError, ...] = ()
+
+    def __str__(self) -> str:
+        return "a lost value"
+
+
+Value = Union[Scalar, Matrix, ListValue, FrameValue, Lost]
+
+
+def known_scalar(value: bool | int | float | str) -> Scalar:
+    """Return a known value with its DML type."""
+    for kind, name in ((bool, BOOLEAN), (int, INTEGER), (float, DOUBLE)):
+        if isinstance(value, kind):
+            return Scalar(name, value)
+    return Scalar(STRING, value)
+
+
+def integer(dim: Dim) -> Scalar:
+    """Return a size or another integer as a scalar."""
+    return Scalar(INTEGER, dim)
+
+
+def with_tensors(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
+    """Return the same value made of other tensors."""
+    if isinstance(value, Scalar) and isinstance(value.content, Tensor):
+        return Scalar(value.type, change(value.content))
+    if isinstance(value, Matrix):
+        return Matrix(change(value.tensor), value.rows, value.cols)
+    if isinstance(value, FrameValue):
+        return FrameValue(tuple(map(change, value.parts)))
+    if isinstance(value, ListValue):
+        return ListValue(tuple(with_tensors(item, change) for item in value.items), value.names)
+    return value
+
+
+def sizes_in(value: Value) -> Iterator[Dim]:
+    """Yield the sizes and integers that a value is made of."""
+    if isinstance(value, Scalar) and isinstance(value.content, Expression):
+        yield value.content
+    elif isinstance(value, Matrix):
+        yield from (value.rows, value.cols, *value.tensor.dims)
+    elif isinstance(value, FrameValue):
+        yield from (dim for part in value.parts for dim in part.dims)
+    elif isinstance(value, ListValue):
+        for item in value.items:
+            yield from sizes_in(item)
+
+
+def first(values: Sequence[Value], name: str, names: Sequence[str]) -> Value | None:
+    """Return the item called `name`."""
+    return next((value for value, own in zip(values, names) if own == name), None)

@@ -1,0 +1,1 @@
+"""The graph that an export builds: its values, operators and the builder."""

@@ -1,0 +1,129 @@
+"""The parts of a graph under construction: tensors, nodes, and the scopes (graph, branches, bodies) they are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+from onnx_systemds.inference.dims import Dim, Dims
+
+Array = np.ndarray[Any, Any]
+
+FLOAT, WIDE, INT, BOOL, TEXT = "float", "wide", "int", "bool", "text"
+_CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
+
+
+class Tensor:
+    """A value of the graph. Its name is settled when the model is written; until then there is a `hint`.
+
+    kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), int (int64), bool
+    or text. constant: the content if it is known, floats always as float64. node: what computes it, None for inputs and
+    constants. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere,
+    the places of the 1 from 0 on.
+    """
+
+    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice")
+
+    def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
+        self.kind = kind
+        self.dims = dims
+        self.hint = hint
+        self.constant = constant
+        self.node: Node | None = None
+        self.counts = False
+        self.row_choice: Tensor | None = None
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.hint!r}, {self.kind}, {list(map(str, self.dims))})"
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.dims)
+
+
+@dataclass(eq=False)
+class Node:
+    """An operator, its inputs (None: left out), outputs and attributes; `place` is the ``file:line`` of the script."""
+
+    op: str
+    inputs: tuple[Tensor | None, ...]
+    outputs: tuple[Tensor, ...]
+    attributes: Mapping[str, Attribute]
+    place: str = ""
+    scope: Scope | None = None
+
+    def subgraphs(self) -> Iterator[tuple[str, SubGraph]]:
+        """Yield the attributes that are graphs."""
+        for name, value in self.attributes.items():
+            if isinstance(value, SubGraph):
+                yield name, value
+
+
+@dataclass(eq=False)
+class Scope:
+    """The nodes of one graph in the order of their making, and those known for reuse."""
+
+    parent: Scope | None = None
+    nodes: list[Node] = field(default_factory=list)
+    known: dict[Any, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def with_parents(self) -> Iterator[Scope]:
+        """Yield this scope and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+
+@dataclass(eq=False)
+class SubGraph:
+    """A branch of an If or the body of a Loop."""
+
+    scope: Scope
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+
+
+@dataclass(eq=False)
+class FunctionBody(SubGraph):
+    """The body of a function of the model, which sees nothing but its inputs; `place` is where it is defined."""
+
+    domain: str
+    name: str
+    place: str
+
+
+@dataclass(eq=False)
+class Unit:
+    """What is built at one time: the model, or a function of it, which is called in a scope of another unit.
+
+    sources: what each size symbol is read from: an axis of a tensor, or (None) the number in it. wholes: the same for
+    sizes of inputs that are no symbol by themselves. asked: the inputs of a function that are sizes of its caller.
+    certain: whether it runs whenever the model runs.
+    """
+
+    scope: Scope = field(default_factory=Scope)
+    caller: tuple[Unit, Scope] | None = None
+    certain: bool = True
+    constants: dict[Any, Tensor] = field(default_factory=dict)
+    sources: dict[str, tuple[Tensor, int | None]] = field(default_factory=dict)
+    wholes: dict[Dim, tuple[Tensor, int | None]] = field(default_factory=dict)
+    asked: dict[str, Tensor] = field(default_factory=dict)
+
+
+Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...], Array, SubGraph]
+
+
+def constant_kind(array: Array) -> str:
+    """Return the kind of tensor that holds an array."""
+    kinds = {"f": FLOAT, "i": INT, "u": INT, "b": BOOL}
+    return kinds.get(array.dtype.kind, TEXT)
+
+
+def constant_array(array: Array, kind: str) -> Array:
+    """Return the array in the dtype in which constants of a kind are held."""
+    return np.ascontiguousarray(array, dtype=_CONSTANT_DTYPES[kind]).reshape(array.shape)

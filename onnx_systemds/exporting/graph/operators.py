@@ -1,0 +1,304 @@
+"""The operators that builtins are made of, each with the dims of its result: `Operators`.
+
+Reshapes of reshapes and transposed transposes vanish as they are made.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.grouped_convolutions import CONVOLUTIONS
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor
+from onnx_systemds.exporting.limits import MOST_PARTS
+from onnx_systemds.inference.dims import Dim, Dims, add, product
+
+_BOOLEAN_RESULTS = frozenset(
+    ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
+)
+_ONNX_TYPES = {INT: 7, BOOL: 9, WIDE: 11}
+_ALL = 2**62
+_ALLOWZERO_SINCE = 14
+
+
+class Operators(GraphBuilder):
+    """A graph under construction, and the usual operators as methods."""
+
+    def unary(self, op: str, x: Tensor) -> Tensor:
+        """Return an operator of one input and the same dims."""
+        return self.node(op, [x], x.dims, BOOL if op in _BOOLEAN_RESULTS else x.kind)
+
+    def binary(self, op: str, a: Tensor, b: Tensor, dims: Dims | None = None) -> Tensor:
+        """Return an elementwise operator; the operands broadcast as in ONNX. Both are of one kind."""
+        dims = broadcast(a.dims, b.dims) if dims is None else dims
+        if a.kind != b.kind:
+            a, b = self.floating(a), self.floating(b)
+        return self.node(op, [a, b], dims, BOOL if op in _BOOLEAN_RESULTS else a.kind)
+
+    def cast(self, x: Tensor, kind: str) -> Tensor:
+        """Return `x` in another kind; a cast of numbers to int cuts off, to bool tests for not 0."""
+        if x.kind == kind:
+            return x
+        to = _ONNX_TYPES.get(kind) or (1 if self.dtype == "float32" else 11)
+        return self.node("Cast", [x], x.dims, kind, to=to)
+
+    def floating(self, x: Tensor) -> Tensor:
+        """Return `x` as floats."""
+        return self.cast(x, FLOAT)
+
+    def number(self, value: float) -> Tensor:
+        """Return a float constant of rank 0."""
+        return self.constant(np.float64(value), FLOAT)
+
+    def truth(self, x: Tensor) -> Tensor:
+        """Return whether each element is not 0; NaN is not 0."""
+        if x.kind == BOOL:
+            return x
+        return self.node("Not", [self.binary("Equal", x, self.constant(0, x.kind))], x.dims, BOOL)
+
+    def reshape(self, x: Tensor, dims: Dims) -> Tensor:
+        """Return the elements of `x` in row-major order with other dims."""
+        if x.dims == dims:
+            return x
+        before, after = product(x.dims), product(dims)
+        if isinstance(before, int) and isinstance(after, int) and before != after:
+            raise UnsupportedCase(f"{before} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
+        node = x.node
+        if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
+            return self.reshape(node.inputs[0], dims)
+        target = self._target(x, dims)
+        # of computed sizes one may be 0, and is meant so
+        zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
+        found = self.node("Reshape", [x, target], dims, x.kind, **zero)
+        if not found.hint and x.node is None and found.constant is not None:
+            found.hint = x.hint
+        return found
+
+    def _target(self, x: Tensor, dims: Dims) -> Tensor:
+        """Return the shape input of a Reshape: plain numbers with 0 and -1 where possible."""
+        target: list[int] = []
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, int):
+                target.append(dim)
+            elif axis < x.rank and x.dims[axis] == dim and all(isinstance(d, int) or d == e
+                                                               for d, e in zip(dims[:axis], x.dims)):  # fmt: skip
+                target.append(0)
+            else:
+                target.append(-1)
+        if target.count(-1) > 1 or (-1 in target and 0 in dims) or (0 in dims and 0 in target and 0 in x.dims):
+            if 0 in dims:
+                return self.node("Identity", [self.sizes_tensor(dims)], (len(dims),), INT)
+            return self.sizes_tensor(dims)
+        return self.constant(np.array(target, np.int64))
+
+    def transpose(self, x: Tensor, perm: Sequence[int]) -> Tensor:
+        """Return `x` with its axes in another order."""
+        perm = tuple(perm)
+        if perm == tuple(range(x.rank)):
+            return x
+        if x.node is not None and x.node.op == "Transpose" and x.node.inputs[0] is not None:
+            before = x.node.attributes["perm"]
+            assert isinstance(before, tuple)
+            return self.transpose(x.node.inputs[0], [int(before[axis]) for axis in perm])
+        dims = tuple(x.dims[axis] for axis in perm)
+        if [axis for axis in perm if x.dims[axis] != 1] == [axis for axis in range(x.rank) if x.dims[axis] != 1]:
+            return self.reshape(x, dims)
+        return self.node("Transpose", [x], dims, x.kind, perm=perm)
+
+    def matmul(self, a: Tensor, b: Tensor) -> Tensor:
+        """Return the product of two matrices or two stacks of them."""
+        if a.row_choice is not None and b.rank == 2:
+            return self.gather(b, a.row_choice, 0)
+        dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
+        return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
+
+    def reduce(self, op: str, x: Tensor, axes: Sequence[int], keep: bool = True) -> Tensor:
+        """Return ``ReduceSum`` and its like over `axes`."""
+        axes = tuple(axes)
+        dims = tuple(1 if i in axes else dim for i, dim in enumerate(x.dims) if keep or i not in axes)
+        if op == "ReduceSum" or self.opset >= 18:
+            return self.node(op, [x, self.constant(np.array(axes, np.int64))], dims, x.kind, keepdims=int(keep))
+        return self.node(op, [x], dims, x.kind, axes=axes, keepdims=int(keep))
+
+    def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        """Return tensors of one kind joined along an axis."""
+        flat = [piece for part in parts for piece in pieces(part, axis)]
+        parts = flat if len(flat) <= MOST_PARTS else parts
+        if len(parts) == 1:
+            return parts[0]
+        images = _as_images(parts) if axis == 1 else []
+        if images:
+            joined = self._joined(images, 1)
+            return self.reshape(joined, (joined.dims[0], product(joined.dims[1:])))
+        return self._joined(parts, axis)
+
+    def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        total = total_size(parts, axis)
+        others = [self._joined_dim(parts, i) for i in range(parts[0].rank)]
+        dims = tuple(total if i == axis else dim for i, dim in enumerate(others))
+        return self.node("Concat", parts, dims, parts[0].kind, axis=axis)
+
+    @staticmethod
+    def _joined_dim(parts: Sequence[Tensor], axis: int) -> Dim:
+        """Return what is known of a dim that all parts share."""
+        return next((part.dims[axis] for part in parts if isinstance(part.dims[axis], int)), parts[0].dims[axis])
+
+    def slice(
+        self, x: Tensor, axis: int, start: Dim, stop: Dim | None, step: int = 1, size: Dim | None = None
+    ) -> Tensor:
+        """Return ``x[start:stop:step]`` along an axis, counted from 0; `stop` None: to the end.
+
+        size: of the result, where it is not ``stop - start``.
+        """
+        whole = x.dims[axis]
+        if step == 1 and start == 0 and (stop is None or stop == whole):
+            return x
+        if step == 1:
+            found = self._sliced(x, axis, start, whole if stop is None else stop)
+            if found is not None:
+                return found
+        if size is None:
+            end = whole if stop is None else stop
+            size = add(end, -1 * start)
+        last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
+        inputs = [x, self.size_tensor(start), last, self.constant([axis])]
+        if step != 1:
+            inputs.append(self.constant([step]))
+        dims = tuple(size if i == axis else dim for i, dim in enumerate(x.dims))
+        return self.node("Slice", inputs, dims, x.kind)
+
+    def _sliced(self, x: Tensor, axis: int, start: Dim, stop: Dim) -> Tensor | None:
+        """Return a slice of joined, cut or filled tensors by what these are made of, None for anything else."""
+        node = x.node
+        if node is None or not node.inputs or node.inputs[0] is None:
+            return None
+        source = node.inputs[0]
+        if node.op == "Expand" and not source.dims:
+            length = add(stop, -1 * start)
+            return self.expand(source, tuple(length if i == axis else dim for i, dim in enumerate(x.dims)))
+        if node.op == "Concat":
+            return self._sliced_pieces(pieces(x, axis), axis, start, stop)
+        if node.op == "Slice" and isinstance(start, int) and isinstance(stop, int):
+            first = _cut_from(node, axis)
+            return None if first is None else self.slice(source, axis, first + start, first + stop)
+        return None
+
+    def _sliced_pieces(self, parts: Sequence[Tensor], axis: int, start: Dim, stop: Dim) -> Tensor | None:
+        """Return a range of joined tensors that is some of them, or lies in one of them."""
+        sizes = [part.dims[axis] for part in parts]
+        places = list(accumulate(sizes, initial=0))
+        if len(parts) > 1 and isinstance(start, int) and isinstance(stop, int) and set(map(type, sizes)) == {int}:
+            return self._sliced_known(parts, places, axis, start, stop)  # type: ignore[arg-type]
+        if len(parts) > 1 and start in places and stop in places and places.index(start) < places.index(stop):
+            return self._chosen(parts[places.index(start) : places.index(stop)], axis)
+        return None
+
+    def _sliced_known(
+        self, parts: Sequence[Tensor], places: list[int], axis: int, start: int, stop: int
+    ) -> Tensor | None:
+        """Return the same where `places`, at which the parts begin, are known."""
+        first = bisect_right(places, start) - 1
+        if start < stop and 0 <= first < len(parts) and places[first] <= start and stop <= places[first + 1]:
+            return self.slice(parts[first], axis, start - places[first], stop - places[first])
+        last = bisect_left(places, stop)
+        if first < last < len(places) and places[first] == start and places[last] == stop:
+            return self._chosen(parts[first:last], axis)
+        return None
+
+    def _chosen(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        return parts[0] if len(parts) == 1 else self._joined(parts, axis)
+
+    def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
+        """Return what stands at `indices` (int, from 0) along an axis."""
+        dims = (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :])
+        return self.node("Gather", [x, indices], dims, x.kind, axis=axis)
+
+    def where(self, condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
+        """Return `a` where the condition (bool) holds, else `b`; all broadcast."""
+        if a.kind != b.kind:
+            a, b = self.floating(a), self.floating(b)
+        dims = broadcast(condition.dims, broadcast(a.dims, b.dims))
+        return self.node("Where", [condition, a, b], dims, a.kind)
+
+    def expand(self, x: Tensor, dims: Dims) -> Tensor:
+        """Return `x` broadcast to `dims`."""
+        if x.dims == dims:
+            return x
+        return self.node("Expand", [x, self.sizes_tensor(dims)], dims, x.kind)
+
+    def filled(self, value: float, dims: Dims) -> Tensor:
+        """Return a float tensor that holds one value everywhere."""
+        sizes = [dim for dim in dims if isinstance(dim, int)]
+        if len(sizes) == len(dims) and math.prod(sizes) <= 1 << 16:
+            return self.constant(np.full(sizes, value), FLOAT)
+        return self.expand(self.number(value), dims)
+
+    def count(self, start: Dim, stop: Dim) -> Tensor:
+        """Return the ints from `start` to `stop`, without `stop`, as a tensor of rank 1."""
+        length = add(stop, -1 * start)
+        ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
+        return self.node("Range", [*ends, self.constant(1)], (length,), INT)
+
+
+def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
+    """Return what a tensor was joined from along an axis, or the tensor alone."""
+    if x.node is None or x.node.op != "Concat" or x.node.attributes["axis"] != axis:
+        return [x]
+    found = [part for part in x.node.inputs if part is not None]
+    return found if total_size(found, axis) == x.dims[axis] else [x]
+
+
+def total_size(parts: Sequence[Tensor], axis: int) -> Dim:
+    """Return the size along an axis of what is joined along it."""
+    total: Dim = sum([part.dims[axis] for part in parts])  # of integers, that of thousands is fast
+    return total
+
+
+def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:
+    """Return the images that convolutions gave, for parts that are all such in the rows of a matrix; else nothing."""
+    found: list[Tensor] = []
+    for part in parts:
+        image = part.node.inputs[0] if part.node is not None and part.node.op == "Reshape" else None
+        if image is None or image.node is None or image.node.op not in CONVOLUTIONS or part.rank != 2:
+            return []
+        same = not found or image.dims[2:] == found[0].dims[2:]
+        if image.dims[0] != part.dims[0] or product(image.dims[1:]) != part.dims[1] or not same:
+            return []
+        found.append(image)
+    return found
+
+
+def _cut_from(node: Node, axis: int) -> int | None:
+    """Return where along `axis` a Slice begins, None when that is not known or it cuts elsewhere."""
+    contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+    if len(contents) != 3 or any(content is None or content.size != 1 for content in contents):
+        return None
+    first, _, cut = (int(content.item()) for content in contents if content is not None)
+    return first if cut == axis and first >= 0 else None
+
+
+def broadcast(a: Dims, b: Dims) -> Dims:
+    """Return the dims of an elementwise result. Two sizes that are not known to be equal are taken to be.
+
+    Raises UnsupportedCase where they cannot be.
+    """
+    rank = max(len(a), len(b))
+    left, right = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
+    found: list[Dim] = []
+    for one, other in zip(left, right):
+        if one == other or other == 1:
+            found.append(one)
+        elif one == 1 or not isinstance(one, int):
+            found.append(other if isinstance(other, int) or one == 1 else one)
+        elif not isinstance(other, int):
+            found.append(one)
+        else:
+            shown = " and ".join("x".join(map(str, dims)) or "scalar" for dims in (a, b))
+            raise UnsupportedCase(f"operands of {shown} do not fit together")
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""Passes over the graph that an export has built."""

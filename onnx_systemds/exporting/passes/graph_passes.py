@@ -1,0 +1,243 @@
+"""Joins nodes of a finished graph where nothing else uses what lies between them.
+
+MatMul + Add is Gemm, Conv and per-channel constants behind it are one Conv, exp / rowSums(exp) is Softmax.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.grouped_convolutions import grouped
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
+
+SCALE = "_scale"
+"""Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
+
+
+def kept_nodes(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -> list[Node]:
+    """Return the nodes of a scope, and of `extra` behind it, that its outputs need, in their order."""
+    needed = set(outputs)
+    found: list[Node] = []
+    for node in reversed([*scope.nodes, *extra]):
+        if any(tensor in needed for tensor in node.outputs):
+            found.append(node)
+            needed.update(tensor for tensor in node.inputs if tensor is not None)
+            for _, body in node.subgraphs():
+                if not isinstance(body, FunctionBody):
+                    needed.update(captured(body))
+    return found[::-1]
+
+
+def captured(body: SubGraph) -> set[Tensor]:
+    """Return the tensors that a branch or body uses, also those of outer graphs."""
+    found = set(body.outputs)
+    for node in kept_nodes(body.scope, [], body.outputs):
+        found.update(tensor for tensor in node.inputs if tensor is not None)
+        for _, inner in node.subgraphs():
+            if not isinstance(inner, FunctionBody):  # which sees nothing but its inputs
+                found |= captured(inner)
+    return found
+
+
+def fuse(builder: GraphBuilder) -> None:
+    """Join nodes in the whole graph."""
+    uses: Counter[Tensor] = Counter(tensor for _, tensor in builder.outputs)
+    scopes = list(_counted(builder.main, [tensor for _, tensor in builder.outputs], uses))
+    for scope, kept in scopes:
+        fusing = _Fusing(builder, scope, uses)
+        for node in kept:
+            fusing.visit(node)
+
+
+def _counted(
+    scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]
+) -> Iterable[tuple[Scope, list[Node]]]:
+    """Yield the scopes with their needed nodes, and count how often each tensor is used."""
+    kept = kept_nodes(scope, [], outputs)
+    yield scope, kept
+    for node in kept:
+        uses.update(tensor for tensor in node.inputs if tensor is not None)
+        for _, body in node.subgraphs():
+            uses.update(body.outputs)
+            yield from list(_counted(body.scope, body.outputs, uses))
+
+
+class _Fusing:
+    """Joins the nodes of one scope."""
+
+    def __init__(self, builder: GraphBuilder, scope: Scope, uses: Counter[Tensor]) -> None:
+        self.builder, self.scope, self.uses = builder, scope, uses
+        self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
+            "Add": (self.gemm, self.shifted),
+            "Sub": (self.lowered,),
+            "Mul": (self.scaled,),
+            "Div": (self.divided, self.softmax),
+            "Concat": (self.grouped,),
+        }
+
+    def visit(self, node: Node) -> None:
+        """Turn `node` into what it is together with the nodes in front of it."""
+        any(rule(node) for rule in self.rules.get(node.op, ()))
+
+    def single(self, tensor: Tensor | None, op: str) -> Node | None:
+        """Return the node `op` behind a tensor that only one node uses."""
+        node = None if tensor is None else tensor.node
+        if node is None or tensor is None or node.op != op or self.uses[tensor] != 1 or node.scope is not self.scope:
+            return None
+        return node
+
+    def become(self, node: Node, op: str, inputs: Iterable[Tensor | None], **attributes: object) -> bool:
+        """Make `node` another one with the same result."""
+        node.op, node.inputs, node.attributes = op, tuple(inputs), attributes  # type: ignore[assignment]
+        return True
+
+    def gemm(self, node: Node) -> bool:
+        """``A %*% B + row``."""
+        for product, bias in (node.inputs, node.inputs[::-1]):
+            made = self.single(product, "MatMul")
+            if made is None or product is None or bias is None or product.rank != 2 or bias.rank not in (0, 2):
+                continue
+            if product.dims != node.outputs[0].dims or (bias.rank == 2 and bias.dims not in (
+                (1, product.dims[1]), (product.dims[0], 1), product.dims, (1, 1)
+            )):  # fmt: skip
+                continue
+            turned = [self.transposed(operand) for operand in made.inputs]
+            flags = {name: 1 for name, (_, flag) in zip(("transA", "transB"), turned) if flag}
+            return self.become(node, "Gemm", [operand for operand, _ in turned] + [bias], **flags)
+        return False
+
+    def transposed(self, operand: Tensor | None) -> tuple[Tensor | None, bool]:
+        """Return what a transposition is made of, and whether there is one."""
+        if operand is not None and operand.node is not None and operand.node.op == "Transpose":
+            return operand.node.inputs[0], True
+        return operand, False
+
+    def per_channel(self, x: Tensor | None, other: Tensor | None) -> tuple[Node, Array] | None:
+        """Return the Conv behind `x`, and `other` as a constant per channel."""
+        conv = self.single(x, "Conv") or self.single(x, "ConvTranspose")
+        if conv is None or x is None or other is None or other.constant is None or not isinstance(x.dims[1], int):
+            return None
+        content, channels = other.constant, x.dims[1]
+        full = (1,) * (x.rank - content.ndim) + content.shape
+        if len(full) != x.rank or full not in ((1, channels, *[1] * (x.rank - 2)), (1,) * x.rank):
+            return None
+        return conv, np.broadcast_to(content.reshape(-1), (channels,))
+
+    def bias(self, conv: Node) -> Array | None:
+        """Return the known bias of a Conv, zeros for none; None when it is computed."""
+        if len(conv.inputs) == 2:
+            channels = conv.outputs[0].dims[1]
+            return np.zeros(channels) if isinstance(channels, int) else None
+        bias = conv.inputs[2]
+        return None if bias is None else bias.constant
+
+    def rebuilt(self, node: Node, conv: Node, bias: Array, scale: Array | None, hint: str) -> bool:
+        attributes = dict(conv.attributes)
+        if scale is not None:
+            before = attributes.get(SCALE)
+            attributes[SCALE] = scale * before if isinstance(before, np.ndarray) else scale
+        inputs = list(conv.inputs[:2])
+        if bias.any():
+            constant = self.builder.constant(bias, FLOAT)
+            constant.hint = constant.hint or hint
+            inputs.append(constant)
+        return self.become(node, conv.op, inputs, **attributes)
+
+    def shifted(self, node: Node) -> bool:
+        """``Conv + constant``, or + a computed number per channel."""
+        return any(self._shifted(node, x, other, 1.0) for x, other in (node.inputs, node.inputs[::-1]))
+
+    def lowered(self, node: Node) -> bool:
+        """``Conv - constant``."""
+        return self._shifted(node, node.inputs[0], node.inputs[1], -1.0)
+
+    def _shifted(self, node: Node, x: Tensor | None, other: Tensor | None, sign: float) -> bool:
+        found = self.per_channel(x, other)
+        if found is not None and other is not None:
+            before = self.bias(found[0])
+            return before is not None and self.rebuilt(node, found[0], before + sign * found[1], None, other.hint)
+        return sign > 0 and self.computed_bias(node, x, other)
+
+    def computed_bias(self, node: Node, x: Tensor | None, other: Tensor | None) -> bool:
+        """Give a Conv without a bias one that is computed, where it is just the column of a matrix."""
+        conv = self.single(x, "Conv")
+        if conv is None or x is None or other is None or len(conv.inputs) != 2:
+            return False
+        if other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
+            return False
+        source = other.node.inputs[0] if other.node is not None and other.node.op == "Reshape" else other
+        bias = Tensor(FLOAT, (x.dims[1],), "bias")
+        shape = self.builder.constant([-1])
+        bias.node = Node("Reshape", (source, shape), (bias,), {}, node.place, self.scope)
+        self.scope.nodes.insert(self.scope.nodes.index(node), bias.node)
+        return self.become(node, "Conv", [*conv.inputs, bias], **conv.attributes)
+
+    def scaled(self, node: Node) -> bool:
+        """``Conv * constant``."""
+        return any(self._scaled(node, x, other, False) for x, other in (node.inputs, node.inputs[::-1]))
+
+    def divided(self, node: Node) -> bool:
+        """``Conv / constant``."""
+        return self._scaled(node, node.inputs[0], node.inputs[1], True)
+
+    def _scaled(self, node: Node, x: Tensor | None, other: Tensor | None, inverse: bool) -> bool:
+        found = self.per_channel(x, other)
+        if found is None or found[0].op != "Conv":
+            return False
+        conv, factor = found
+        weights, bias = conv.inputs[1], self.bias(conv)
+        factor = 1.0 / factor if inverse and factor.all() else factor
+        if weights is None or weights.constant is None or bias is None or not np.isfinite(factor).all():
+            return False
+        if inverse and other is not None and other.constant is not None and not other.constant.all():
+            return False
+        hint = getattr(conv.inputs[2], "hint", "") if len(conv.inputs) > 2 else ""
+        return self.rebuilt(node, conv, bias * factor, factor, hint)
+
+    def grouped(self, node: Node) -> bool:
+        """Convolutions of a range of channels each."""
+        if any(self.uses[tensor] != 1 for tensor in node.inputs if tensor is not None):
+            return False
+        before = grouped(self.builder, node)
+        if before is not None:
+            self.scope.nodes.insert(self.scope.nodes.index(node), before)
+        return before is not None
+
+    def softmax(self, node: Node) -> bool:
+        """``E / rowSums(E)`` with ``E = exp(S)`` or ``exp(S - rowMaxs(S))``."""
+        powers, total = node.inputs
+        if powers is None or powers.node is None or powers.node.op != "Exp" or powers.rank != 2:
+            return False
+        summed = self.single(total, "ReduceSum")
+        if summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2 or not _along_rows(summed):
+            return False
+        scores = powers.node.inputs[0]
+        lowered = None if scores is None else scores.node
+        if lowered is None or lowered.op != "Sub" or lowered.inputs[1] is None:
+            return False
+        highest = lowered.inputs[1].node
+        if highest is None or highest.op != "ReduceMax" or highest.inputs[0] is not lowered.inputs[0]:
+            return False
+        return _along_rows(highest) and self.become(node, "Softmax", [lowered.inputs[0]], axis=1)
+
+
+def _along_rows(node: Node) -> bool:
+    """Whether a Reduce node works along the rows of a matrix and keeps their axis."""
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        axes = tuple(node.inputs[1].constant.tolist())
+    return axes == (1,) and node.attributes.get("keepdims") == 1
+
+
+def scaled_filters(node: Node) -> Array | None:
+    """Return the filters of a Conv whose filters are multiplied, None for any other node."""
+    scale = node.attributes.get(SCALE)
+    weights = node.inputs[1] if scale is not None else None
+    if weights is None or weights.constant is None or not isinstance(scale, np.ndarray):
+        return None
+    found: Array = weights.constant * scale.reshape(-1, *[1] * (weights.constant.ndim - 1))
+    return found

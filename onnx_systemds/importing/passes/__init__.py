@@ -1,0 +1,1 @@
+"""Passes over the statements of a generated script."""

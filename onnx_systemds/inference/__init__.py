@@ -1,0 +1,1 @@
+"""The typed graph: dtype, dims and known content of every value, and the passes that find them."""

@@ -1,0 +1,147 @@
+"""What a conversion takes for granted of sizes that only the run knows, and the statements that check it there.
+
+Two sizes that differ in name are taken to be equal where an operator needs them to be, or would broadcast one of them
+if it were 1; an axis of unknown size is not taken for one of size 1. Shape rules note it (`NodeFacts.assume_equal`),
+and the script stops in words where it isn't so: at the start of the function, where the sizes are known there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from operator import eq, gt, lt, ne
+from typing import TYPE_CHECKING
+
+from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.errors import quoted
+from onnx_systemds.inference.dims import Dim, is_non_negative, lone_symbol, substitute, symbols
+from onnx_systemds.model.ir import Node
+from onnx_systemds.model.walk import needed_positions
+
+if TYPE_CHECKING:
+    from onnx_systemds.inference.values import TypedGraph
+
+DimText = Callable[[Dim], str]
+
+_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt}
+
+
+class Relation(Enum):
+    """How two sizes are taken to be: the comparison where it is not so, and what a message says."""
+
+    EQUAL = "!=", "the script takes them to be equal (a 1 that is to broadcast is fixed by --dim)"
+    OTHER = "==", "the script takes it to be another size (fix it by --dim)"
+    AT_LEAST = "<", "the script takes it to be larger (fix the dims by --dim)"
+    AT_MOST = ">", "the script takes it to be within"
+
+    def is_broken(self, left: int, right: int) -> bool:
+        """Whether two sizes are not so."""
+        return _COMPARISONS[self.value[0]](left, right)
+
+
+@dataclass(frozen=True, slots=True)
+class Assumption:
+    """How two sizes are taken to be, what they are ("" for a number that says nothing), and at which node."""
+
+    left: Dim
+    right: Dim
+    relation: Relation
+    left_words: str
+    right_words: str
+    node: str
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """The sizes of the run that decide it."""
+        return symbols((self.left, self.right))
+
+    def statement(self, dim_text: DimText, factor_text: DimText) -> str:
+        """The statement that stops the run where it is not so."""
+        consequence = self.relation.value[1]
+        found = [_text(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
+        if self.right_words:
+            found += [_text(f", {self.right_words} is "), factor_text(self.right)]
+        message = " + ".join([*found, _text(f"; {consequence}")])
+        return f"if ({self.broken(dim_text)}) {{ stop({message}) }}"
+
+    def complaint(self, sizes: Mapping[str, int]) -> str | None:
+        """What is said of these sizes where it is not so; None where it is, or where some size is missing."""
+        left, right = substitute(self.left, sizes), substitute(self.right, sizes)
+        if not (isinstance(left, int) and isinstance(right, int)) or not self.relation.is_broken(left, right):
+            return None
+        other = f", {self.right_words} is {right}" if self.right_words else ""
+        return f"{self.node}: {self.left_words} is {left}{other}; {self.relation.value[1]}"
+
+    def broken(self, dim_text: DimText) -> str:
+        """The condition under which it is not so."""
+        return f"{dim_text(self.left)} {self.relation.value[0]} {dim_text(self.right)}"
+
+
+def node_words(node: Node) -> str:
+    """The node in a message of a script."""
+    return f"node {quoted(node.name or f'#{node.index}')} ({node.op_type})"
+
+
+def axis_words(value: str, axis: int) -> str:
+    """An axis of a value in a message of a script."""
+    return f"axis {axis} of {quoted(value)}"
+
+
+def certainly_differ(left: Dim, right: Dim) -> bool:
+    """Whether two sizes differ whatever the symbols are."""
+    difference = left - right
+    if isinstance(difference, int):
+        return difference != 0
+    return is_non_negative(difference - 1) or is_non_negative(-1 * difference - 1)
+
+
+class Checks:
+    """What one function has to check: ``at_start``, and what its nodes take for granted of sizes that nodes give."""
+
+    def __init__(self, graph: TypedGraph, outer: Checks | None) -> None:
+        """Gather them for the nodes that the outputs need, without what ``outer``, the function around it, checks."""
+        self.at_start: list[Assumption] = []
+        self._at_node: dict[int, list[Assumption]] = {}
+        self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
+        self._others: set[tuple[Relation, Dim, Dim]] = set() if outer is None else set(outer._others)
+        own = graph.own_sizes
+        for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
+            for assumption in graph.assumptions.get(position, ()):
+                if not own.isdisjoint(assumption.symbols):
+                    self._at_node.setdefault(position, []).append(assumption)
+                elif self.is_new(assumption):
+                    self.at_start.append(assumption)
+
+    def of_node(self, position: int) -> Sequence[Assumption]:
+        """What a node takes for granted of sizes that other nodes give."""
+        return self._at_node.get(position, ())
+
+    def is_new(self, assumption: Assumption) -> bool:
+        """Whether an assumption doesn't follow from those of which this was asked before."""
+        if assumption.relation is not Relation.EQUAL:
+            key = assumption.relation, assumption.left, assumption.right
+            is_new = key not in self._others
+            self._others.add(key)
+            return is_new
+        left, right = self._root(assumption.left), self._root(assumption.right)
+        if left != right:
+            self._same[left] = right
+        return left != right
+
+    def replacements(self, can_tell: Callable[[str], bool]) -> dict[str, Dim]:
+        """For symbols that the script cannot tell, sizes that they are taken to be equal to, and that it can."""
+        sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
+                 for size in (assumption.left, assumption.right)]  # fmt: skip
+        told = {self._root(size): size for size in sizes if all(map(can_tell, symbols(size)))}
+        names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not can_tell(name)}
+        return {name: told[root] for name, size in names.items() if (root := self._root(size)) in told}
+
+    def _root(self, size: Dim) -> Dim:
+        while size in self._same:
+            size = self._same[size]
+        return size
+
+
+def _text(words: str) -> str:
+    return string_literal(words, replacement="?")

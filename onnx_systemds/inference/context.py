@@ -1,0 +1,83 @@
+"""What the inference of one model shares over its graphs: fixed sizes, functions, names of symbols, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
+from onnx_systemds.inference.dims import Dim, Dims, symbol
+from onnx_systemds.limits import check_nodes
+from onnx_systemds.model.ir import Function, Node
+
+_UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
+
+
+@dataclass
+class Context:
+    """What the inference of one model shares over its graphs.
+
+    fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
+    simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
+    written: nodes of the model as it is written.
+    """
+
+    fixed_dims: Mapping[str, int] = field(default_factory=dict)
+    functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
+    errors: Reasons = field(default_factory=Reasons)
+    simplify: bool = True
+    written: int = 0  # nodes of the model, for which nodes are typed
+    _typed: int = 0
+    _taken: set[str] = field(default_factory=set)
+    _expansions: int = 0
+
+    def function_of(self, node: Node) -> Function | None:
+        """The model's own function that a node calls."""
+        return self.functions.get((node.domain, node.op_type, node.overload))
+
+    def count_node(self) -> None:
+        """Count a node that is typed. Raises TooManyNodes."""
+        self._typed += 1
+        check_nodes(self._typed, self.written)
+
+    def is_new(self, name: str) -> bool:
+        """Whether a symbol is met for the first time."""
+        if name in self._taken:
+            return False
+        self._taken.add(name)
+        return True
+
+    def fresh_symbol(self, hint: str) -> str:
+        """A symbol name that no dim has yet."""
+        name, count = hint, 1
+        while not self.is_new(name):
+            count += 1
+            name = f"{hint}_{count}"
+        return name
+
+    def check_fixed_dims(self) -> None:
+        """Raise InvalidModel for a fixed dim that the model does not have: it is probably misspelt."""
+        unknown = [name for name in self.fixed_dims if name not in self._taken]
+        if unknown:
+            known = quoted_list(name for name in sorted(self._taken) if not name.startswith("?")) or "none"
+            raise InvalidModel(f"the model has no symbolic dim {quoted_list(unknown)}; it has {known}")
+
+    def next_expansion(self) -> int:
+        """A number that makes the inner names of an expanded definition unique."""
+        self._expansions += 1
+        return self._expansions
+
+    def dims(self, declared: Sequence[int | str | None] | None, hint: str) -> Dims | None:
+        """Declared dims as ours: unnamed ones become symbols ``<hint>_dim<axis>``."""
+        if declared is None:
+            return None
+        found: list[Dim] = []
+        for axis, dim in enumerate(declared):
+            if isinstance(dim, int) and dim >= 0:
+                found.append(dim)
+                continue
+            named = isinstance(dim, str) and dim not in _UNNAMED
+            name = str(dim) if named else f"{hint}_dim{axis}"
+            self._taken.add(name)
+            found.append(self.fixed_dims[name] if name in self.fixed_dims else symbol(name))
+        return tuple(found)

@@ -1,0 +1,196 @@
+"""Operators by definition: a node is replaced by the nodes of its function body.
+
+That is exact, not a guess: the body is a model's own function, one of our expansions (see `expansion`), or the
+definition that ONNX gives of an operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import onnx
+
+from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.facts import NodeFacts, default_attribute, find_schema
+from onnx_systemds.inference.registry import find_expander
+from onnx_systemds.model import protos
+from onnx_systemds.model.from_protobuf import Converter
+from onnx_systemds.model.ir import Attribute, AttributeReference, Function, Graph, Node, TensorType, Type, ValueInfo
+from onnx_systemds.model.mapped_files import MappedFiles
+from onnx_systemds.model.tensors import TensorReader
+
+
+def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node, inner names prefixed; None where there is no definition.
+
+    ``function`` is the model's own definition, if it has one.
+    """
+    if function is None:
+        expander = find_expander(facts.node.identity, facts.node.version)
+        if expander is not None:
+            expansion = Expansion(facts, prefix)
+            expander(expansion)
+            return tuple(expansion.nodes)
+    found = function if function is not None else onnx_definition(facts)
+    return None if found is None else inline(facts.node, found, prefix)
+
+
+def onnx_definition(facts: NodeFacts) -> Function | None:
+    """ONNX's own definition of the node's operator for these input types, None where it gives none."""
+    node = facts.node
+    schema = find_schema(node.domain, node.op_type, node.version)
+    if schema is None:
+        return None
+    if schema.has_context_dependent_function:
+        versions = schema.context_dependent_function_opset_versions
+        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
+        for position in range(facts.input_count):
+            if facts.has(position) and not facts.value(position).dtype and facts.value(position).type is None:
+                raise ShapeUnknown(f"the type of its input {position} is unknown")
+        types = [
+            protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
+            for i in range(facts.input_count)
+        ]
+        body = schema.get_context_dependent_function_with_opset_version(
+            max(fitting), protos.node_proto(node).SerializeToString(), types
+        )
+    elif schema.has_function:
+        versions = schema.function_opset_versions
+        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
+        body = schema.get_function_with_opset_version(max(fitting))
+    else:
+        return None
+    if not body:
+        return None
+    proto = onnx.FunctionProto()
+    proto.ParseFromString(body)
+    imports = {imported.domain: imported.version for imported in proto.opset_import}
+    imports.setdefault("", onnx.defs.onnx_opset_version())
+    # a definition leaves out optional outputs that the node does not name: no reason against it
+    reasons = Reasons()
+    found = Converter(TensorReader(b"", (), None, MappedFiles()), reasons).function(proto, imports)
+    # so ONNX answers attributes that it does not know; imports and the like, which it leaves out, are of no matter
+    if any(reason.message.startswith("nothing produces") for reason in reasons.errors):
+        raise UnsupportedCase("ONNX gives no whole definition of it for these attributes and inputs")
+    return found
+
+
+def _type_of(facts: NodeFacts, position: int) -> Type:
+    given = facts.value(position).type
+    return TensorType(facts.dtype(position), facts.known_or_none(position)) if given is None else given
+
+
+def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:
+    """The function's nodes with the node's inputs, outputs and attributes put in."""
+    attributes: dict[str, Attribute] = {}
+    for name, default in function.attributes.items():
+        # ONNX's own definitions leave the defaults to the schema
+        known = default if default is not None else default_attribute(node.domain, node.op_type, node.version, name)
+        if known is not None:
+            attributes[name] = known
+    attributes.update(node.attributes)
+    names = {"": ""}
+    names.update(zip(function.inputs, node.inputs + ("",) * len(function.inputs)))
+    names.update({inner: outer for inner, outer in zip(function.outputs, node.outputs) if outer})
+    produced = {name for inner in function.nodes for name in inner.outputs}
+    for inner, outer in zip(function.outputs, node.outputs):
+        if outer and inner not in produced:
+            raise UnsupportedCase(f"the operator's definition does not give the output {quoted(inner)}")
+    return tuple(_rename(inner, names, attributes, prefix, node) for inner in function.nodes)
+
+
+def function_graph(node: Node, function: Function) -> Graph:
+    """The function's body as a graph of its own, with the node's attributes put in; omitted inputs are left out."""
+    attributes: dict[str, Attribute] = {name: known for name, known in function.attributes.items() if known is not None}
+    attributes.update(node.attributes)
+    given = dict(zip(function.inputs, node.inputs))
+    names = _Outer({"": "", **{name: "" for name in function.inputs if not given.get(name)}})
+    nodes = tuple(_rename(inner, names, attributes, function.name, node) for inner in function.nodes)
+    inputs = tuple(ValueInfo(name, None) for name in function.inputs if given.get(name))
+    outputs = tuple(ValueInfo(name, None) for name in function.outputs)
+    return Graph(function.name, function.doc_string, inputs, outputs, {}, nodes, {})
+
+
+def inline_graph(node: Node, graph: Graph, prefix: str) -> tuple[Node, ...]:
+    """The nodes of a node's sub-graph without inputs, put where the node stands; names made inside are prefixed."""
+    return inline_body(node, graph, prefix, (), node.outputs)
+
+
+def inline_body(
+    node: Node, graph: Graph, prefix: str, inputs: Sequence[str], outputs: Sequence[str]
+) -> tuple[Node, ...]:
+    """The nodes of a node's sub-graph for the given names of inputs and outputs ("": not wanted)."""
+    own = [name for inner in graph.nodes for name in inner.outputs] + list(graph.initializers)
+    names = {name: f"{prefix}/{name}" if name else "" for name in own}
+    names.update({given.name: name for given, name in zip(graph.inputs, inputs)})
+    produced = {name for inner in graph.nodes for name in inner.outputs}
+    copies: list[Node] = []
+    for output, outer in zip(graph.outputs, outputs):
+        if output.name in produced and names[output.name].startswith(f"{prefix}/") and outer:
+            names[output.name] = outer
+        elif outer:
+            copies.append(_plain(node, "Identity", (names.get(output.name, output.name),), (outer,), {}))
+    constants = [
+        _plain(node, "Constant", (), (names[name],), {"value": array}) for name, array in graph.initializers.items()
+    ]
+    scope = _Outer(names)
+    nodes = [_rename(inner, scope, {}, prefix, node) for inner in graph.nodes]
+    return (*constants, *nodes, *copies)
+
+
+class _Outer(dict[str, str]):
+    """Names of a sub-graph; those that it does not define are those of the graphs around it."""
+
+    def setdefault(self, name: str, default: str = "") -> str:
+        """The name inside the graph around."""
+        return self.get(name, name)
+
+
+def _plain(
+    caller: Node, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
+) -> Node:
+    version = caller.version if caller.domain == "" else 13
+    return Node(op_type, "", inputs, outputs, attributes, f"{caller.name or caller.op_type}/{op_type}", "",
+                caller.index, version)  # fmt: skip
+
+
+def _rename(
+    node: Node, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
+) -> Node:
+    def renamed(name: str) -> str:
+        return names.setdefault(name, f"{prefix}/{name}")
+
+    bound: dict[str, Attribute] = {}
+    for name, content in node.attributes.items():
+        if isinstance(content, AttributeReference):
+            if content.name in attributes:
+                bound[name] = attributes[content.name]
+        elif isinstance(content, Graph):
+            bound[name] = _rename_graph(content, names, attributes, prefix, caller)
+        else:
+            bound[name] = content
+    return Node(
+        node.op_type, node.domain, tuple(map(renamed, node.inputs)), tuple(map(renamed, node.outputs)), bound,
+        f"{caller.name or caller.op_type}/{node.name or node.op_type}", "", node.index, node.version, node.overload,
+    )  # fmt: skip
+
+
+def _rename_graph(
+    graph: Graph, names: dict[str, str], attributes: Mapping[str, Attribute], prefix: str, caller: Node
+) -> Graph:
+    inner = type(names)(names)
+    for own in [value.name for value in graph.inputs] + list(graph.initializers):
+        inner[own] = f"{prefix}/{graph.name}/{own}"
+    for node in graph.nodes:
+        for own in node.outputs:
+            inner[own] = f"{prefix}/{graph.name}/{own}" if own else ""
+    nodes = tuple(_rename(node, inner, attributes, prefix, caller) for node in graph.nodes)
+
+    def values(infos: tuple[ValueInfo, ...]) -> tuple[ValueInfo, ...]:
+        return tuple(replace(info, name=inner[info.name]) for info in infos)
+
+    initializers = {inner[name]: array for name, array in graph.initializers.items()}
+    return Graph(graph.name, graph.doc_string, values(graph.inputs), values(graph.outputs), initializers, nodes, {})
+

@@ -1,0 +1,143 @@
+"""Gradient of ai.onnx.preview.training as further nodes: reverse-mode differentiation of the nodes before it.
+
+The graph between ``xs`` and ``y`` is what the nodes before the Gradient node say. Where these have no rule in
+`gradient_tape.RULES` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
+replaced by a copy of that graph (with definitions put in) and by a Gradient node of the copy. Else it is replaced
+by the nodes that compute the derivatives; these have rules again, so that derivatives can be derived.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.definitions import inline, onnx_definition
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import FLAT, RULES, Backward, Tape
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import Function, Graph, Node
+from onnx_systemds.model.walk import names_read
+
+GRADIENT = ("ai.onnx.preview.training", "Gradient")
+_FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
+
+
+def gradient_nodes(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, ...]:
+    """The nodes that stand for a Gradient node behind the nodes ``before``.
+
+    Raises InvalidModel for a node that names no values, UnsupportedCase for operators without a rule.
+    """
+    node = facts.node
+    wanted, fixed = tuple(facts.attribute("xs") or ()), tuple(facts.attribute("zs") or ())
+    names = (*wanted, *fixed)
+    y = facts.attribute("y")
+    for name in (y, *names):
+        if name not in facts.values:
+            raise InvalidModel(f"{quoted(str(name))} is no value known before the Gradient node")
+    if len(names) != len(node.inputs):
+        raise InvalidModel(f"{len(names)} tensors are named in xs and zs, {len(node.inputs)} are given")
+    if facts.values[y].dtype not in _FLOATS:
+        raise UnsupportedCase(f"{quoted(y)} is no tensor of floating-point numbers")
+    if y not in wanted and not any(y in other.outputs for other in before):
+        raise UnsupportedCase(f"{quoted(y)} is not computed in the graph of the Gradient node")
+    path = _between(before, names, y)
+    definitions = _definitions(_between(path, wanted, y), facts)
+    if definitions or names != node.inputs:
+        return _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)
+    return _differentiated(facts, _between(path, wanted, y), wanted, y, prefix)
+
+
+def _between(nodes: Sequence[Node], sources: Sequence[str], y: str) -> list[Node]:
+    """The nodes through which ``y`` depends on the sources, which stand for themselves."""
+    own = set(sources)
+    reached = set(own)
+    forward = []
+    for node in nodes:
+        if own.isdisjoint(node.outputs) and not reached.isdisjoint(names_read(node)):
+            reached.update(name for name in node.outputs if name)
+            forward.append(node)
+    needed = set() if y in own else {y}
+    path = []
+    for node in reversed(forward):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(names_read(node))
+            path.append(node)
+    return path[::-1]
+
+
+def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Function]:
+    """ONNX's definitions of the nodes that have no rule, by position. Raises UnsupportedCase where there is none."""
+    found: dict[int, Function] = {}
+    for node in path:
+        if any(isinstance(content, Graph) for content in node.attributes.values()):
+            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')})")
+        if node.identity in RULES or node.identity in FLAT or not _is_smooth(node, facts.values):
+            continue
+        definition = onnx_definition(NodeFacts(node, facts.values))
+        if definition is None:
+            raise UnsupportedCase(
+                f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')}) is not supported yet"
+            )
+        found[node.index] = definition
+    return found
+
+
+def _is_smooth(node: Node, values: Mapping[str, Value]) -> bool:
+    """Whether a derivative may pass: from a floating-point input to such an output."""
+    given = any(values[name].dtype in _FLOATS for name in node.inputs if name)
+    return given and any(values[name].dtype in _FLOATS for name in node.outputs if name)
+
+
+def _copied(
+    facts: NodeFacts, path: Sequence[Node], definitions: Mapping[int, Function], names: dict[str, str], prefix: str
+) -> tuple[Node, ...]:
+    """A copy of the path from the values given, and the Gradient node of the copy."""
+    node = facts.node
+    copies: list[Node] = []
+    for number, original in enumerate(path):
+        outputs = tuple(f"{prefix}/{name}" if name else "" for name in original.outputs)
+        copy = replace(original, inputs=tuple(names.get(name, name) for name in original.inputs), outputs=outputs)
+        names.update(zip(original.outputs, outputs))
+        if original.index in definitions:
+            copies += inline(copy, definitions[original.index], f"{prefix}/{original.op_type}{number}")
+        else:
+            copies.append(copy)
+    y = facts.attribute("y")
+    count = len(facts.attribute("xs"))
+    attributes = {"xs": node.inputs[:count], "zs": node.inputs[count:], "y": names.get(y, y)}
+    return (*copies, replace(node, attributes=attributes))
+
+
+def _differentiated(
+    facts: NodeFacts, path: Sequence[Node], wanted: Sequence[str], y: str, prefix: str
+) -> tuple[Node, ...]:
+    """The nodes that compute dy/dx for each x: the chain rule from the last node of the path to the first."""
+    tape = Tape(facts.node, prefix)
+    known: dict[str, list[str]] = {y: [tape.filled_like(y, facts.values[y].dtype, 1.0)]}
+    active = {name for node in path for name in node.outputs} | set(wanted)
+    for node in reversed(path):
+        if node.identity in FLAT or not _is_smooth(node, facts.values):
+            continue
+        given = [_sum(tape, known, name) if name in known else "" for name in node.outputs]
+        if not any(given):
+            continue
+        if any(given[1:]) and node.op_type != "Split":
+            raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
+        step = Backward(node, facts.values, facts.graph_name, tape, given, active)
+        for name, derivative in zip(node.inputs, RULES[node.identity](step)):
+            if derivative and name in active and facts.values[name].dtype in _FLOATS:
+                known.setdefault(name, []).append(derivative)
+    for x, output in zip(wanted, facts.node.outputs):
+        if output:
+            found = _sum(tape, known, x) if x in known else tape.filled_like(x, facts.values[x].dtype, 0.0)
+            tape.copy(found, output)
+    return tuple(tape.nodes)
+
+
+def _sum(tape: Tape, known: dict[str, list[str]], name: str) -> str:
+    """All derivatives that reach a value, added up once."""
+    parts = known[name]
+    if len(parts) > 1:
+        known[name] = [tape.emit("Sum", *parts)]
+    return known[name][0]

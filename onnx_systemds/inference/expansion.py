@@ -1,0 +1,99 @@
+"""Other nodes in the place of one: what an `expander` of the registry sees and writes.
+
+An operator that equals a few ONNX operators needs no generator: its expander writes those, and they are generated
+as in any model. Their shapes are inferred as usual, so an expander may leave sizes to them (Reshape's 0 and -1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.model import protos
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import Attribute, Node
+
+OPSET = 23  # of the ONNX nodes that are written
+
+
+class Expansion(NodeFacts):
+    """A node, its facts, and the nodes that are written in its place."""
+
+    def __init__(self, facts: NodeFacts, prefix: str) -> None:
+        super().__init__(facts.node, facts.values, facts.graph_name)
+        self.run_sizes = facts.run_sizes
+        self.prefix = prefix
+        self.nodes: list[Node] = []
+
+    def input(self, position: int) -> str:
+        """The name of an input, "" where it is left out."""
+        return self.node.inputs[position] if self.has(position) else ""
+
+    def output(self, position: int = 0) -> str:
+        """The name of an output, "" where the node does not give it."""
+        return self.node.outputs[position] if self.has_output(position) else ""
+
+    def emit(self, op_type: str, *inputs: str, to: str = "", domain: str = "", **attributes: Attribute) -> str:
+        """Write a node of one output, named ``to`` or anew; returns its name."""
+        return self.emit_several(op_type, [to or self.fresh(op_type)], *inputs, domain=domain, **attributes)[0]
+
+    def emit_several(
+        self, op_type: str, outputs: Sequence[str], *inputs: str, domain: str = "", **attributes: Attribute
+    ) -> tuple[str, ...]:
+        """Write a node of the given outputs ("": not wanted); returns their names."""
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        self._write(op_type, domain, inputs, tuple(outputs), attributes)
+        return tuple(outputs)
+
+    def _write(
+        self, op_type: str, domain: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
+        attributes: Mapping[str, Attribute],
+    ) -> None:  # fmt: skip
+        name = f"{self.node.name or self.node.op_type}/{op_type}"
+        version = 1 if domain == CONTRIB else OPSET
+        self.nodes.append(Node(op_type, domain, inputs, outputs, attributes, name, "", self.node.index, version))
+
+    def cast(self, name: str, dtype: str, to: str = "") -> str:
+        """A value in another element type."""
+        target = to or self.fresh("Cast")
+        self._write("Cast", "", (name,), (target,), {"to": int(onnx.TensorProto.DataType.Value(dtype.upper()))})
+        return target
+
+    def fresh(self, hint: str) -> str:
+        """A new name of a value."""
+        return f"{self.prefix}/{hint}{len(self.nodes)}"
+
+    def known(self, content: Any, dtype: str = "int64") -> str:
+        """A known tensor: its name."""
+        return self.emit("Constant", value=np.array(content, protos.numpy_dtype(dtype)))
+
+    def reshape(self, name: str, *dims: int, to: str = "") -> str:
+        """A value in other dims: 0 keeps the one at its place, -1 is what remains."""
+        return self.emit("Reshape", name, self.known(dims), to=to)
+
+    def give(self, name: str, position: int = 0) -> None:
+        """Give a value as an output, if the node has it."""
+        if self.output(position):
+            self.emit("Identity", name, to=self.output(position))
+
+    def length(self, name: str, axis: int) -> str:
+        """The length of a value along an axis: an integer of rank 0."""
+        return self.emit("Gather", self.emit("Shape", name), self.known(axis), axis=0)
+
+    def count_up(self, limit: str, start: str = "") -> str:
+        """The integers from 0, or ``start``, up to but without ``limit``."""
+        return self.emit("Range", start or self.known(0), limit, self.known(1))
+
+    def unsqueeze(self, name: str, *axes: int) -> str:
+        """A value with new axes of size 1."""
+        return self.emit("Unsqueeze", name, self.known(axes))
+
+    def slice(self, name: str, axis: int, start: int, end: int, step: int = 1) -> str:
+        """The part of a value along one axis."""
+        given = (self.known([number]) for number in (start, end, axis, step))
+        return self.emit("Slice", name, *given)

@@ -1,0 +1,236 @@
+"""What is known of one node: its inputs' dtypes, dims and contents, and its attributes with their defaults."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import onnx
+
+from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
+from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.contrib_schemas import contrib_default
+from onnx_systemds.model.ir import Array, Graph, Node
+
+if TYPE_CHECKING:
+    from onnx_systemds.inference.run_sizes import RunSizes
+
+
+class NodeFacts:
+    """Read-only view of a node for shape rules; generators get the larger `NodeView`.
+
+    Inputs and outputs are counted from 0 as in ONNX; a negative or missing position is an omitted input.
+    """
+
+    run_sizes: RunSizes | None = None  # of the graph around the node, where sizes may be left to the run
+
+    def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str = "") -> None:
+        self.node = node
+        self.values = values
+        self.graph_name = graph_name
+        self.assumptions: list[Assumption] = []
+
+    @property
+    def place(self) -> NodePlace:
+        """Where the node stands, for messages."""
+        node = self.node
+        return NodePlace(self.graph_name, node.name or f"#{node.index}", node.op_type, node.domain, node.version)
+
+    @property
+    def version(self) -> int:
+        """Opset version in force for the node's domain."""
+        return self.node.version
+
+    @property
+    def input_count(self) -> int:
+        """Number of inputs written at the node, omitted ones in between counted."""
+        return len(self.node.inputs)
+
+    def has(self, position: int) -> bool:
+        """Whether the input is given."""
+        return 0 <= position < len(self.node.inputs) and self.node.inputs[position] != ""
+
+    def has_output(self, position: int) -> bool:
+        """Whether the output is named at the node (it may still be unused)."""
+        return position < len(self.node.outputs) and self.node.outputs[position] != ""
+
+    def value(self, position: int) -> Value:
+        """What is known of an input."""
+        return self.values[self.node.inputs[position]]
+
+    def dtype(self, position: int) -> str:
+        """Element type of an input."""
+        return self.value(position).dtype
+
+    def dims(self, position: int) -> Dims:
+        """Dims of an input. Raises ShapeUnknown when the rank is unknown."""
+        dims = self.value(position).dims
+        if dims is None:
+            raise ShapeUnknown(
+                f"the rank of input {self.node.inputs[position]!r} is unknown",
+                hint="declare the shapes of the model's inputs",
+            )
+        return dims
+
+    def rank(self, position: int) -> int:
+        """Rank of an input. Raises ShapeUnknown."""
+        return len(self.dims(position))
+
+    def known_dims(self, position: int, why: str) -> tuple[int, ...]:
+        """Dims of an input as integers. Raises UnsupportedCase naming the reason ``why`` they must be known."""
+        dims = self.dims(position)
+        if not all(isinstance(dim, int) for dim in dims):
+            shown = ", ".join(map(str, dims))
+            raise UnsupportedCase(f"{why} needs known dims, input {position} has [{shown}]", hint="fix them by --dim")
+        return tuple(dim for dim in dims if isinstance(dim, int))
+
+    def known_or_none(self, position: int) -> tuple[int | None, ...] | None:
+        """Dims of an input with None for those that are expressions; None when the rank is unknown."""
+        dims = self.value(position).dims
+        return None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
+
+    def size(self, position: int) -> Dim:
+        """Number of elements of an input. Raises ShapeUnknown."""
+        return product(self.dims(position))
+
+    def constant(self, position: int) -> Array | None:
+        """Content of an input that is known at conversion, else None."""
+        return self.value(position).constant if self.has(position) else None
+
+    def require_constant(self, position: int, what: str) -> Array:
+        """Content of an input that must be known at conversion. Raises ConstantNeeded."""
+        content = self.constant(position)
+        if content is None:
+            raise ConstantNeeded(f"{what} (input {position}) must be a constant", self.node.inputs[position])
+        return content
+
+    def integers(self, position: int) -> tuple[Dim, ...] | None:
+        """Elements of an integer input, as sizes that may be expressions; None when they are not known."""
+        if not self.has(position):
+            return None
+        value = self.value(position)
+        if value.constant is not None:
+            return tuple(int(element) for element in value.constant.ravel())
+        if value.elements is not None:
+            return tuple(value.elements.ravel())
+        return None
+
+    def require_integers(self, position: int, what: str) -> tuple[Dim, ...]:
+        """As `integers`, raises ConstantNeeded when they are not known."""
+        found = self.integers(position)
+        if found is None:
+            raise ConstantNeeded(
+                f"{what} (input {position}) is only known when the model runs", self.node.inputs[position]
+            )
+        return found
+
+    def sizes(self, position: int, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
+        """As `integers`; elements that only the run knows are symbols, which the script defines.
+
+        ``signed``: whether they may be negative. Raises ConstantNeeded where not even their number is known.
+        """
+        found = self.integers(position)
+        if found is None and self.run_sizes is not None and self.has(position):
+            elements = self.run_sizes.elements_of(self.node.inputs[position], signed=signed)
+            found = None if elements is None else tuple(elements.ravel())
+        return self.require_integers(position, what) if found is None else found
+
+    def computed(self, function: str, *arguments: Dim, hint: str, signed: bool = False) -> Dim:
+        """A size that a library function computes from others when the model runs, named after the first output.
+
+        ``signed``: whether it may be negative.
+        """
+        assert self.run_sizes is not None
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        return self.run_sizes.call(function, arguments, f"{base}_{hint}", signed=signed)
+
+    def named(self, size: Dim, hint: str) -> Dim:
+        """A size of several terms under a name of its own: it is computed once, and texts stay short."""
+        return self.computed("", size, hint=hint)
+
+    def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
+        """Take two sizes for equal; the script checks it where only the run knows.
+
+        Raises UnsupportedCase where they cannot be equal.
+        """
+        if certainly_differ(left, right):
+            raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
+        if left != right:
+            self.assume(left, Relation.EQUAL, right, left_words, right_words)
+
+    def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
+        """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each."""
+        sizes = [self.dims(position)[axis] for position, axis in (left, right)]
+        self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
+
+    def assume(self, left: Dim, relation: Relation, right: Dim, left_words: str, right_words: str = "") -> None:
+        """Take two sizes to be so, of which one is none that is known: the script checks it."""
+        self.assumptions.append(Assumption(left, right, relation, left_words, right_words, node_words(self.node)))
+
+    def axis_words(self, position: int, axis: int) -> str:
+        """An axis of an input, in messages."""
+        return axis_words(self.node.inputs[position], axis % max(self.rank(position), 1))
+
+    def attribute(self, name: str) -> Any:
+        """Value of an attribute: as written at the node, else ONNX's default, else None."""
+        if name in self.node.attributes:
+            return self.node.attributes[name]
+        return default_attribute(self.node.domain, self.node.op_type, self.node.version, name)
+
+    def graph_attribute(self, name: str) -> Graph:
+        """A sub-graph. Raises UnsupportedCase when it is missing."""
+        graph = self.node.attributes.get(name)
+        if not isinstance(graph, Graph):
+            raise UnsupportedCase(f"attribute {name!r} is missing")
+        return graph
+
+    def axis(self, name: str = "axis", *, rank: int | None = None) -> int:
+        """An axis attribute, counted from the front: 0 <= axis < rank. Raises UnsupportedCase when out of range."""
+        return self.normalize_axis(int(self.attribute(name)), self.rank(0) if rank is None else rank)
+
+    @staticmethod
+    def normalize_axis(axis: int, rank: int) -> int:
+        """``axis`` counted from the front. Raises UnsupportedCase when it is not in [-rank, rank)."""
+        if not -rank <= axis < max(rank, 1):
+            raise UnsupportedCase(f"axis {axis} is out of range for rank {rank}")
+        return axis % rank if rank else 0
+
+    def tensor(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
+        """An output for a shape rule; the dtype is that of the first input where none is given."""
+        return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
+
+
+@lru_cache(maxsize=8192)
+def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any:
+    """The default of an attribute in the given opset version, ONNX's or onnxruntime's; None where there is none."""
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)  # deprecated ones have defaults, too
+    except onnx.defs.SchemaError:
+        return contrib_default(domain, op_type, name)
+    if name not in schema.attributes:
+        return None
+    default = schema.attributes[name].default_value
+    if default.type == onnx.AttributeProto.UNDEFINED:
+        return None
+    content = onnx.helper.get_attribute_value(default)
+    if isinstance(content, bytes):
+        return content.decode("utf-8")
+    if isinstance(content, list):
+        return tuple(item.decode("utf-8") if isinstance(item, bytes) else item for item in content)
+    return content
+
+
+@lru_cache(maxsize=8192)
+def find_schema(domain: str, op_type: str, version: int) -> Any:
+    """The OpSchema in force at an opset version, None where ONNX knows none or has removed it.
+
+    The type is Any because onnx's stubs leave out half of OpSchema.
+    """
+    try:
+        schema = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema

@@ -1,0 +1,149 @@
+"""What the rules of the chain rule are made of: the nodes they make, the node they see, and the table of all rules.
+
+A rule gets its node and the derivative of y by the node's outputs, and returns those by its inputs as names of values
+that further nodes compute; "" for an input without a derivative. Where an operator has a kink a rule takes the
+derivative from one side, or 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model import protos
+from onnx_systemds.model.ir import Attribute, Node
+
+OPSET = 18  # of the nodes that are made here
+
+
+class Tape:
+    """The nodes made so far."""
+
+    def __init__(self, caller: Node, prefix: str) -> None:
+        self.caller = caller
+        self.prefix = prefix
+        self.nodes: list[Node] = []
+
+    def emit(self, op_type: str, *inputs: str, **attributes: Attribute) -> str:
+        """Name of the first output of a new node."""
+        return self.emit_several(op_type, 1, *inputs, **attributes)[0]
+
+    def emit_several(self, op_type: str, count: int, *inputs: str, **attributes: Attribute) -> tuple[str, ...]:
+        """Names of the outputs of a new node."""
+        base = f"{self.prefix}/{op_type}{len(self.nodes)}"
+        outputs = tuple(base if position == 0 else f"{base}_{position}" for position in range(count))
+        self._add(op_type, inputs, outputs, attributes)
+        return outputs
+
+    def copy(self, name: str, output: str) -> None:
+        """Give a value a second name."""
+        self._add("Identity", (name,), (output,), {})
+
+    def _add(
+        self, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
+    ) -> None:
+        name = f"{self.caller.name or self.caller.op_type}/{op_type}"
+        self.nodes.append(Node(op_type, "", inputs, outputs, attributes, name, "", self.caller.index, OPSET))
+
+    def number(self, value: float, dtype: str) -> str:
+        """A constant of rank 0."""
+        return self.emit("Constant", value=np.array(value, protos.numpy_dtype(dtype)))
+
+    def integers(self, numbers: Sequence[int]) -> str:
+        """A constant of rank 1."""
+        return self.emit("Constant", value=np.array(numbers, np.int64))
+
+    def filled_like(self, name: str, dtype: str, value: float) -> str:
+        """A tensor of the dims of another one, the same number everywhere."""
+        fill = np.array([value], protos.numpy_dtype(dtype))
+        return self.emit("ConstantOfShape", self.emit("Shape", name), value=fill)
+
+
+class Backward(NodeFacts):
+    """A node, and the derivatives of y by its outputs: ``grad`` by the first one."""
+
+    def __init__(
+        self, node: Node, values: Mapping[str, Value], graph_name: str, tape: Tape, given: Sequence[str],
+        active: set[str],
+    ) -> None:  # fmt: skip
+        super().__init__(node, values, graph_name)
+        self.tape = tape
+        self.given = given
+        self.active = active
+        self.emit = tape.emit
+
+    @property
+    def grad(self) -> str:
+        """The derivative by the first output."""
+        if not self.given[0]:
+            raise UnsupportedCase(f"the derivative of an output of {self.node.op_type} other than the first")
+        return self.given[0]
+
+    @property
+    def x(self) -> str:
+        """The first input."""
+        return self.node.inputs[0]
+
+    @property
+    def out(self) -> str:
+        """The first output."""
+        return self.node.outputs[0]
+
+    def needs(self, position: int) -> bool:
+        """Whether the derivative by an input is asked for."""
+        return self.has(position) and self.node.inputs[position] in self.active
+
+    def number(self, value: float) -> str:
+        """A constant in the type of the first output."""
+        return self.tape.number(value, self.values[self.out].dtype)
+
+    def times(self, left: str, right: str | float) -> str:
+        """A product with a value or a number."""
+        return self.emit("Mul", left, right if isinstance(right, str) else self.number(right))
+
+    def chain(self, factor: str) -> list[str]:
+        """The derivative of an elementwise function from its own."""
+        return [self.emit("Mul", self.grad, factor)]
+
+    def where(self, condition: str, derivative: str) -> str:
+        """The derivative where a condition holds, else 0."""
+        return self.emit("Where", condition, derivative, self.number(0.0))
+
+    def fit(self, derivative: str, position: int) -> str:
+        """A derivative of the output's dims, summed over the axes along which an input was broadcast."""
+        own = self.dims(position)
+        whole = self.values[self.out].dims
+        assert whole is not None
+        lead = len(whole) - len(own)
+        if lead:
+            derivative = self.emit("ReduceSum", derivative, self.tape.integers(range(lead)), keepdims=0)
+        axes = [axis for axis, (size, goal) in enumerate(zip(own, whole[lead:])) if size == 1 and goal != 1]
+        if any(size not in (1, goal) for size, goal in zip(own, whole[lead:])):
+            raise UnsupportedCase(f"the derivative of {self.node.op_type} whose broadcast dims are not known")
+        return self.emit("ReduceSum", derivative, self.tape.integers(axes)) if axes else derivative
+
+    def shaped(self, derivative: str, position: int = 0) -> str:
+        """A derivative in the dims of an input of as many elements."""
+        return self.emit("Reshape", derivative, self.emit("Shape", self.node.inputs[position]))
+
+
+Rule = Callable[[Backward], Sequence[str]]
+RULES: dict[tuple[str, str], Rule] = {}
+# operators that are flat wherever they have a derivative, and those that only tell dims
+FLAT = {("", name) for name in ("Floor", "Ceil", "Round", "Sign", "Shape", "Size", "ConstantOfShape", "EyeLike",
+                                "RandomNormalLike", "RandomUniformLike")}  # fmt: skip
+
+
+def rule(*op_types: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the chain rule of operators of ONNX, in every version."""
+
+    def decorate(function: Rule) -> Rule:
+        for op_type in op_types:
+            RULES["", op_type] = function
+        return function
+
+    return decorate

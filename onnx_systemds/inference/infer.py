@@ -1,0 +1,383 @@
+"""Forward inference: dtype and dims of every value, contents where they are known, definitions expanded.
+
+For each node in turn: the operator's own shape rule, else ONNX's inference of that single node with our dims
+carried through it as named dimensions. What neither knows becomes a symbol that the running script defines.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap, deque
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.errors import (
+    ConstantNeeded,
+    InternalError,
+    InvalidModel,
+    ShapeUnknown,
+    TranspileError,
+    UnsupportedCase,
+    UnsupportedOperator,
+    quoted,
+)
+from onnx_systemds.inference import shape_values
+from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.context import Context
+from onnx_systemds.inference.continuations import with_continuation
+from onnx_systemds.inference.definitions import expand, inline_graph
+from onnx_systemds.inference.differentiation import GRADIENT, gradient_nodes
+from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.folding import fold
+from onnx_systemds.inference.known_lists import resolve
+from onnx_systemds.inference.lists import declared_list
+from onnx_systemds.inference.local_functions import call_values, is_called
+from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
+from onnx_systemds.inference.passes.fusion import fused
+from onnx_systemds.inference.registry import find_expander, find_generator, find_shape_rule
+from onnx_systemds.inference.run_sizes import RunSizes
+from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
+from onnx_systemds.model import protos
+from onnx_systemds.model.contrib_schemas import unknown_parts
+from onnx_systemds.model.ir import (
+    Array,
+    Graph,
+    MapType,
+    Node,
+    OptionalType,
+    SequenceType,
+    SparseTensor,
+    TensorType,
+    ValueInfo,
+)
+
+FAILED = Value("", None)
+"""Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
+
+def infer(graph: Graph, context: Context) -> TypedGraph:
+    """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
+    values: dict[str, Value] = {}
+    functions = [function.nodes for function in context.functions.values()]
+    if any(node.identity == GRADIENT for nodes in (graph.nodes, *functions) for node in nodes):
+        context.simplify = False
+    for given in graph.inputs:
+        values[given.name] = declared_value(given, context)
+        if given.type is None:
+            context.errors.add(ShapeUnknown(f"the model declares no type for its input {quoted(given.name)}"))
+            values[given.name] = FAILED
+    typed = _infer_nodes(graph, values, values, context)
+    for output in graph.outputs:
+        _check_declared(output, typed.values[output.name], context)
+    if not graph.outputs:
+        context.errors.add(InvalidModel("the graph has no outputs: there is nothing to convert"))
+    return typed
+
+
+def _check_declared(output: ValueInfo, value: Value, context: Context) -> None:
+    """Add a reason where the declared type of an output is another one than its nodes compute; dims are not judged."""
+    if output.type is None or value is FAILED or value.keys:
+        return
+    declared, computed = (
+        "a list" if isinstance(type_, (SequenceType, OptionalType)) else dtype
+        for type_, dtype in ((output.type, getattr(output.type, "dtype", "")), (value.type, value.dtype))
+    )
+    if declared and computed and declared != computed:
+        context.errors.add(
+            InvalidModel(f"the output {quoted(output.name)} is declared as {declared}, its nodes compute {computed}")
+        )
+
+
+def infer_body(graph: Graph, inputs: Sequence[Value], outer: Mapping[str, Value], context: Context) -> TypedGraph:
+    """Type a sub-graph whose inputs are known; names it does not define are looked up in ``outer``."""
+    own: dict[str, Value] = {given.name: value for given, value in zip(graph.inputs, inputs)}
+    return _infer_nodes(graph, own, ChainMap(own, _writable(outer)), context)
+
+
+def declared_value(given: ValueInfo, context: Context) -> Value:
+    """The dtype and dims that the model declares for an input; an unnamed dim gets a symbol of its own."""
+    if isinstance(given.type, TensorType):
+        return Value(given.type.dtype, context.dims(given.type.dims, given.name))
+    if isinstance(given.type, (SequenceType, OptionalType)):
+        return declared_list(given.type)
+    if isinstance(given.type, MapType) and isinstance(given.type.value, TensorType):
+        # two columns, the keys and the values; of text where either is
+        dtypes = (given.type.key, given.type.value.dtype)
+        dims = context.dims((None, 2), given.name)
+        return Value("string" if "string" in dtypes else dtypes[1], dims, type=given.type)
+    return Value("", None, type=given.type)
+
+
+def constant_value(array: Array) -> Value:
+    """The value of a known content."""
+    return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
+
+
+class InferenceFacts(NodeFacts):
+    """Facts for shape rules of operators with sub-graphs: these type their bodies through `body`."""
+
+    def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context) -> None:
+        super().__init__(node, values, graph_name)
+        self.context = context
+        self.bodies: dict[str, TypedGraph] = {}
+
+    def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
+        """Type the sub-graph in attribute ``name`` for the given inputs."""
+        typed = infer_body(self.graph_attribute(name), inputs, self.values, self.context)
+        self.bodies[name] = typed
+        return typed
+
+    def type_graph(self, graph: Graph, inputs: Sequence[Value]) -> TypedGraph:
+        """Type the body of a function, which sees nothing of the graphs around it."""
+        return infer_body(graph, inputs, {}, self.context)
+
+
+def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
+    for name, array in graph.initializers.items():
+        own[name] = constant_value(array)
+    nodes: list[Node] = []
+    bodies: dict[tuple[int, str], TypedGraph] = {}
+    sizes: dict[int, tuple[str, ...]] = {}
+    assumptions: dict[int, Sequence[Assumption]] = {}
+    run_sizes = RunSizes(nodes, values, context.fresh_symbol)
+    waiting = deque(graph.nodes)
+    while waiting:
+        node = waiting.popleft()
+        facts = InferenceFacts(node, values, graph.name, context)
+        facts.run_sizes = run_sizes
+        try:
+            context.count_node()
+            if any(values.get(name) is FAILED for name in node.inputs):
+                outputs = _after_failure(facts)
+            else:
+                if context.function_of(node) is None:
+                    check_inputs(facts)
+                definition = _definition(facts, context, nodes)
+                if definition is not None:
+                    waiting.extendleft(reversed(definition))
+                    continue
+                outputs = _infer_node(facts)
+                check_results((values[name].size for name in node.inputs if name), (value.size for value in outputs))
+                rest = with_continuation(
+                    node, outputs, facts.bodies, waiting, graph, lambda: f"If{context.next_expansion()}"
+                )
+                if rest is not None:
+                    waiting = deque(rest)
+                    continue
+            outputs, decided = _new_symbols(outputs, node, context)
+            if facts.assumptions:
+                assumptions[len(nodes)] = facts.assumptions
+            if decided:
+                sizes[len(nodes)] = decided
+        except TranspileError as error:
+            error.place = error.place or facts.place
+            if isinstance(error, TooManyNodes):
+                raise
+            if isinstance(error, ConstantNeeded):
+                error.sources = _integer_sources(error.value_name, nodes, values)
+            elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
+                error.sources = run_sizes.sources
+            context.errors.add(error)
+            outputs = (FAILED,) * len(node.outputs)
+        except MemoryError as error:
+            raise OverBudget("the node takes more memory than there is", facts.place) from error
+        except Exception as error:
+            refusal = refusal_by_onnx(facts)
+            if refusal is None:
+                raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
+            context.errors.add(refusal)
+            outputs = (FAILED,) * len(node.outputs)
+        for name, value in zip(node.outputs, outputs):
+            if name:
+                own[name] = _with_declared(value, graph.value_info.get(name), context)
+        for name, typed in facts.bodies.items():
+            bodies[len(nodes), name] = typed
+        nodes.append(node if node.index == len(nodes) else replace(node, index=len(nodes)))
+    return TypedGraph(
+        graph.name,
+        graph.doc_string,
+        tuple(given.name for given in graph.inputs),
+        tuple(output.name for output in graph.outputs),
+        tuple(nodes),
+        own,
+        values,
+        bodies,
+        sizes,
+        run_sizes,
+        assumptions,
+        graph,
+    )
+
+
+def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
+    """The integer values from which ``name`` is computed and that no node computes: inputs of the graph."""
+    if not name:
+        return ()
+    producer = {output: node for node in nodes for output in node.outputs}
+    found: dict[str, None] = {}
+    seen = {name}
+    stack = [name]
+    while stack:
+        current = stack.pop()
+        if current in producer:
+            stack += [given for given in producer[current].inputs if given and given not in seen]
+            seen.update(producer[current].inputs)
+        elif values[current].dtype in INTEGER_DTYPES and values[current].constant is None:
+            found.setdefault(current)
+    return tuple(found)
+
+
+def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node: a model function, or an expansion or definition when we have no generator.
+
+    An If whose condition is known stands for one of its branches, a Gradient for derivatives of the nodes before it.
+    """
+    node = facts.node
+    if node.identity == ("", "If"):
+        condition = facts.constant(0)
+        if condition is None or condition.size != 1:
+            return None
+        branch = facts.graph_attribute("then_branch" if condition.ravel()[0] else "else_branch")
+        return inline_graph(node, branch, f"If{context.next_expansion()}")
+    if node.identity == GRADIENT:
+        return gradient_nodes(facts, before, f"Gradient{context.next_expansion()}")
+    function = context.function_of(node)
+    if function is not None and is_called(facts, function):
+        return None
+    if function is None:
+        if unknown := unknown_parts(node.domain, node.op_type, node.inputs, node.attributes):
+            raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
+        resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
+        if resolved is not None:
+            return resolved
+        joined = fused(facts, before, f"{node.outputs[0]}/factor") if context.simplify else None
+        if joined is not None:
+            return joined
+    if function is None and find_generator(node.identity, node.version) is not None:
+        return None
+    return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
+
+
+def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
+    node = facts.node
+    if node.op_type == "Constant" and node.domain == "":
+        return (constant_value(_constant_content(facts)),)
+    function = facts.context.function_of(node)
+    if function is not None:
+        return call_values(facts, function)
+    if find_generator(node.identity, node.version) is None:
+        raise unsupported(facts)
+    rule = find_shape_rule(node.identity, node.version)
+    outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
+    if len(outputs) < len(node.outputs):
+        outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
+    outputs = tuple(_without_elements(output) for output in outputs)
+    if not outputs:
+        return outputs
+    content = fold(facts, outputs)
+    if content is not None:
+        return tuple(constant_value(array) if array is not None else output
+                     for array, output in zip(content, outputs))
+    if outputs[0].dtype in FINITE_DTYPES:
+        elements = shape_values.evaluate(facts)
+        if elements is not None and all(isinstance(item, int) for item in elements.ravel()):
+            known = elements.astype(protos.numpy_dtype(outputs[0].dtype))
+            return (constant_value(known), *outputs[1:])
+        if elements is not None:
+            return (replace(outputs[0], dims=elements.shape, elements=elements), *outputs[1:])
+    return outputs
+
+
+def _without_elements(output: Value) -> Value:
+    """A tensor that certainly has no elements is known: the engine never sees it computed."""
+    if not output.dtype or not output.is_known_size or output.size != 0 or output.constant is not None:
+        return output
+    return constant_value(np.zeros([dim for dim in output.dims or () if isinstance(dim, int)],
+                                   protos.numpy_dtype(output.dtype)))  # fmt: skip
+
+
+def _constant_content(facts: NodeFacts) -> Array:
+    for name, content in facts.node.attributes.items():
+        if name == "value":
+            return np.asarray(content)
+        if name in ("value_float", "value_floats"):
+            return np.asarray(content, dtype=np.float32)
+        if name in ("value_int", "value_ints"):
+            return np.asarray(content, dtype=np.int64)
+        if name in ("value_string", "value_strings"):
+            return np.asarray(content, dtype=object)
+        if name == "sparse_value":
+            return _dense(content)
+    raise UnsupportedOperator("the constant has no value")
+
+
+def _dense(content: object) -> Array:
+    if not isinstance(content, SparseTensor):
+        raise UnsupportedOperator("the sparse constant is no sparse tensor")
+    dense = np.zeros(content.dims, dtype=content.values.dtype)
+    indices = content.indices
+    where = np.unravel_index(indices, dense.shape) if indices.ndim == 1 else tuple(indices.T)
+    dense[where] = content.values
+    return dense
+
+
+def _new_symbols(
+    outputs: tuple[Value, ...], node: Node, context: Context
+) -> tuple[tuple[Value, ...], tuple[str, ...]]:
+    """The outputs, and the names of the data-dependent sizes among them: rules mark them by a leading question mark.
+
+    A size that this node names as a node of another sub-graph already did gets a new name.
+    """
+    renamed: dict[str, Dim] = {}
+    new: list[str] = []
+    for name in dict.fromkeys(name for output in outputs if output.dims is not None for name in symbols(output.dims)):
+        if not name.startswith("?"):
+            continue
+        if context.is_new(name):
+            new.append(name)
+        elif any(own and name.startswith(f"?{own}_dim") for own in node.outputs):
+            new.append(context.fresh_symbol(name))
+            renamed[name] = symbol(new[-1])
+    if renamed:
+        outputs = tuple(
+            value if value.dims is None else replace(value, dims=tuple(substitute(dim, renamed) for dim in value.dims))
+            for value in outputs
+        )
+    return outputs, tuple(new)
+
+
+def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
+    """A node behind one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
+    node = facts.node
+    known = find_generator(node.identity, node.version) is not None
+    schema = find_schema(node.domain, node.op_type, node.version)
+    defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    known = known or node.identity == GRADIENT or find_expander(node.identity, node.version) is not None
+    if not (known or defined or facts.context.function_of(node) or node.identity == ("", "Constant")):
+        raise unsupported(facts)
+    return (FAILED,) * len(node.outputs)
+
+
+def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -> Value:
+    """Complete what inference left open by what the model declares; where they differ, inference wins."""
+    if declared is None or value is FAILED or not isinstance(declared.type, TensorType):
+        return value
+    if value.constant is not None or value.type is not None or (value.dtype and value.dims is not None):
+        return value
+    dims = value.dims if value.dims is not None else context.dims(declared.type.dims, declared.name)
+    return replace(value, dtype=value.dtype or declared.type.dtype, dims=dims)
+
+
+def _writable(values: Mapping[str, Value]) -> MutableMapping[str, Value]:
+    """ChainMap asks for a mutable mapping, though it never writes to the outer ones."""
+    return values if isinstance(values, MutableMapping) else dict(values)
+
+
+def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
+    """A size that only the run decides: a symbol of its own, defined behind the node."""
+    return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
+
+

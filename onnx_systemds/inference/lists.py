@@ -1,0 +1,128 @@
+"""Sequences and optionals: what is known of their items.
+
+Both are DML lists; an optional is a list of at most one item. Where the items are known at conversion, they are
+followed by name, and operators on them leave nothing in the script (see `known_lists`). Else the list is one value at
+run time, of whose items the common part is known: a dim in which they may differ is `varying`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, substitute, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import OptionalType, SequenceType, TensorType, Type
+
+_MARK = "*"  # begins the symbols of dims that differ from item to item; no model's name becomes such a symbol
+
+
+def varying(axis: int) -> Dim:
+    """The dim of an item that may be another one in each item."""
+    return symbol(f"{_MARK}item{axis}")
+
+
+def is_varying(size: Dim) -> bool:
+    """Whether a dim holds for one item only."""
+    return any(name.startswith(_MARK) for name in symbols(size))
+
+
+def list_value(element: Value | None, items: Sequence[str] | None = None, *, optional: bool = False) -> Value:
+    """A sequence or optional; ``element``: what all items have in common, None when nothing is known."""
+    inner = element_type(element)
+    kind: Type = OptionalType(inner) if optional else SequenceType(inner)
+    return Value("", None, type=kind, element=None if element is None else _plain(element),
+                 items=None if items is None else tuple(items))  # fmt: skip
+
+
+def declared_list(type_: SequenceType | OptionalType) -> Value:
+    """A sequence or optional of which only the type is known: dims that are not numbers differ from item to item."""
+    return list_value(_declared(type_.element), optional=isinstance(type_, OptionalType))
+
+
+def _declared(type_: Type) -> Value | None:
+    if isinstance(type_, (SequenceType, OptionalType)):
+        return declared_list(type_)
+    if not isinstance(type_, TensorType):
+        raise UnsupportedCase("a sequence of maps is not supported")
+    if type_.dims is None:
+        return Value(type_.dtype, None)
+    dims = tuple(dim if isinstance(dim, int) and dim >= 0 else varying(axis) for axis, dim in enumerate(type_.dims))
+    return Value(type_.dtype, dims)
+
+
+def element_type(element: Value | None) -> Type:
+    """The ONNX type of an item, as far as it is known."""
+    if element is None:
+        return TensorType("float", None)
+    if element.type is not None:
+        return element.type
+    dims = element.dims
+    return TensorType(element.dtype, None if dims is None else
+                      tuple(dim if isinstance(dim, int) else None for dim in dims))  # fmt: skip
+
+
+def _plain(element: Value) -> Value:
+    """The value without what holds for one item only: content, and the items of a list."""
+    return replace(element, constant=None, elements=None, items=None)
+
+
+def joined(elements: Sequence[Value | None]) -> Value | None:
+    """What items have in common; None (nothing known, no item) adds nothing."""
+    result: Value | None = None
+    for element in elements:
+        if element is None:
+            continue
+        result = _plain(element) if result is None else _join(result, element)
+    return result
+
+
+def _join(one: Value, other: Value) -> Value:
+    if one.is_list and other.is_list:
+        return list_value(joined([one.element, other.element]), optional=isinstance(one.type, OptionalType))
+    if one.is_list or other.is_list or one.dtype != other.dtype:
+        raise UnsupportedCase("the items of a sequence have different types")
+    if one.dims is None or other.dims is None or len(one.dims) != len(other.dims):
+        return Value(one.dtype, None)
+    return Value(one.dtype, tuple(mine if mine == theirs else varying(axis)
+                                  for axis, (mine, theirs) in enumerate(zip(one.dims, other.dims))))  # fmt: skip
+
+
+def local_dims(element: Value | None, local: set[str]) -> Value | None:
+    """The element as graphs around see it: dims over symbols of a sub-graph become varying."""
+    if element is None or element.dims is None:
+        return element
+    dims = tuple(varying(axis) if local.intersection(symbols(size)) else size for axis, size in enumerate(element.dims))
+    return replace(element, dims=dims)
+
+
+def same_element(one: Value | None, other: Value | None) -> bool:
+    """Whether the same is known of two lists' items."""
+    if one is None or other is None:
+        return one is other
+    if one.is_list and other.is_list:
+        return same_element(one.element, other.element)
+    return one.is_list == other.is_list and (one.dtype, one.dims) == (other.dtype, other.dims)
+
+
+def item_value(facts: NodeFacts, output: int, element: Value | None) -> Value:
+    """One item as the output of a node: what differs from item to item becomes a size that the run decides.
+
+    Raises ShapeUnknown when the item's type or rank is unknown.
+    """
+    if element is None:
+        raise ShapeUnknown("nothing is known of the items of the sequence")
+    if element.is_list:
+        return element
+    if element.dims is None:
+        raise ShapeUnknown("the rank of the items of the sequence is unknown", hint="declare their shape")
+    name = facts.node.outputs[output]
+    sizes: dict[str, Dim] = {f"{_MARK}item{axis}": symbol(f"?{name}_dim{axis}") for axis in range(len(element.dims))}
+    return Value(element.dtype, own_dims(element.dims, sizes))
+
+
+def own_dims(dims: Dims, sizes: dict[str, Dim]) -> Dims:
+    """Dims of one item with sizes for those that vary."""
+    return tuple(substitute(size, sizes) if is_varying(size) else size for size in dims)

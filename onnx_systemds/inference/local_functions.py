@@ -1,0 +1,69 @@
+"""A model's own functions: DML functions that are called, not copied.
+
+A body is typed for each call, as a sub-graph is. Calls that render to the same text share one DML function. Functions
+of a few nodes are put where they are called, which reads better; so are those that handle known lists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from onnx_systemds.inference.definitions import function_graph
+from onnx_systemds.inference.dims import symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.lists import list_value, local_dims
+from onnx_systemds.inference.values import INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.model.ir import Function, OptionalType
+
+if TYPE_CHECKING:
+    from onnx_systemds.inference.infer import InferenceFacts
+
+SMALLEST = 4
+"""Nodes, constants aside, from which on a function is called."""
+
+BODY = "function"
+"""The name under which the body of a called function stands beside a node's sub-graphs."""
+
+_LARGEST_CONTENT = 64  # elements of a known integer input whose content the body gets: shapes, axes
+
+
+def is_called(facts: NodeFacts, function: Function) -> bool:
+    """Whether a node calls its function; else the function's nodes stand for it."""
+    nodes = sum(node.op_type != "Constant" for node in function.nodes)
+    given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
+    return nodes >= SMALLEST and all(value.items is None for value in given)
+
+
+def call_values(facts: InferenceFacts, function: Function) -> tuple[Value, ...]:
+    """The outputs of a call, its body typed and kept in ``facts.bodies``."""
+    graph = function_graph(facts.node, function)
+    given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
+    inputs = [value if _is_structure(value) else replace(value, constant=None) for value in given]
+    typed = facts.type_graph(graph, inputs)
+    facts.bodies[BODY] = typed
+    return tuple(_outer(facts, position, typed) for position in range(len(facts.node.outputs)))
+
+
+def _is_structure(value: Value) -> bool:
+    """Whether a known input may decide what the body looks like; weights only would keep bodies from being shared."""
+    content = value.constant
+    if content is None:
+        return False
+    return content.size <= 1 or (content.size <= _LARGEST_CONTENT and value.dtype in {*INTEGER_DTYPES, "bool"})
+
+
+def _outer(facts: InferenceFacts, position: int, typed: TypedGraph) -> Value:
+    """An output as the calling graph sees it: sizes that the body's run decides get names of the calling graph."""
+    value = typed.values[typed.outputs[position]]
+    local = typed.own_sizes
+    if value.is_list:
+        return list_value(local_dims(value.element, local), optional=isinstance(value.type, OptionalType))
+    if value.elements is not None and local.intersection(symbols(value.elements.ravel().tolist())):
+        value = replace(value, elements=None)
+    if value.dims is None:
+        return value
+    name = facts.node.outputs[position]
+    dims = tuple(symbol(f"?{name}_dim{axis}") if local.intersection(symbols(size)) else size
+                 for axis, size in enumerate(value.dims))  # fmt: skip
+    return replace(value, dims=dims)

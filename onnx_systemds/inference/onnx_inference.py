@@ -1,0 +1,109 @@
+"""ONNX's own inference of a single node, and the error for a node of which nobody knows anything.
+
+Our dims go in as named dims and come back by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+import onnx.shape_inference
+
+from onnx_systemds.errors import ShapeUnknown, UnsupportedOperator
+from onnx_systemds.inference.dims import Dim, Dims, symbol
+from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.lists import declared_list
+from onnx_systemds.inference.registry import operator_generators, refused_operators
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model import protos
+from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
+from onnx_systemds.model.ir import OptionalType, SequenceType, TensorType, Type
+
+
+def unsupported(facts: NodeFacts) -> UnsupportedOperator:
+    """The error for an operator that can neither be generated nor expanded."""
+    node = facts.node
+    if node.domain == "com.microsoft.nchwc":
+        return UnsupportedOperator(
+            "its tensors lie in blocks for the processor on which onnxruntime optimised the model",
+            hint="let onnxruntime optimise for export at most at the level ORT_ENABLE_EXTENDED",
+        )
+    if node.identity in refused_operators:
+        return UnsupportedOperator(refused_operators[node.identity], hint="do its work before the model")
+    known = sorted(operator_generators.get(node.identity, {}))
+    if node.domain == CONTRIB and node.op_type in REFUSED:
+        return UnsupportedOperator(REFUSED[node.op_type])
+    if known:
+        return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
+    if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
+        if find_schema(node.domain, node.op_type, node.version) is None:
+            return UnsupportedOperator("ONNX has no such operator in this opset version")
+        return UnsupportedOperator("the operator is not supported yet", hint="see: onnx-systemds operators")
+    if node.domain == CONTRIB:
+        return UnsupportedOperator("the operator of onnxruntime is not supported", hint="see: onnx-systemds operators")
+    return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
+
+
+def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:
+    """ONNX's inference for one node. Our dims go in as named dims and come back by name.
+
+    Raises ShapeUnknown when ONNX refuses the inputs.
+    """
+    node = facts.node
+    schema = find_schema(node.domain, node.op_type, node.version)
+    if schema is None:
+        raise unsupported(facts)
+    named: dict[str, Dim] = {}
+    types: dict[str, onnx.TypeProto] = {}
+    contents: dict[str, onnx.TensorProto] = {}
+    for position, name in enumerate(node.inputs):
+        if not name:
+            continue
+        value = facts.value(position)
+        if value.type is not None:
+            types[name] = protos.type_proto(value.type)
+        elif value.dtype:
+            types[name] = protos.type_proto(TensorType(value.dtype, _encode(value.dims, named)))
+        if value.constant is not None and value.constant.size <= 1024:
+            contents[name] = protos.tensor_proto(value.constant, name)
+    imports = [onnx.helper.make_opsetid(node.domain, node.version)]
+    try:
+        inferred = onnx.shape_inference.infer_node_outputs(
+            schema, protos.node_proto(node), types, contents, None, imports
+        )
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError) as error:
+        raise ShapeUnknown(f"ONNX's shape inference refuses it: {str(error).splitlines()[0]}") from error
+    outputs = []
+    for name in node.outputs:
+        type_ = protos.type_from_proto(inferred[name]) if name in inferred else None
+        outputs.append(_decode(type_, named, name))
+    return tuple(outputs)
+
+
+def _encode(dims: Dims | None, named: dict[str, Dim]) -> tuple[int | str | None, ...] | None:
+    if dims is None:
+        return None
+    encoded: list[int | str | None] = []
+    for dim in dims:
+        if isinstance(dim, int):
+            encoded.append(dim)
+        else:
+            name = f"dim{len(named)}" if dim not in named.values() else next(k for k, v in named.items() if v == dim)
+            named[name] = dim
+            encoded.append(name)
+    return tuple(encoded)
+
+
+def _decode(type_: Type | None, named: Mapping[str, Dim], name: str) -> Value:
+    if isinstance(type_, (SequenceType, OptionalType)):
+        return declared_list(type_)
+    if not isinstance(type_, TensorType):
+        return Value("", None, type=type_)
+    if type_.dims is None:
+        return Value(type_.dtype, None)
+    dims = tuple(
+        dim if isinstance(dim, int) else named.get(str(dim), symbol(f"?{name}_dim{axis}"))
+        for axis, dim in enumerate(type_.dims)
+    )
+    return Value(type_.dtype, dims)

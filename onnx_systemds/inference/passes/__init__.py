@@ -1,0 +1,1 @@
+"""Passes over a graph before, and while, its types are inferred."""

@@ -1,0 +1,124 @@
+"""Scales and shifts of a convolution's result or input go into its weights."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.inference.facts import default_attribute
+from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.ir import Array, Graph, Node
+
+_AFFINE = frozenset(("", name) for name in ("BatchNormalization", "Mul", "Div", "Add", "Sub"))
+
+
+def fold_into_convolutions(graph: Graph) -> Graph:
+    """Conv, and what scales and shifts each channel behind it (BatchNormalization, Mul, Add ...) or its input before.
+
+    Scales go into the filters, shifts into the bias; shifts of the input do where nothing is padded.
+    """
+    editor = GraphEditor(graph)
+    for position, node in enumerate(graph.nodes):
+        if node.identity in _AFFINE:
+            _fold_behind(editor, position)
+    for position in range(len(graph.nodes)):
+        while _fold_before(editor, position):
+            pass
+    return editor.graph()
+
+
+def _weights(editor: GraphEditor, conv: Node | None) -> tuple[Array, Array] | None:
+    """Filters, and bias in float64 (of zeros where there is none), of a Conv, where they are constant."""
+    if conv is None or conv.identity != ("", "Conv"):
+        return None
+    names = [name for name in conv.inputs[1:] if name]
+    if not names or any(name not in editor.initializers for name in names):
+        return None
+    filters, *rest = (editor.initializers[name] for name in names)
+    return filters, rest[0].astype(np.float64) if rest else np.zeros(len(filters))
+
+
+def _fold_behind(editor: GraphEditor, position: int) -> None:
+    """Fold a node into the Conv in front of it."""
+    node = editor.nodes[position]
+    if node is None:
+        return
+    for data, other in _operands(node):
+        made = editor.made_for(node.inputs[data])
+        weights = _weights(editor, made[1]) if made is not None else None
+        if made is None or weights is None:
+            continue
+        filters, bias = weights
+        affine = _affine(editor, node, other, len(filters), filters.ndim)
+        if affine is None:
+            continue
+        factor, shift = affine
+        filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
+        folded = editor.with_weights(made[1], filters, bias * factor + shift, outputs=node.outputs[:1])
+        editor.put(position, folded, [made[0]])
+        return
+
+
+def _fold_before(editor: GraphEditor, position: int) -> bool:
+    """Fold the scaling or shift by one number in front of a Conv into it; whether there was one."""
+    conv = editor.nodes[position]
+    weights = _weights(editor, conv)
+    made = editor.made_for(conv.inputs[0]) if conv is not None and weights is not None else None
+    if conv is None or weights is None or made is None:
+        return False
+    filters, bias = weights
+    node = made[1]
+    if node.identity not in _AFFINE or node.op_type == "BatchNormalization":
+        return False
+    for data, other in _operands(node):
+        affine = _affine(editor, node, other, 1, filters.ndim)
+        if affine is None:
+            continue
+        factor, shift = affine
+        if shift.any() and _pads(conv):
+            continue
+        filters = filters.astype(np.float64)
+        bias = bias + filters.sum(tuple(range(1, filters.ndim))) * shift
+        inputs = (node.inputs[data], *conv.inputs[1:])
+        editor.put(position, editor.with_weights(conv, filters * factor, bias, inputs=inputs), [made[0]])
+        return True
+    return False
+
+
+def _operands(node: Node) -> tuple[tuple[int, int], ...]:
+    """Positions that the changed input and the other one may have."""
+    return ((0, 1), (1, 0)) if node.op_type in ("Mul", "Add") else ((0, 1),)
+
+
+def _pads(conv: Node) -> bool:
+    """Whether a Conv may pad."""
+    pads = conv.attributes.get("pads")
+    return conv.attributes.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID") or bool(np.any(np.asarray(pads or 0)))
+
+
+def _affine(editor: GraphEditor, node: Node, other: int, channels: int, rank: int) -> tuple[Array, Array] | None:
+    """The factor and the shift, a number for each channel, by which a node changes its input of a rank."""
+    if node.op_type == "BatchNormalization":
+        return _normalization(editor, node)
+    content = editor.initializers.get(node.inputs[other])
+    if content is None or content.dtype.kind != "f" or content.ndim > rank or not np.isfinite(content).all():
+        return None
+    shape = (*[1] * (rank - content.ndim), *content.shape)
+    if content.size != 1 and shape != (1, channels, *[1] * (rank - 2)):
+        return None
+    numbers = np.broadcast_to(content.astype(np.float64).ravel(), channels)
+    zeros, ones = np.zeros(channels), np.ones(channels)
+    if node.op_type == "Div":
+        return (1 / numbers, zeros) if numbers.all() else None
+    return {"Mul": (numbers, zeros), "Add": (ones, numbers), "Sub": (ones, -numbers)}[node.op_type]
+
+
+def _normalization(editor: GraphEditor, norm: Node) -> tuple[Array, Array] | None:
+    """Those of a BatchNormalization; None where something is not constant or it trains."""
+    if norm.version < 7 or any(norm.outputs[1:]) or norm.attributes.get("training_mode"):
+        return None
+    if norm.attributes.get("spatial", 1) != 1 or any(name not in editor.initializers for name in norm.inputs[1:]):
+        return None
+    scale, shift, mean, variance = (editor.initializers[name].astype(np.float64) for name in norm.inputs[1:])
+    epsilon = norm.attributes.get("epsilon", default_attribute("", "BatchNormalization", norm.version, "epsilon"))
+    factor = scale / np.sqrt(variance + epsilon)
+    return factor, shift - mean * factor

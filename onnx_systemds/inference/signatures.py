@@ -1,0 +1,57 @@
+"""Whether a node has the inputs that its operator asks for, and what ONNX itself has against it.
+
+Element types are not judged here: what the simplification moves about may be of types that ONNX does not list.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import onnx
+
+from onnx_systemds.errors import InvalidModel, TranspileError, escaped
+from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.onnx_inference import infer_by_onnx
+from onnx_systemds.model.contrib_schemas import find_contrib_schema
+
+Signature = tuple[tuple[tuple[str, bool], ...], bool]
+"""Name of each formal input and whether it is required; whether the last one stands for all further ones."""
+
+
+def check_inputs(facts: NodeFacts) -> None:
+    """Raise InvalidModel where a required input is missing; those too many are the checker's, or told as unknown."""
+    node = facts.node
+    signature = _signature(node.domain, node.op_type, node.version)
+    if signature is None:
+        return
+    formals, repeats = signature
+    for position in range(max(len(node.inputs) if repeats else 0, len(formals) - repeats)):
+        name, is_required = formals[min(position, len(formals) - 1)]
+        if is_required and not facts.has(position):
+            raise InvalidModel(f"its input {position} ({escaped(name)}) is required")
+
+
+def refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
+    """What ONNX's own inference has against a node that we could not make sense of; None where it has nothing."""
+    try:
+        infer_by_onnx(facts)
+    except TranspileError as error:
+        error.place = facts.place
+        return error
+    except Exception:  # what cannot even be asked
+        return None
+    return None
+
+
+@lru_cache(maxsize=8192)
+def _signature(domain: str, op_type: str, version: int) -> Signature | None:
+    contrib = find_contrib_schema(domain, op_type)
+    if contrib is not None:
+        inputs = tuple((name.rstrip("?*"), name[-1] not in "?*") for name in contrib.inputs)
+        return inputs, contrib.inputs[-1:] != () and contrib.inputs[-1].endswith("*")
+    schema = find_schema(domain, op_type, version)
+    if schema is None:
+        return None
+    option = onnx.defs.OpSchema.FormalParameterOption
+    formals = tuple((formal.name, formal.option != option.Optional) for formal in schema.inputs)
+    return formals, bool(schema.inputs) and schema.inputs[-1].option == option.Variadic

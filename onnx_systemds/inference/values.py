@@ -1,0 +1,112 @@
+"""What is known of a value before rendering starts: dtype, dims, and its content where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from onnx_systemds.inference.dims import Dims, all_known, product, symbols
+from onnx_systemds.model.ir import Array, Graph, Node, OptionalType, SequenceType, Type
+
+if TYPE_CHECKING:
+    from onnx_systemds.inference.assumptions import Assumption
+    from onnx_systemds.inference.run_sizes import RunSizes
+
+Elements = np.ndarray[Any, np.dtype[np.object_]]
+
+# dtypes of which DML (FP64) holds every value that a NaN or an infinity cannot be one of
+FINITE_DTYPES = frozenset(
+    ["bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+)
+INTEGER_DTYPES = FINITE_DTYPES - {"bool"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Value:
+    """One value of a graph.
+
+    dtype: element type, "" for values that are no tensors. dims: None when the rank is unknown.
+    constant: the content, where it is known at conversion.
+    elements: object array of dims; the content of an integer tensor that carries sizes.
+    type: the type of a value that is no dense tensor.
+    element: what is known of each item of a sequence or optional (see `lists`); None when nothing is.
+    items: the names of the items, where they are known at conversion.
+    is_count: whether an integer is certainly not negative.
+    keys: a sequence of maps with the same keys is the matrix of their values; these are the keys of its columns.
+    """
+
+    dtype: str
+    dims: Dims | None
+    constant: Array | None = None
+    elements: Elements | None = None
+    type: Type | None = None
+    element: Value | None = None
+    items: tuple[str, ...] | None = None
+    is_count: bool = False
+    keys: tuple[int, ...] | tuple[str, ...] = ()
+
+    @property
+    def is_list(self) -> bool:
+        """Whether the value is a DML list: a sequence, or an optional, which is a list of at most one item."""
+        return isinstance(self.type, (SequenceType, OptionalType))
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the value is a text tensor, or a list of such."""
+        return self.dtype == "string" or (self.element is not None and self.element.is_text)
+
+    @property
+    def size(self) -> object:
+        """Number of elements: an integer or an expression; None when the rank is unknown."""
+        return None if self.dims is None else product(self.dims)
+
+    @property
+    def is_known_size(self) -> bool:
+        """Whether every dim is an integer."""
+        return self.dims is not None and all_known(self.dims)
+
+
+def has_known_elements(value: Value) -> bool:
+    """Whether a value is a small tensor of sizes that are known at the start of a function."""
+    if value.elements is None:
+        return False
+    return not any(name.startswith("?") for name in symbols(value.elements.ravel().tolist()))
+
+
+def is_parameter(value: Value) -> bool:
+    """Whether an input of a graph is a parameter of the function: one whose content is known is none."""
+    return value.constant is None and not has_known_elements(value)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TypedGraph:
+    """A graph whose every value is known by dtype and dims.
+
+    nodes: sorted topologically; operators without a generator are expanded by definition.
+    own: values of this graph. values: these and, behind them, those of the graphs around it.
+    bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
+    sizes: the symbols that a node's run decides, by position: data-dependent dims.
+    run_sizes: elements of integer tensors as symbols, and what is computed from them.
+    assumptions: what a node's shape rule takes for granted of sizes, by position.
+    """
+
+    name: str
+    doc_string: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[Node, ...]
+    own: Mapping[str, Value]
+    values: Mapping[str, Value]
+    bodies: Mapping[tuple[int, str], TypedGraph]
+    sizes: Mapping[int, tuple[str, ...]]
+    run_sizes: RunSizes
+    assumptions: Mapping[int, Sequence[Assumption]]
+    source: Graph
+
+    @property
+    def own_sizes(self) -> set[str]:
+        """The symbols that nodes of this graph define."""
+        return {name for names in self.sizes.values() for name in names} | self.run_sizes.names

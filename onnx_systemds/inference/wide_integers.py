@@ -1,0 +1,426 @@
+"""Integers of 64 bits in numbers that hold 53: where they are exact, and what has to be looked at when the model runs.
+
+Beyond 2^53 FP64 still holds some integers: those that are only moved, compared or chosen stay what they are. What is
+computed may be rounded there. From the end of a graph to its start it is found out how large the users of a value
+let it be, then from the start to the end how large it can get; where that is more, the script looks at the numbers
+and stops (see docs/decisions/0020-integers-beyond-53-bits.md). The largest int64 is held as 2^63, the largest
+uint64 as 2^64: numbers that no other integer of the type has, and that compare as it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.integer_spans import (
+    COMPUTED,
+    EXACT,
+    INDEX,
+    LIMIT,
+    MOST_ELEMENTS,
+    SUMS,
+    UNBOUNDED,
+    Span,
+    Terms,
+    joined,
+    size_span,
+    sum_bound,
+    symmetric,
+)
+from onnx_systemds.inference.local_functions import BODY
+from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.model.ir import Array, Node
+
+TYPES = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}
+"""Smallest and largest number of the types that this is about."""
+EXACTLY = 1 << 66  # a need: of any size, but not rounded
+NOWHERE = 1 << 70  # a need: the value only gets to outputs, where rounded ones are refused
+
+_WHY = "DML computes in FP64, where integers are exact up to 2^53"
+_ML = "ai.onnx.ml"
+_FIRST, _ALL = (0,), tuple(range(1024))
+# inputs whose elements an operator moves; sizes and indices among the others are only read
+_MOVED: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("CenterCropPad", "Compress", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
+                     "GatherND", "Identity", "Relu", "ReduceMax", "ReduceMin", "Reshape", "ReverseSequence", "Slice",
+                     "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze"),
+                    _FIRST),
+    **dict.fromkeys(("Clip", "Concat", "Max", "Min"), _ALL),
+    **dict.fromkeys(("Pad", "Scatter", "ScatterElements", "ScatterND"), (0, 2)),
+    "OneHot": (2,), "TensorScatter": (0, 1), "Where": (1, 2),
+}  # fmt: skip
+_COMPARING = frozenset(["Clip", "Max", "Min", "ReduceMax", "ReduceMin", "Relu", "TopK", "Unique"])
+_READING = frozenset(["ArgMax", "ArgMin", "ConstantOfShape", "Equal", "Greater", "GreaterOrEqual", "Less",
+                      "LessOrEqual", "NonZero", "Shape", "Sign", "Size"])  # fmt: skip
+_SUMMING_UPDATES = ("add", "mul")
+_OTHER = frozenset(["BitCast", "BitShift", "Cast"])
+
+
+def is_classified(op_type: str) -> bool:
+    """Whether it is said what an operator of ai.onnx does to 64-bit integers."""
+    return any(op_type in table for table in (_MOVED, _READING, COMPUTED, SUMS, _OTHER))
+
+
+
+@dataclass(frozen=True, slots=True)
+class GraphIntegers:
+    """The 64-bit integers of one graph. graph: whose they are.
+
+    needs: how large a value may be. spans: how large it can be. checks: values at which the script has to look, and
+    between which numbers they must lie. sums: by node, sums at whose inputs it has to look.
+    """
+
+    graph: TypedGraph
+    needs: Mapping[str, int]
+    spans: dict[str, Span] = field(default_factory=dict)
+    checks: dict[str, tuple[int, int]] = field(default_factory=dict)
+    sums: dict[int, Terms] = field(default_factory=dict)
+
+    def largest_input(self, name: str) -> int | None:
+        """The largest magnitude that an input may have; None where all that FP64 holds will do."""
+        need = self.needs.get(name, NOWHERE)
+        return need if need <= LIMIT else None
+
+    def largest_output(self, name: str) -> int | None:
+        """The largest magnitude of an output that is not rounded; None where none is."""
+        span = self.spans.get(name, EXACT)
+        if span.doubtful:
+            return LIMIT - 1
+        return LIMIT if span.reach <= LIMIT else None
+
+
+class WideIntegers:
+    """The 64-bit integers of a graph and of all graphs in it."""
+
+    def __init__(self, graph: TypedGraph) -> None:
+        self._found: dict[int, GraphIntegers] = {}
+        self._visit(graph, self._backward(graph, {}), {}, {})
+
+    def of(self, graph: TypedGraph) -> GraphIntegers:
+        """Those of a graph, which may be a copy with fewer outputs."""
+        return self._found.get(id(graph.own)) or GraphIntegers(graph, {})
+
+    # --- from the end to the start: how large may it be? -----------------------------------------------------------
+
+    def _backward(self, graph: TypedGraph, outputs: Mapping[str, int]) -> dict[str, int]:
+        """The needs of all values, from those of the outputs."""
+        needs = dict(outputs)
+        for position in reversed(range(len(graph.nodes))):
+            node = graph.nodes[position]
+            bodies = [body for (place, _), body in _bodies(graph, position)]
+            for name, need in self._node_needs(graph, node, bodies, needs):
+                needs[name] = min(needs.get(name, NOWHERE), need)
+        return needs
+
+    def _node_needs(
+        self, graph: TypedGraph, node: Node, bodies: Sequence[TypedGraph], needs: Mapping[str, int]
+    ) -> list[tuple[str, int]]:
+        if bodies:
+            return self._body_needs(node, bodies, needs)
+        found: list[tuple[str, int]] = []
+        for place, name in enumerate(node.inputs):
+            if name and graph.values[name].dtype in TYPES:
+                found.append((name, _operand_need(graph, node, place, needs)))
+        return found
+
+    def _body_needs(
+        self, node: Node, bodies: Sequence[TypedGraph], needs: Mapping[str, int]
+    ) -> list[tuple[str, int]]:
+        """What sub-graphs need of their captured values and of the node's inputs."""
+        found = [(name, EXACTLY) for name in node.inputs if name]
+        for body in bodies:
+            inner = self._settled_needs(node, body, needs)
+            inputs = set(body.inputs)
+            found += [(name, need) for name, need in inner.items() if name not in body.own and name not in inputs]
+            found += [(outer, inner.get(name, EXACTLY)) for outer, name, _ in _carried(node, body)]
+        return found
+
+    def _settled_needs(self, node: Node, body: TypedGraph, needs: Mapping[str, int]) -> dict[str, int]:
+        """The needs in a body. What it hands to its next run has to fit that, too."""
+        wanted = dict.fromkeys(body.outputs, EXACTLY)
+        for name, outer in zip(reversed(body.outputs), reversed(node.outputs)):
+            wanted[name] = min(wanted[name], needs.get(outer, EXACTLY))
+        while True:
+            inner = self._backward(body, wanted)
+            narrower = {
+                after: inner[name]
+                for _, name, after in _carried(node, body)
+                if after and inner.get(name, EXACTLY) < inner[after]
+            }
+            if not narrower:
+                return inner
+            wanted |= narrower
+
+    # --- from the start to the end: how large can it be? -----------------------------------------------------------
+
+    def _visit(
+        self, graph: TypedGraph, needs: Mapping[str, int], outer: Mapping[str, Span], given: Mapping[str, Span]
+    ) -> None:
+        """Find the spans of a graph's values and of those in its sub-graphs; ``given``: of inputs, where known."""
+        found = GraphIntegers(graph, needs)
+        self._found[id(graph.own)] = found
+        spans = _Spans(graph, found, outer)
+        for name in graph.inputs:
+            if graph.values[name].dtype in TYPES:
+                span = given.get(name, Span(*TYPES[graph.values[name].dtype]))
+                spans.settle(name, span, computed=False, given=True)
+        for position, node in enumerate(graph.nodes):
+            for _, body in _bodies(graph, position):
+                inner = self._settled_needs(node, body, needs)
+                self._visit(body, inner, spans.around(), spans.given(node, body))
+            spans.take(position, node)
+
+
+def _operand_need(graph: TypedGraph, node: Node, place: int, needs: Mapping[str, int]) -> int:
+    """How large an operator lets one of its inputs be."""
+    if node.domain:
+        return LIMIT
+    if node.op_type in _MOVED and node.attributes.get("reduction") not in _SUMMING_UPDATES:
+        if place not in _MOVED[node.op_type]:
+            return EXACTLY
+        outputs = node.outputs if node.op_type == "Split" else node.outputs[:1]
+        need = min((needs.get(name, NOWHERE) for name in outputs if name), default=NOWHERE)
+        return min(need, EXACTLY) if node.op_type in _COMPARING else need
+    if node.op_type in _READING or (node.op_type in _MOVED and place == 1):
+        return EXACTLY
+    if node.op_type == "Cast":
+        target = graph.values[node.outputs[0]].dtype
+        if target == graph.values[node.inputs[0]].dtype:
+            return needs.get(node.outputs[0], NOWHERE)
+        return EXACTLY if "float" in target or target in ("double", "bool") else LIMIT
+    return LIMIT - 1 if node.op_type.startswith("Bitwise") else LIMIT  # so the results have no more bits
+
+
+def _bodies(graph: TypedGraph, position: int) -> list[tuple[tuple[int, str], TypedGraph]]:
+    if not graph.bodies:
+        return []
+    return [(key, body) for key, body in graph.bodies.items() if key[0] == position]
+
+
+def _carried(node: Node, body: TypedGraph) -> list[tuple[str, str, str]]:
+    """Inputs of a node that are inputs of its body: their names outside and inside, and that of the next state."""
+    given = [name for name in node.inputs if name]
+    if node.op_type == "Loop":
+        states = len(node.inputs) - 2
+        return list(zip(node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + states]))
+    if node.op_type == "Scan":
+        states = len(body.inputs) - int(node.attributes.get("num_scan_inputs", 0))  # type: ignore[arg-type]
+        after = [*body.outputs[:states], *[""] * (len(body.inputs) - states)]
+        return list(zip(node.inputs[-len(body.inputs) :], body.inputs, after)) if body.inputs else []
+    return [(outer, name, "") for outer, name in zip(given, body.inputs)] if node.op_type != "If" else []
+
+
+class _Spans:
+    """The spans of one graph while they are found."""
+
+    def __init__(self, graph: TypedGraph, found: GraphIntegers, outer: Mapping[str, Span]) -> None:
+        self._graph = graph
+        self._found = found
+        self._outer = outer
+        self._added: dict[str, int] = {}  # by sum: the magnitudes of its terms together
+
+    def around(self) -> Mapping[str, Span]:
+        """What a sub-graph sees."""
+        return {**self._outer, **self._found.spans}
+
+    def given(self, node: Node, body: TypedGraph) -> dict[str, Span]:
+        """What is known of the inputs of a body that are the same in each of its runs, and of a loop's counter."""
+        found = {name: self.span(outer) for outer, name, after in _carried(node, body) if not after}
+        return found | ({body.inputs[0]: INDEX} if node.op_type == "Loop" else {})
+
+    def take(self, position: int, node: Node) -> None:
+        """Find the spans of a node's outputs."""
+        values = self._graph.values
+        wide = [name for name in node.outputs if name and values[name].dtype in TYPES]
+        if not wide:
+            return
+        if _bodies(self._graph, position) or (position, BODY) in self._graph.bodies:
+            for name in wide:
+                self.settle(name, Span(*TYPES[values[name].dtype]), computed=False)
+            return
+        if all(_known(values[name]) is not None for name in wide):
+            return
+        span, computed = self._result(position, node)
+        for place, name in enumerate(node.outputs):
+            if name in wide:
+                is_index = place > 0 and node.op_type in ("TopK", "Unique", "MaxPool")
+                self.settle(name, INDEX if is_index else span, computed=computed)
+
+    def settle(self, name: str, span: Span, *, computed: bool, given: bool = False) -> None:
+        """Take a span for a value's; the script looks at it where it is more than is exact, or than is needed."""
+        value, found = self._graph.values[name], self._found
+        known = _known(value)
+        if known is not None:
+            found.spans[name] = known
+            return
+        low, high = TYPES[value.dtype]
+        need = found.needs.get(name, NOWHERE)
+        computed = computed or span.doubtful
+        is_other = not span.within(low, high)  # in two's complement another number
+        if given:
+            reach = need if need <= LIMIT else high + 1
+            found.spans[name] = Span(max(span.low, -reach), min(span.high, reach))
+        elif span.within(max(low, -min(need, LIMIT)), min(need, LIMIT)) or (
+            need >= EXACTLY and not computed and not is_other
+        ):
+            found.spans[name] = span
+        elif need == NOWHERE:
+            found.spans[name] = Span(max(low, span.low), min(high, span.high), doubtful=True)
+        else:
+            largest = min(need, LIMIT - 1 if computed else LIMIT)
+            found.checks[name] = (max(low, -largest), largest)
+            found.spans[name] = Span(max(low, -largest, span.low), min(largest, span.high))
+
+    def span(self, name: str) -> Span:
+        """Where a value lies."""
+        if not name:
+            return Span(0, 0)
+        if name in self._found.spans:
+            return self._found.spans[name]
+        value = self._graph.values[name]
+        known = _known(value)
+        if known is not None:
+            return known
+        if value.dtype in TYPES:
+            return self._outer.get(name, EXACT)
+        return symmetric(2**32) if value.dtype != "bool" else Span(0, 1)
+
+    def _result(self, position: int, node: Node) -> tuple[Span, bool]:
+        """Where a node's results lie, and whether they are computed."""
+        if node.domain:
+            return EXACT, False
+        facts = NodeFacts(node, self._graph.values, self._graph.name)
+        spans = [self.span(name) for name in node.inputs]
+        op_type = node.op_type
+        if op_type in ("Scatter", "ScatterElements", "ScatterND") and _reduces(node):
+            return self._updated(position, facts, spans)
+        if op_type in _MOVED:
+            moved = [span for place, span in enumerate(spans) if place in _MOVED[op_type] and facts.has(place)]
+            fill = [Span(0, 0)] if op_type in ("CenterCropPad", "Pad", "Relu", "Trilu") else []
+            return joined([*moved, *fill]), False
+        if op_type == "Add":
+            self._part(node)
+        if op_type in COMPUTED:
+            return COMPUTED[op_type](facts, spans), True
+        if op_type in SUMS:
+            span = self._summed(position, SUMS[op_type](facts), spans)
+            if op_type == "Gemm" and facts.has(2):
+                return Span(span.low - spans[2].reach, span.high + spans[2].reach), True
+            return span, False
+        return self._other(node, spans)
+
+    def _part(self, node: Node) -> None:
+        """Have the script look at sums within a sum that would lose digits in another order of the terms.
+
+        Of a + (b + c) the engine makes (a + b) + c (sums-of-numbers-in-another-order), but not across a statement
+        that looks at b + c.
+        """
+        total = sum(self._added.get(name, self.span(name).reach) for name in node.inputs)
+        if total > LIMIT:
+            for name in filter(self._added.__contains__, node.inputs):
+                span = self.span(name)
+                self._found.checks.setdefault(name, (min(span.low, -1), span.high))
+            total = sum(self.span(name).reach for name in node.inputs)
+        self._added[node.outputs[0]] = total
+
+    def _other(self, node: Node, spans: Sequence[Span]) -> tuple[Span, bool]:
+        dtype = self._graph.values[node.outputs[0]].dtype
+        if node.op_type == "Cast":
+            source = self._graph.values[node.inputs[0]].dtype
+            if source in TYPES or source == "bool":
+                return spans[0], False
+            if "int" in source:
+                return symmetric(2**32), False
+            return (UNBOUNDED, True) if source == "string" else (Span(*TYPES[dtype]), False)
+        if node.op_type == "BitShift":  # numbers times powers of two are exact
+            is_right = node.attributes.get("direction") == "RIGHT"
+            return joined([spans[0], Span(0, 0)]) if is_right else Span(*TYPES[dtype]), False
+        if node.op_type == "ConstantOfShape":
+            content = node.attributes.get("value")
+            return (_content(content) if isinstance(content, np.ndarray) else Span(0, 0)), False
+        if node.op_type in ("ArgMax", "ArgMin", "NonZero", "Shape", "Size", "Sign", "EyeLike"):
+            return symmetric(MOST_ELEMENTS * (MOST_ELEMENTS if node.op_type == "Size" else 1)), False
+        return EXACT, False
+
+    def _summed(self, position: int, terms: Terms, spans: Sequence[Span]) -> Span:
+        bound = sum_bound(terms, spans)
+        if bound <= LIMIT:
+            return Span(0 if min(spans[place].low for place in terms.positions) >= 0 else -bound, bound)
+        self._found.sums[position] = terms
+        return EXACT
+
+    def _updated(self, position: int, facts: NodeFacts, spans: Sequence[Span]) -> tuple[Span, bool]:
+        """Elements with updates added to them, or multiplied by them."""
+        if facts.attribute("reduction") == "mul":
+            return UNBOUNDED, True
+        added = self._summed(position, Terms((2,), facts.size(2)), spans)
+        return Span(spans[0].low - added.reach, spans[0].high + added.reach), True
+
+
+def _reduces(node: Node) -> bool:
+    return node.attributes.get("reduction") in _SUMMING_UPDATES
+
+
+def _known(value: Value) -> Span | None:
+    """The span of a content that is known at conversion, or made of sizes."""
+    if value.constant is not None:
+        return _content(value.constant)
+    if value.elements is None:
+        return None
+    return joined([Span(0, 0), *map(size_span, value.elements.ravel().tolist())])
+
+
+def _content(array: Array) -> Span:
+    if array.size == 0 or array.dtype.kind not in "biu":
+        return Span(0, 0)
+    return Span(int(array.min()), int(array.max()))
+
+
+def is_held(array: Array) -> bool:
+    """Whether FP64 holds all numbers of an array of integers, the largest of its type (see above) among them."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 8 or array.size == 0:
+        return True
+    if max(-int(array.min()), int(array.max())) <= LIMIT:
+        return True
+    numbers = array.astype(np.float64)
+    largest = np.iinfo(array.dtype).max
+    below = numbers < float(largest)
+    return bool(np.all((array == largest) | (below & (np.where(below, numbers, 0).astype(array.dtype) == array))))
+
+
+def check_held(name: str, array: Array) -> None:
+    """Raise UnsupportedCase where the script would hold a constant by other numbers."""
+    if not is_held(array):
+        raise UnsupportedCase(f"{quoted(name)} holds {_farthest(array)}: {_WHY}")
+
+
+def check_constants(node: NodeFacts) -> None:
+    """Raise UnsupportedCase where an operator computes with a constant beyond 2^53, or has one for an attribute."""
+    op_type = node.node.op_type
+    if node.node.domain == _ML or op_type in ("ConstantOfShape", "TfIdfVectorizer"):
+        for name, attribute in node.node.attributes.items():
+            numbers = attribute if isinstance(attribute, np.ndarray) else _integers(attribute)
+            if not is_held(numbers) or (op_type != "ConstantOfShape" and _content(numbers).reach > LIMIT):
+                raise UnsupportedCase(f"attribute {name} holds {_farthest(numbers)}: {_WHY}")
+    if node.node.domain or not (op_type in COMPUTED or op_type in SUMS or op_type in _OTHER):
+        return
+    for position in range(node.input_count):
+        content = node.constant(position) if node.has(position) else None
+        if content is not None and content.dtype.kind in "iu" and _content(content).reach > LIMIT:
+            raise UnsupportedCase(f"input {position} holds {_farthest(content)}: {_WHY}")
+
+
+def _integers(attribute: object) -> Array:
+    """An attribute of several integers as an array; an empty one for others."""
+    if not isinstance(attribute, tuple) or not all(isinstance(number, int) for number in attribute):
+        return np.zeros(0, np.int64)
+    return np.array(attribute, np.int64)
+
+
+def _farthest(array: Array) -> int:
+    low, high = int(array.min()), int(array.max())
+    return low if -low > high else high

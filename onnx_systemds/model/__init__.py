@@ -1,0 +1,1 @@
+"""An ONNX model as it is held here: loaded, checked, frozen."""

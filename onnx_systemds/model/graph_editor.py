@@ -1,0 +1,57 @@
+"""Edits of a graph before it is typed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from onnx_systemds.model.ir import Array, Graph, Node
+from onnx_systemds.model.walk import names_read
+
+
+class GraphEditor:
+    """A graph whose nodes are replaced one by one."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.nodes: list[Node | None] = list(graph.nodes)
+        self.initializers = dict(graph.initializers)
+        self._uses = Counter(name for node in graph.nodes for name in names_read(node))
+        self._uses.update(output.name for output in graph.outputs)
+        self._producer = {name: position for position, node in enumerate(graph.nodes) for name in node.outputs if name}
+
+    def made_for(self, name: str) -> tuple[int, Node] | None:
+        """Position of the node that makes a value for one other node alone, and the node."""
+        position = self._producer.get(name)
+        node = None if position is None or self._uses[name] != 1 else self.nodes[position]
+        return None if position is None or node is None else (position, node)
+
+    def put(self, position: int, node: Node, gone: Iterable[int]) -> None:
+        """Put a node in the place of another, while the nodes at other positions go."""
+        for other in gone:
+            self.nodes[other] = None
+        self.nodes[position] = node
+
+    def number(self, name: str) -> float | None:
+        """A constant of one element, None for other values."""
+        content = self.initializers.get(name)
+        if content is None or content.size != 1 or content.dtype.kind != "f":
+            return None
+        return float(content.item())
+
+    def with_weights(self, conv: Node, filters: Array, bias: Array, **changes: Any) -> Node:
+        """A Conv with other weights."""
+        dtype = self.initializers[conv.inputs[1]].dtype
+        node = replace(conv, **changes)
+        names = f"{node.outputs[0]}/filters", f"{node.outputs[0]}/bias"
+        self.initializers |= dict(zip(names, (filters.astype(dtype), bias.astype(dtype))))
+        return replace(node, inputs=(node.inputs[0], *names))
+
+    def graph(self) -> Graph:
+        """The graph as it is now."""
+        left = tuple(node for node in self.nodes if node is not None)
+        if len(left) == len(self.nodes):
+            return self._graph
+        return replace(self._graph, nodes=left, initializers=self.initializers)

@@ -1,0 +1,79 @@
+"""Reverse topological order: from the outputs to the inputs, a node after all its consumers."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from onnx_systemds.model.ir import Function, Graph, Node
+
+
+def reverse_order(nodes: Sequence[Node]) -> Iterator[int]:
+    """Positions of the nodes, each after all nodes that read its outputs, sub-graphs included.
+
+    Of the nodes that are ready the one with the highest position comes first, so the reverse of the result
+    keeps the given order wherever that is a topological one.
+    """
+    producer = {name: position for position, node in enumerate(nodes) for name in node.outputs if name}
+    reads = [{producer[name] for name in names_read(node) if name in producer} for node in nodes]
+    consumers = [0] * len(nodes)
+    for position, read in enumerate(reads):
+        for source in read:
+            if source != position:
+                consumers[source] += 1
+    ready = [-position for position, count in enumerate(consumers) if count == 0]
+    heapq.heapify(ready)
+    while ready:
+        position = -heapq.heappop(ready)
+        yield position
+        for source in reads[position]:
+            if source == position:
+                continue
+            consumers[source] -= 1
+            if consumers[source] == 0:
+                heapq.heappush(ready, -source)
+
+
+def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
+    """Positions of the nodes that these values are computed from."""
+    names, needed = set(outputs), set()
+    for position in reverse_order(nodes):
+        if not names.isdisjoint(nodes[position].outputs):
+            needed.add(position)
+            names |= names_read(nodes[position])
+    return needed
+
+
+def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> int:
+    """Number of nodes of a model: of its graph, its functions and all their sub-graphs."""
+    stack = [*main.nodes, *(node for function in functions.values() for node in function.nodes)]
+    count = 0
+    while stack:
+        node = stack.pop()
+        count += 1
+        for content in node.attributes.values():
+            for graph in content if isinstance(content, tuple) else (content,):
+                if isinstance(graph, Graph):
+                    stack += graph.nodes
+    return count
+
+
+def names_read(node: Node) -> set[str]:
+    """Names that a node reads: its inputs and what its sub-graphs capture."""
+    read = {name for name in node.inputs if name}
+    for content in node.attributes.values():
+        for graph in content if isinstance(content, tuple) else (content,):
+            if isinstance(graph, Graph):
+                read |= names_captured(graph)
+    return read
+
+
+def names_captured(graph: Graph) -> set[str]:
+    """Names that a sub-graph takes from the graphs around it."""
+    own = {given.name for given in graph.inputs} | set(graph.initializers)
+    for node in graph.nodes:
+        own.update(node.outputs)
+    read: set[str] = {output.name for output in graph.outputs}
+    for node in graph.nodes:
+        read |= names_read(node)
+    return read - own

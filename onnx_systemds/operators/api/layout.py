@@ -1,0 +1,67 @@
+"""The layout rule: how a tensor of any rank lies in a two-dimensional matrix.
+
+A tensor with dims ``d0..dk`` and split ``s`` is the row-major matrix ``prod(d[:s]) x prod(d[s:])``.
+All such matrices hold the same values in the same order, so going from one to another is a reshape and costs
+next to nothing. A tensor of rank 0 is a DML scalar. At function boundaries the split is 1.
+Sequences and optionals are DML lists, whose items are matrices: rank 0 is 1 x 1 there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Union
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, product
+
+DimText = Callable[[Dim], str]
+
+
+class View(NamedTuple):
+    """A matrix over the row-major elements of a tensor."""
+
+    rows: Dim
+    cols: Dim
+
+
+SCALAR = None
+"""The form of a value that stands in the script as a DML scalar."""
+
+LIST = View(-1, -1)
+"""The form of sequences and optionals: they have no other one, and no matrix has this one."""
+
+Form = Union[View, None]
+
+
+def split_view(dims: Dims, split: int) -> View:
+    """The matrix with the axes before ``split`` in the rows and the others in the columns."""
+    return View(product(dims[:split]), product(dims[split:]))
+
+
+def boundary_form(dims: Dims) -> View | None:
+    """The form at function boundaries: rank 0 a scalar, rank 1 ``n x 1``, else ``d0 x rest``."""
+    return split_view(dims, 1) if dims else SCALAR
+
+
+def item_form(dims: Dims) -> View:
+    """The form of a tensor in a list: as at function boundaries, but rank 0 is a matrix, too."""
+    return split_view(dims, 1)
+
+
+def converted(text: str, form: Form, wanted: Form, dim_text: DimText) -> str:
+    """The DML expression that turns ``text``, which has one form, into another form of the same elements."""
+    if form == wanted:
+        return text
+    if LIST in (form, wanted):
+        raise UnsupportedCase("a sequence or optional stands where a tensor is needed")
+    if wanted is SCALAR:
+        return f"as.scalar({text})"
+    if form is SCALAR:
+        return f"as.matrix({text})"
+    return reshaped(text, wanted, dim_text)
+
+
+def reshaped(text: str, wanted: View, dim_text: DimText) -> str:
+    """``text`` as a matrix of other rows and columns over the same elements; the engine reshapes no empty ones."""
+    text = "0" if 0 in wanted else text
+    return f"matrix({text}, rows={dim_text(wanted.rows)}, cols={dim_text(wanted.cols)})"

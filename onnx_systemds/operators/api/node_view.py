@@ -1,0 +1,307 @@
+"""What a generator may ask for and say while its node is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.engine.safe_forms import full_matrix
+from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.integer_spans import EXACT, Span
+from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.wide_integers import TYPES
+from onnx_systemds.model.ir import Array, Node
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, reshaped, split_view
+from onnx_systemds.operators.api.scope import NEW_TEXTS, Scope
+
+RenderTemplate = Callable[..., str]
+RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
+
+
+class SubFunction:
+    """A rendered sub-graph: its DML function and what a call must pass.
+
+    extends_texts: whether its last result is the dictionary with new strings (see `texts`). is_inlined: whether the
+    engine may put its statements in the place of a call.
+    """
+
+    def __init__(
+        self, name: str, arguments: Sequence[str], texts: Sequence[str], *, extends_texts: bool, is_inlined: bool
+    ) -> None:
+        self.name = name
+        self.arguments = tuple(arguments)
+        self.texts = tuple(texts)
+        self.extends_texts = extends_texts
+        self.is_inlined = is_inlined
+
+    def call(self, given: Sequence[str], targets: Sequence[str]) -> str:
+        """A statement that calls the function with its inputs and gives its results."""
+        called = f"{self.name}({', '.join([*given, *self.arguments])})"
+        results = [*targets, NEW_TEXTS] if self.extends_texts else targets
+        return f"{results[0]} = {called}" if len(results) == 1 else f"[{', '.join(results)}] = {called}"
+
+
+class NodeView(NodeFacts):
+    """A node, its facts, and the function it is rendered into.
+
+    Matrices are asked for by split (see `layout`): ``matrix(0, split=1)`` is the identifier of the first input with
+    its first axis in the rows. Results are given the same way, in whatever split the operator leaves them.
+    """
+
+    def __init__(
+        self, node: Node, scope: Scope, position: int, render_template: RenderTemplate, render_body: RenderBody
+    ) -> None:
+        super().__init__(node, scope.graph.values, scope.graph.name)
+        self.run_sizes = scope.graph.run_sizes
+        self.scope = scope
+        self.position = position
+        self._render_template = render_template
+        self._render_body = render_body
+        self._imports: dict[str, None] = {}
+        self._functions: list[str] = []
+
+    def constant(self, position: int) -> Array | None:
+        """Content of an input that is known at conversion, else None; of text its codes."""
+        content = super().constant(position)
+        return content if content is None or self.dtype(position) != "string" else self.codes(content)
+
+    # --- inputs ------------------------------------------------------------------------------------------------
+
+    def matrix(self, position: int, split: int) -> str:
+        """Identifier of an input as a matrix with the axes from ``split`` on in the columns."""
+        dims = self.dims(position)
+        return self.view(position, split_view(dims, split))
+
+    def view(self, position: int, view: View) -> str:
+        """Identifier of an input as a matrix of the given rows and columns."""
+        return self.scope.demand(self.node.inputs[position], view)
+
+    def form(self, position: int, form: Form) -> str:
+        """Text of an input in the given form."""
+        return self.scope.demand(self.node.inputs[position], form)
+
+    def scalar(self, position: int) -> str:
+        """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
+        return self.scope.demand(self.node.inputs[position], SCALAR)
+
+    def known_form(self, position: int) -> Form:
+        """The form of an input that others already asked for, else that of function boundaries."""
+        return self.scope.preferred(self.node.inputs[position])
+
+    def integer_span(self, position: int) -> Span:
+        """Where an input of 64-bit integers lies; of other types all that is exact."""
+        content = super().constant(position)
+        if content is not None and content.dtype.kind in "iu":
+            return Span(int(content.min(initial=0)), int(content.max(initial=0)))
+        if self.dtype(position) not in TYPES:
+            return Span(0, 0)
+        return self.scope.integers.spans.get(self.node.inputs[position], EXACT)
+
+    # --- outputs -----------------------------------------------------------------------------------------------
+
+    def wants(self, output: int = 0) -> bool:
+        """Whether any consumer wants the output."""
+        names = self.node.outputs
+        return output < len(names) and names[output] != "" and self.scope.is_demanded(names[output])
+
+    def output_dims(self, output: int = 0) -> Dims:
+        """Dims of an output. Raises ShapeUnknown."""
+        return self.scope.dims(self.node.outputs[output])
+
+    def output_dtype(self, output: int = 0) -> str:
+        """Element type of an output."""
+        return self.values[self.node.outputs[output]].dtype
+
+    def wanted_form(self, output: int = 0) -> Form:
+        """The form in which the output's consumers want it first."""
+        return self.scope.preferred(self.node.outputs[output])
+
+    def result(self, text: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """The fragment that gives an output from an expression, after the statements ``before``."""
+        if not self.wants(output):
+            return self.fragment(before)
+        return self.fragment([*before, *self.scope.define(self.node.outputs[output], text, form)])
+
+    def matrix_result(self, text: str, split: int, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """As `result`, for an expression whose columns hold the output's axes from ``split`` on."""
+        return self.result(text, split_view(self.output_dims(output), split), output, before=before)
+
+    def same_elements(self, position: int = 0, output: int = 0) -> Fragment:
+        """The output holds the input's elements in the same order: rename where possible, else reshape."""
+        statements: list[str] = []
+        name, out_name = self.node.inputs[position], self.node.outputs[output]
+        for form, identifier in list(self.scope.forms.get(out_name, {}).items()):
+            fitting = form
+            if form == LIST:
+                pass
+            elif form is SCALAR and self.dims(position) != ():
+                fitting = View(1, 1)
+            elif form is not SCALAR and self.dims(position) == ():
+                fitting = SCALAR
+            if fitting == form and self.scope.alias(name, form, identifier):
+                continue
+            if form is not SCALAR and fitting is not SCALAR and self.scope.is_late(name, form):
+                known = self.scope.demand(name, self.scope.known_form(name))
+                statements.append(f"{identifier} = {self.reshape(known, form)}")
+                continue
+            if form is SCALAR:
+                statements.append(f"{identifier} = {self.scalar(position)}")
+            elif fitting is SCALAR:
+                statements.append(f"{identifier} = as.matrix({self.scalar(position)})")
+            else:
+                statements.append(f"{identifier} = {self.view(position, form)}")
+        return self.fragment(statements)
+
+    def fragment(self, statements: Sequence[str] = ()) -> Fragment:
+        """A fragment with the library functions and sub-graph functions that were asked for."""
+        return Fragment(tuple(statements), tuple(self._imports), tuple(self._functions))
+
+    # --- text --------------------------------------------------------------------------------------------------
+
+    def dim(self, size: Dim) -> str:
+        """A size as a DML expression, not in parentheses."""
+        return self.scope.dim_text(size)
+
+    def factor(self, size: Dim) -> str:
+        """A size as a DML operand."""
+        return self.scope.factor_text(size)
+
+    def reshape(self, text: str, view: View) -> str:
+        """The DML expression that reshapes ``text``."""
+        return reshaped(text, view, self.dim)
+
+    def filled(self, value: object, form: Form) -> str:
+        """A number in a form: as it is for a scalar, else a matrix full of it.
+
+        An ifelse of a matrix needs it: beside a scalar the engine takes unknown dims of the result for 0 x 0.
+        """
+        if form is SCALAR:
+            return str(value)
+        return f"matrix({value}, rows={self.dim(form.rows)}, cols={self.dim(form.cols)})"
+
+    def full(self, value: str, view: View) -> str:
+        """A matrix full of a number, of which the engine doesn't see that: for results of nodes."""
+        return full_matrix(value, self.dim(view.rows), self.dim(view.cols))
+
+    def temporary(self, hint: str) -> str:
+        """A new identifier for an intermediate result, named after the first output."""
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        return self.scope.names.fresh(f"{base}_{hint}")
+
+    def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> tuple[str, tuple[str, ...]]:
+        """The identifier of an expression over ``sizes`` alone, and the statements that define it here.
+
+        Nodes with the same expression share it; where only the run knows the sizes, each node has its own.
+        """
+        if any(name.startswith("?") for name in symbols(sizes)):
+            name = self.temporary(hint)
+            return name, (f"{name} = {text}",)
+        return self.scope.shared(text, hint), ()
+
+    def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
+        """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        name = f"{base}_{hint}"
+        while name in self.scope.constants or name in self.scope.graph.values:
+            name += "_"
+        return self.scope.constant(name, array, View(*array.shape))
+
+    def code(self, text: str) -> int:
+        """The code of a string that is known at conversion (see `texts`)."""
+        return self.scope.parts.vocabulary.code(text)
+
+    def codes(self, strings: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The codes of a tensor of strings that is known at conversion."""
+        return self.scope.parts.vocabulary.codes(strings)
+
+    def texts(self) -> str:
+        """The dictionary of strings, as an argument."""
+        return self.scope.texts()
+
+    def extending_texts(self, call: str, *results: str) -> str:
+        """A statement that assigns the results of a call, the last of which is the dictionary with new strings."""
+        return f"[{', '.join(results)}, {NEW_TEXTS}] = {call}"
+
+    def text_result(self, call: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
+        """As `result`, for a call that gives codes and the dictionary with the strings that are new in it."""
+        codes = self.temporary("codes")
+        lines = [*before, self.extending_texts(call, codes)]
+        return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form, output, before=lines)
+
+    def render(self, template: str, /, **names: object) -> list[str]:
+        """Render ``templates/operators/<template>.dml.jinja`` to statements."""
+        return [self._render_template(template, **names)]
+
+    def call(self, function: str, *arguments: object) -> str:
+        """A call of a function of ``templates/library``."""
+        self._imports.setdefault(function)
+        return f"{function}({', '.join(map(str, arguments))})"
+
+    def typed_body(self, attribute: str) -> TypedGraph:
+        """The sub-graph in an attribute with the types that the shape rule found."""
+        return self.scope.graph.bodies[self.position, attribute]
+
+    def has_body(self, attribute: str) -> bool:
+        """Whether the shape rule kept the sub-graph in an attribute: it leaves out one that cannot be executed."""
+        return (self.position, attribute) in self.scope.graph.bodies
+
+    def body(
+        self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", told: Sequence[Dim] = ()
+    ) -> SubFunction:
+        """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
+
+        ``hint``: its name; without one it is named after the first output and the attribute. ``told``: sizes of the
+        sub-graph that it gives behind the outputs.
+        """
+        typed = self.typed_body(attribute)
+        if outputs is not None:
+            typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
+        base = next((name for name in self.node.outputs if name), self.node.op_type)
+        rendered = self._render_body(typed, hint or f"{base}_{attribute}", told)
+        self._functions += rendered.texts
+        return rendered
+
+    def own_function(self, hint: str, key: str, text: Callable[[str], str]) -> str:
+        """A function whose text is made here: its name, the same one for each use of the same ``key``."""
+        name = self.scope.parts.function_name(hint, key)
+        self._functions.append(text(name))
+        return name
+
+    def target(self, output: int = 0) -> str:
+        """An identifier for an output in boundary form; `result` then writes the other forms from it."""
+        name = self.node.outputs[output] if output < len(self.node.outputs) else ""
+        form = self.boundary(output) if name else None
+        return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
+
+    def told_sizes(self) -> list[tuple[str, int, int]]:
+        """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
+        found: list[tuple[str, int, int]] = []
+        for name in self.scope.graph.sizes.get(self.position, ()):
+            if name not in self.scope.told:
+                continue
+            output, axis = next(
+                (output, axis) for output, value in enumerate(self.node.outputs) if value
+                for axis, size in enumerate(self.values[value].dims or ()) if size == symbol(name)
+            )  # fmt: skip
+            found.append((self.scope.size_name(name), output, axis))
+        return found
+
+    # --- dims --------------------------------------------------------------------------------------------------
+
+    def split(self, output: int, split: int) -> View:
+        """The view of an output with the axes from ``split`` on in the columns."""
+        return split_view(self.output_dims(output), split)
+
+    def boundary(self, output: int = 0) -> Form:
+        """The form of an output at function boundaries."""
+        return self.scope.boundary(self.node.outputs[output])
+
+    @staticmethod
+    def count(dims: Sequence[Dim]) -> Dim:
+        """Number of elements of some dims."""
+        return product(dims)

@@ -1,0 +1,79 @@
+"""Activations of onnxruntime's optimisers: GELU in its forms, alone and behind a bias; SiLU, gates, dropout."""
+
+from __future__ import annotations
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.registry import expander, generator, shape_rule
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.elementwise import same_dims, unary
+
+shape_rule("QuickGelu", domain=CONTRIB)(same_dims)
+
+
+@expander("Gelu", domain=CONTRIB)
+def gelu(node: Expansion) -> None:
+    """ONNX's Gelu by the error function."""
+    node.emit("Gelu", node.input(0), to=node.output())
+
+
+@expander("BiasGelu", domain=CONTRIB)
+def bias_gelu(node: Expansion) -> None:
+    """Gelu of a sum."""
+    node.emit("Gelu", node.emit("Add", node.input(0), node.input(1)), to=node.output())
+
+
+@expander("FastGelu", domain=CONTRIB)
+def fast_gelu(node: Expansion) -> None:
+    """Gelu by tanh, of a sum where a bias is given."""
+    x = node.emit("Add", node.input(0), node.input(1)) if node.has(1) else node.input(0)
+    node.emit("Gelu", x, to=node.output(), approximate="tanh")
+
+
+@generator("QuickGelu", since=1, domain=CONTRIB)
+def quick_gelu(node: NodeView) -> Fragment:
+    """x times the sigmoid of alpha * x."""
+    alpha = literal(-float(node.attribute("alpha")))
+    return unary(node, lambda x: f"{x} / (1 + exp({x} * ({alpha})))")
+
+
+@expander("BiasSplitGelu", domain=CONTRIB)
+def bias_split_gelu(node: Expansion) -> None:
+    """Of the sum with the bias the first half of the channels times the Gelu of the second one."""
+    total = node.emit("Add", node.input(0), node.input(1))
+    left, right = node.fresh("left"), node.fresh("right")
+    node.emit_several("Split", [left, right], total, axis=-1, num_outputs=2)
+    node.emit("Mul", left, node.emit("Gelu", right), to=node.output())
+
+
+@expander("BiasAdd", domain=CONTRIB)
+def bias_add(node: Expansion) -> None:
+    """The sum of a value, a bias per channel and a skipped value."""
+    node.emit("Add", node.emit("Add", node.input(0), node.input(1)), node.input(2), to=node.output())
+
+
+@expander("BiasDropout", domain=CONTRIB)
+def bias_dropout(node: Expansion) -> None:
+    """Dropout of a sum, plus what is skipped."""
+    total = node.emit("Add", node.input(0), node.input(1))
+    rest = (node.input(3), node.input(4))
+    dropped = "" if node.has(2) else node.output()
+    kept = node.emit_several("Dropout", [dropped or node.fresh("dropped"), node.output(1)], total, *rest)[0]
+    if node.has(2):
+        node.emit("Add", kept, node.input(2), to=node.output())
+
+
+@expander("GatedAdd", domain=CONTRIB)
+def gated_add(node: Expansion) -> None:
+    """X plus Y times a gate for each row."""
+    node.emit("Add", node.input(0), node.emit("Mul", node.input(1), node.input(2)), to=node.output())
+
+
+@expander("ScaledSiLU", domain=CONTRIB)
+def scaled_silu(node: Expansion) -> None:
+    """The scaled input times its sigmoid."""
+    scale = node.input(1) or node.known(float(node.attribute("alpha")), node.dtype(0))
+    scaled = node.emit("Mul", node.input(0), scale)
+    node.emit("Mul", scaled, node.emit("Sigmoid", scaled), to=node.output())

@@ -1,0 +1,209 @@
+"""Attention and MultiHeadAttention of onnxruntime, as the products and the softmax that they stand for.
+
+Heads lie as [batch, heads, length, size] throughout. B: batch, S: queries, L: new keys, P: keys of before, T = P + L.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.registry import expander
+from onnx_systemds.model.contrib_schemas import CONTRIB
+
+LOWEST = -3.4028234663852886e38  # what onnxruntime masks the keys behind a query with: not -Inf, whose rows are NaN
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Queries, keys and values by head, and the factor of their products; the numbers of heads agree."""
+
+    query: str
+    key: str
+    value: str
+    scale: float
+
+
+def split_heads(node: Expansion, x: str, count: int, size: int) -> str:
+    """[B, S, heads * size] as [B, heads, S, size]."""
+    return node.emit("Transpose", node.reshape(x, 0, 0, count, size), perm=(0, 2, 1, 3))
+
+
+def join_heads(node: Expansion, x: str, width: int, to: str) -> None:
+    """[B, heads, S, size] as [B, S, width]."""
+    node.reshape(node.emit("Transpose", x, perm=(0, 2, 1, 3)), 0, 0, width, to=to)
+
+
+def scale_of(node: Expansion, head_size: int) -> float:
+    """The attribute, or where it is missing or 0 one over the root of the head size."""
+    return float(node.attribute("scale") or 0) or 1 / math.sqrt(head_size)
+
+
+def attend(node: Expansion, heads: Heads, terms: Sequence[str], *, raw: str = "") -> str:
+    """Values weighted by the softmax of scaled products plus ``terms``; ``raw`` names the sum before the softmax."""
+    scores = node.emit("FusedMatMul", heads.query, heads.key, domain=CONTRIB, transB=1, alpha=heads.scale)
+    for term in terms:
+        scores = node.emit("Add", scores, term)
+    if raw:
+        node.emit("Identity", scores, to=raw)
+    return node.emit("MatMul", node.emit("Softmax", scores, axis=-1), heads.value)
+
+
+def number(node: Expansion, value: float) -> str:
+    """A constant in the type of the first input."""
+    return node.known(value, node.dtype(0))
+
+
+# --- masks -------------------------------------------------------------------------------------------------------
+
+
+def mask_terms(node: Expansion, position: int, heads: Heads) -> list[str]:
+    """What a mask (an input, or none) and the order of the tokens add to the scores."""
+    term = _padding_term(node, position, heads)
+    if node.attribute("unidirectional"):
+        nothing = term or number(node, 0.0)
+        return [node.emit("Where", behind_queries(node, heads), number(node, LOWEST), nothing)]
+    return [term] if term else []
+
+
+def behind_queries(node: Expansion, heads: Heads) -> str:
+    """Whether a key is behind a query, [S, T]: the last query and the last key are the same token."""
+    keys = node.length(heads.key, 2)
+    first = node.emit("Sub", keys, node.length(heads.query, 2))
+    queries = node.unsqueeze(node.count_up(keys, first), 1)
+    return node.emit("Greater", node.count_up(keys), queries)
+
+
+def _padding_term(node: Expansion, position: int, heads: Heads) -> str:
+    """The filter value where a mask of one of the forms says so; "" where there is none."""
+    if not node.has(position):
+        return ""
+    dims = node.dims(position)
+    mask = node.input(position)
+    if len(dims) == 2 and dims[1] == 1:
+        return ""  # a dummy
+    if len(dims) in (2, 3):
+        axes = (1, 2) if len(dims) == 2 else (1,)
+        kept = node.unsqueeze(node.emit("Greater", mask, node.known(0, node.dtype(position))), *axes)
+    elif len(dims) == 1:
+        kept = _within_bounds(node, mask, dims[0], node.dims(0)[0], heads)
+    else:
+        raise UnsupportedCase(f"a mask of rank {len(dims)}")
+    filtered = number(node, float(node.attribute("mask_filter_value")))
+    return node.emit("Where", kept, number(node, 0.0), filtered)
+
+
+def _within_bounds(node: Expansion, mask: str, count: Dim, batch: Dim, heads: Heads) -> str:
+    """Whether a key is before the end, and not before the start, that the mask gives for each sample: [B, 1, 1, T]."""
+    keys = node.cast(node.count_up(node.length(heads.key, 2)), "int32")
+    if count == batch * 2 and count != batch:
+        ends, starts = node.fresh("ends"), node.fresh("starts")
+        node.emit_several("Split", [ends, starts], mask, axis=0, num_outputs=2)
+        inside = node.emit("Less", keys, node.unsqueeze(ends, 1))
+        inside = node.emit("And", inside, node.emit("GreaterOrEqual", keys, node.unsqueeze(starts, 1)))
+    elif isinstance(count, int) and isinstance(batch, int) and count != batch:
+        raise UnsupportedCase(f"a mask of {count} elements for a batch of {batch}")
+    else:
+        inside = node.emit("Less", keys, node.unsqueeze(mask, 1))
+    return node.unsqueeze(inside, 1, 2)
+
+
+# --- operators ---------------------------------------------------------------------------------------------------
+
+
+@expander("Attention", domain=CONTRIB)
+def attention(node: Expansion) -> None:
+    """Projection to queries, keys and values by one weight, then attention; past and present hold keys and values."""
+    if node.attribute("do_rotary"):
+        raise UnsupportedCase("rotary embeddings inside Attention, which onnxruntime computes on no CPU either")
+    if node.has(6) or (node.attribute("past_present_share_buffer") and node.has(4)):
+        raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
+    count = int(node.attribute("num_heads"))
+    sizes = _projected_sizes(node)
+    projected = node.emit("MatMul", node.input(0), node.input(1))
+    if node.has(2):
+        projected = node.emit("Add", projected, node.input(2))
+    parts = [node.fresh(part) for part in ("query", "key", "value")]
+    node.emit_several("Split", parts, projected, node.known(sizes), axis=-1)
+    query, key, value = (split_heads(node, part, count, size // count) for part, size in zip(parts, sizes))
+    if node.has(4):
+        before = [node.emit("Gather", node.input(4), node.known(which), axis=0) for which in (0, 1)]
+        key, value = (node.emit("Concat", old, new, axis=2) for old, new in zip(before, (key, value)))
+    if node.output(1):
+        both = [node.unsqueeze(part, 0) for part in (key, value)]
+        node.emit("Concat", *both, axis=0, to=node.output(1))
+    heads = Heads(query, key, value, scale_of(node, sizes[0] // count))
+    terms = mask_terms(node, 3, heads) + ([node.input(5)] if node.has(5) else [])
+    join_heads(node, attend(node, heads, terms), sizes[2], node.output())
+
+
+def _projected_sizes(node: Expansion) -> tuple[int, int, int]:
+    given = node.attribute("qkv_hidden_sizes")
+    if given:
+        query, key, value = (int(size) for size in given)
+        return query, key, value
+    width = node.known_dims(1, "the weight of Attention")[1] // 3
+    return width, width, width
+
+
+@expander("MultiHeadAttention", domain=CONTRIB)
+def multi_head_attention(node: Expansion) -> None:
+    """Attention of queries, keys and values that are projected already, each alone or packed."""
+    if node.has(8) or node.has(9):
+        raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
+    count = int(node.attribute("num_heads"))
+    (query, key, value), size, value_size = _separate_heads(node, count)
+    if node.has(6):
+        key = node.emit("Concat", node.input(6), key, axis=2)
+        value = node.emit("Concat", node.input(7), value, axis=2)
+    node.give(key, 1)
+    node.give(value, 2)
+    heads = Heads(query, key, value, scale_of(node, size))
+    terms = mask_terms(node, 4, heads) + ([node.input(5)] if node.has(5) else [])
+    join_heads(node, attend(node, heads, terms, raw=node.output(3)), count * value_size, node.output())
+
+
+def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], int, int]:
+    """Queries, keys and values by head with their bias, and the sizes of a head of keys and of values."""
+    if node.rank(0) == 5:  # [B, S, heads, 3, size]
+        size = _size(node, 0, 4)
+        parts = [_packed(node, 0, which, count * size) for which in range(3)]
+        value_size = size
+    else:
+        size = _size(node, 0, 2) // count
+        if not node.has(2):  # [B, L, heads, 2, size]
+            parts = [node.input(0), _packed(node, 1, 0, count * size), _packed(node, 1, 1, count * size)]
+            value_size = size
+        else:
+            parts = [node.input(position) for position in range(3)]
+            value_size = _size(node, 2, 3) if node.rank(2) == 4 else _size(node, 2, 2) // count
+    widths = (count * size, count * size, count * value_size)
+    biases = [""] * 3
+    if node.has(3):
+        biases = [node.fresh(f"bias{which}") for which in range(3)]
+        node.emit_several("Split", biases, node.input(3), node.known(widths), axis=0)
+    by_head = []
+    for which, (part, bias, width) in enumerate(zip(parts, biases, widths)):
+        if which and node.has(2) and node.rank(which) == 4:
+            by_head.append(part)  # split by heads already
+            continue
+        part = node.emit("Add", part, bias) if bias else part
+        by_head.append(split_heads(node, part, count, width // count))
+    query, key, value = by_head
+    return (query, key, value), size, value_size
+
+
+def _packed(node: Expansion, position: int, which: int, width: int) -> str:
+    """One of the tensors that are packed behind the heads, as [B, S, width]."""
+    return node.reshape(node.emit("Gather", node.input(position), node.known(which), axis=3), 0, 0, width)
+
+
+def _size(node: Expansion, position: int, axis: int) -> int:
+    size = node.dims(position)[axis]
+    if not isinstance(size, int):
+        raise UnsupportedCase(f"the size of a head must be known, axis {axis} of input {position} is {size}")
+    return size

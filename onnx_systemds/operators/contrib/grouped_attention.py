@@ -1,0 +1,227 @@
+"""GroupQueryAttention of onnxruntime: causal attention whose keys and values serve several heads of queries.
+
+B: batch, N: heads of queries, M: heads of keys and values, S: new tokens, P: tokens of the given cache, T: of the
+returned one. Each sample has its own number of tokens, so new keys stand behind its own last one; rows of queries
+behind it (padding) are undefined, as they are in onnxruntime.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.registry import expander
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.contrib.attention import LOWEST, join_heads, number, scale_of, split_heads
+from onnx_systemds.operators.contrib.rotary import rotated
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The known sizes, and what the run knows: names of int64 values.
+
+    length: S. before: number of tokens before the new ones, [B, 1]. whole: with the new ones, [B, 1].
+    is_first: whether the new tokens are all there are.
+    """
+
+    heads: int
+    shared: int
+    head_size: int
+    length: str
+    before: str
+    whole: str
+    is_first: bool | str
+
+
+@expander("GroupQueryAttention", domain=CONTRIB)
+def group_query_attention(node: Expansion) -> None:
+    """Projected queries, keys and values, alone or packed, turned by their positions where that is asked for."""
+    _refuse(node)
+    sizes = _sizes(node)
+    query, key, value = _by_head(node, sizes)
+    query, key = _normalized(node, query, 14), _normalized(node, key, 15)
+    if node.attribute("do_rotary"):
+        query, key = _turned(node, sizes, query, key)
+    if node.has(3):
+        index = _cache_index(node, sizes)
+        key = _merged(node, sizes, node.input(3), key, index, node.output(1))
+        value = _merged(node, sizes, node.input(4), value, index, node.output(2))
+    else:
+        node.give(key, 1)
+        node.give(value, 2)
+    scores = _scores(node, sizes, query, key)
+    probabilities = _probabilities(node, node.emit("Where", _allowed(node, sizes, key), scores,
+                                                   number(node, LOWEST)))  # fmt: skip
+    if sizes.heads != sizes.shared:
+        probabilities = node.reshape(probabilities, 0, sizes.shared, -1, 0)
+    y = node.emit("MatMul", probabilities, value)
+    if sizes.heads != sizes.shared:
+        y = node.reshape(y, 0, sizes.heads, -1, sizes.head_size)
+    join_heads(node, y, sizes.heads * sizes.head_size, node.output())
+
+
+def _refuse(node: Expansion) -> None:
+    kinds = {node.attribute("k_quant_type"), node.attribute("v_quant_type")}
+    if node.has(12) or node.has(13) or kinds != {"NONE"}:
+        raise UnsupportedCase("a quantized cache of keys and values")
+    if node.output(3):
+        raise UnsupportedCase("the products of queries and keys as an output")
+    if node.attribute("sliding_window_cache"):
+        raise UnsupportedCase("a cache that holds a sliding window")
+
+
+def _sizes(node: Expansion) -> Sizes:
+    heads, shared = int(node.attribute("num_heads")), int(node.attribute("kv_num_heads"))
+    width = node.dims(0)[2]
+    if not isinstance(width, int):
+        raise UnsupportedCase("the size of a head must be known")
+    head_size = width // (heads if node.has(1) else heads + 2 * shared)
+    length = node.length(node.input(0), 1)
+    lengths = node.cast(node.reshape(node.input(5), -1, 1), "int64")
+    whole = node.emit("Add", lengths, node.known(1))
+    is_first = _is_first(node, length)
+    none = node.emit("Mul", whole, node.known(0))
+    before = _chosen(node, is_first, none, node.emit("Sub", whole, length))
+    return Sizes(heads, shared, head_size, length, before, whole, is_first)
+
+
+def _is_first(node: Expansion, length: str) -> bool | str:
+    """Whether the new tokens are all there are: known, or the name of a boolean."""
+    if not node.has(3):
+        return True
+    found = node.integers(6)
+    total, new = None if found is None else found[0], node.dims(0)[1]
+    if total == new:
+        return True
+    if isinstance(total, int) and isinstance(new, int):
+        return False
+    return node.emit("Equal", _total_value(node), length)
+
+
+def _total_value(node: Expansion) -> str:
+    """The longest number of tokens of a sample."""
+    total = node.emit("Gather", node.input(6), node.known(0), axis=0) if node.rank(6) else node.input(6)
+    return node.cast(total, "int64")
+
+
+def _chosen(node: Expansion, is_first: bool | str, first: str, later: str) -> str:
+    """One of two values, by whether the new tokens are all there are."""
+    if isinstance(is_first, bool):
+        return first if is_first else later
+    return node.emit("Where", is_first, first, later)
+
+
+def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
+    counts = (sizes.heads, sizes.shared, sizes.shared)
+    parts = [node.input(position) for position in range(3)]
+    if not node.has(1):
+        parts = [node.fresh(part) for part in ("query", "key", "value")]
+        widths = [count * sizes.head_size for count in counts]
+        node.emit_several("Split", parts, node.input(0), node.known(widths), axis=-1)
+    query, key, value = (split_heads(node, part, count, sizes.head_size) for part, count in zip(parts, counts))
+    return query, key, value
+
+
+def _normalized(node: Expansion, x: str, weight: int) -> str:
+    """Heads over the root of their mean square, where a weight for it is given."""
+    if not node.has(weight):
+        return x
+    epsilon = node.attribute("qk_norm_epsilon")
+    return node.emit("SimplifiedLayerNormalization", x, node.input(weight), axis=-1, epsilon=epsilon)
+
+
+def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, str]:
+    """Queries and keys after the rotary embedding."""
+    if node.has(9):
+        positions = _given_positions(node, sizes)
+    else:
+        positions = node.emit("Add", sizes.before, node.count_up(sizes.length))
+        # what is padding is turned by position 1
+        inside = node.emit("Less", positions, sizes.whole)
+        positions = node.emit("Where", inside, positions, node.known(1))
+    width = node.dims(7)[1]
+    if not isinstance(width, int):
+        raise UnsupportedCase("the width of the cache of cosines must be known")
+    cosines, sines = (node.unsqueeze(node.emit("Gather", node.input(cache), positions, axis=0), 1) for cache in (7, 8))
+    interleaved = bool(node.attribute("rotary_interleaved"))
+    query, key = (
+        rotated(node, x, sizes.head_size, 2 * width, cosines, sines, interleaved=interleaved) for x in (query, key)
+    )
+    return query, key
+
+
+def _given_positions(node: Expansion, sizes: Sizes) -> str:
+    """The positions as given; where the new tokens are all there are, only the first one is read, the others follow."""
+    given = node.input(9)
+    counted = node.unsqueeze(node.count_up(sizes.length), 0)
+    first = node.emit("Add", node.slice(node.slice(given, 0, 0, 1), 1, 0, 1), counted)
+    return _chosen(node, sizes.is_first, first, given)
+
+
+# --- the cache ---------------------------------------------------------------------------------------------------
+
+
+def _cache_index(node: Expansion, sizes: Sizes) -> str:
+    """For each sample, head and place of the returned cache its row: of the given one, of the new tokens, or zeros."""
+    old, new = node.length(node.input(3), 2), sizes.length
+    rows = node.emit("Mul", node.length(node.input(0), 0), node.known(sizes.shared))
+    total = node.emit("Max", old, _total_value(node))
+    places = node.count_up(total)
+    row = node.reshape(node.count_up(rows), -1, sizes.shared, 1)
+    before = node.unsqueeze(sizes.before, 1)
+    given = node.emit("Add", node.emit("Mul", row, old), places)
+    behind = node.emit("Add", node.emit("Mul", rows, old), node.emit("Mul", row, new))
+    added = node.emit("Add", behind, node.emit("Sub", places, before))
+    zeros = node.emit("Mul", rows, node.emit("Add", old, new))
+    is_new = node.emit("Less", places, node.emit("Add", before, new))
+    return node.emit("Where", node.emit("Less", places, before), given, node.emit("Where", is_new, added, zeros))
+
+
+def _merged(node: Expansion, sizes: Sizes, old: str, new: str, index: str, to: str) -> str:
+    """The returned cache, [B, M, T, size]."""
+    rows = [node.reshape(part, -1, sizes.head_size) for part in (old, new)]
+    zeros = node.known([[0.0] * sizes.head_size], node.dtype(0))
+    return node.emit("Gather", node.emit("Concat", *rows, zeros, axis=0), index, axis=0, to=to)
+
+
+# --- scores ------------------------------------------------------------------------------------------------------
+
+
+def _scores(node: Expansion, sizes: Sizes, query: str, key: str) -> str:
+    """Scaled products, capped, plus a bias: [B, N, S, T]. The queries that share a key are rows of one product."""
+    if sizes.heads != sizes.shared:
+        query = node.reshape(query, 0, sizes.shared, -1, sizes.head_size)
+    scale = scale_of(node, sizes.head_size)
+    scores = node.emit("FusedMatMul", query, key, domain=CONTRIB, transB=1, alpha=scale)
+    if sizes.heads != sizes.shared:
+        scores = node.reshape(scores, 0, sizes.heads, -1, 0)
+    cap = float(node.attribute("softcap"))
+    if cap > 0:
+        limit = number(node, cap)
+        scores = node.emit("Mul", limit, node.emit("Tanh", node.emit("Div", scores, limit)))
+    return node.emit("Add", scores, node.input(10)) if node.has(10) else scores
+
+
+def _allowed(node: Expansion, sizes: Sizes, key: str) -> str:
+    """Whether a query may look at a key: [B, 1, S, T]."""
+    places = node.count_up(node.length(key, 2))
+    if not node.attribute("causal"):
+        return node.emit("Less", places, node.unsqueeze(sizes.whole, 1, 2))
+    own = node.unsqueeze(node.emit("Add", sizes.before, node.count_up(sizes.length)), 1, 3)
+    allowed = node.emit("LessOrEqual", places, own)
+    window = int(node.attribute("local_window_size"))
+    if window > 0:
+        near = node.emit("Greater", places, node.emit("Sub", own, node.known(window)))
+        allowed = node.emit("And", allowed, near)
+    return allowed
+
+
+def _probabilities(node: Expansion, scores: str) -> str:
+    """The softmax over the keys, where asked for with a further key that has no value: the sink."""
+    if not node.has(11) and int(node.attribute("smooth_softmax")) <= 0:
+        return node.emit("Softmax", scores, axis=-1)
+    sink = node.unsqueeze(node.input(11), 1, 2) if node.has(11) else number(node, 0.0)
+    column = node.emit("Expand", sink, node.emit("Shape", node.slice(scores, 3, 0, 1)))
+    widened = node.emit("Softmax", node.emit("Concat", scores, column, axis=-1), axis=-1)
+    return node.slice(widened, 3, 0, -1)

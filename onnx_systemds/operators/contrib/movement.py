@@ -1,0 +1,162 @@
+"""Operators of onnxruntime that ONNX has, too, with other inputs or attributes: data movement, softmax, pooling."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.registry import expander
+from onnx_systemds.model.contrib_schemas import CONTRIB
+
+
+@expander("GatherND", domain=CONTRIB)
+def gather_nd(node: Expansion) -> None:
+    """ONNX's GatherND without batch axes."""
+    node.emit("GatherND", node.input(0), node.cast(node.input(1), "int64"), to=node.output())
+
+
+@expander("Trilu", domain=CONTRIB)
+def trilu(node: Expansion) -> None:
+    """ONNX's Trilu."""
+    node.emit("Trilu", node.input(0), node.input(1), to=node.output(), upper=node.attribute("upper"))
+
+
+@expander("Range", domain=CONTRIB)
+def range_(node: Expansion) -> None:
+    """ONNX's Range, of scalars or tensors of one element; the step may be left out."""
+    given = [_scalar(node, position) for position in range(3 if node.has(2) else 2)]
+    node.emit("Range", *given, *([] if node.has(2) else [node.known(1, node.dtype(0))]), to=node.output())
+
+
+def _scalar(node: Expansion, position: int) -> str:
+    name = node.input(position)
+    return node.emit("Squeeze", name, node.known([0])) if node.rank(position) else name
+
+
+@expander("ExpandDims", domain=CONTRIB)
+def expand_dims(node: Expansion) -> None:
+    """A new axis of size 1; a negative one is counted from the end of the result."""
+    axis = node.require_constant(1, "the axis")
+    node.emit("Unsqueeze", node.input(0), node.known([int(axis.ravel()[0])]), to=node.output())
+
+
+@expander("Pad", domain=CONTRIB)
+def pad(node: Expansion) -> None:
+    """ONNX's Pad, whose amounts may lie in a matrix of one row and whose value in a tensor of one element."""
+    pads = node.input(1)
+    if node.rank(1) == 2:
+        pads = node.emit("Squeeze", pads, node.known([0]))
+    value = ""
+    if node.has(2):
+        value = node.emit("Squeeze", node.input(2), node.known([0])) if node.rank(2) else node.input(2)
+    node.emit("Pad", node.input(0), pads, value, to=node.output(), mode=node.attribute("mode"))
+
+
+@expander("BiasSoftmax", domain=CONTRIB)
+def bias_softmax(node: Expansion) -> None:
+    """Softmax of a sum over all axes from ``axis`` on.
+
+    The bias is repeated along leading axes where ``is_inner_broadcast`` is 0, else within the batch: each of its parts
+    serves several consecutive ones of the data.
+    """
+    bias, dims = node.input(1), node.dims(0)
+    own = node.dims(1)
+    axis = node.axis()
+    if node.attribute("is_inner_broadcast") and len(own) != len(dims):
+        raise UnsupportedCase("a bias that is repeated inside the batch and has fewer axes than the data")
+    total = node.emit("Add", node.input(0), bias)
+    if axis == len(dims) - 1:
+        node.emit("Softmax", total, to=node.output(), axis=-1)
+        return
+    flat = node.emit("Softmax", node.emit("Flatten", total, axis=axis), axis=-1)
+    node.emit("Reshape", flat, node.emit("Shape", node.input(0)), to=node.output())
+
+
+@expander("NhwcMaxPool", domain=CONTRIB)
+def nhwc_max_pool(node: Expansion) -> None:
+    """MaxPool of images whose channels lie behind the places."""
+    rank = node.rank(0)
+    first = node.emit("Transpose", node.input(0), perm=(0, rank - 1, *range(1, rank - 1)))
+    keys = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
+    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    pooled = node.emit("MaxPool", first, **attributes)
+    node.emit("Transpose", pooled, to=node.output(), perm=(0, *range(2, rank), 1))
+
+
+@expander("Unique", domain=CONTRIB)
+def unique(node: Expansion) -> None:
+    """The elements in the order of their first appearance, the index of each one among them, and their counts."""
+    values = node.output(0) or node.fresh("values")
+    node.emit_several("Unique", [values, "", node.output(1), node.output(2)], node.input(0), sorted=0)
+
+
+@expander("GridSample", domain=CONTRIB)
+def grid_sample(node: Expansion) -> None:
+    """ONNX's GridSample under older names of its modes."""
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
+    attributes = {"mode": mode, "padding_mode": node.attribute("padding_mode"),
+                  "align_corners": node.attribute("align_corners")}  # fmt: skip
+    node.emit("GridSample", node.input(0), node.input(1), to=node.output(), **attributes)
+
+
+@expander("CDist", domain=CONTRIB)
+def pairwise_distances(node: Expansion) -> None:
+    """The distance of each row of the first matrix to each one of the second, or its square."""
+    squares = [node.emit("ReduceSumSquare", node.input(which), node.known([1]), keepdims=1) for which in (0, 1)]
+    crossed = node.emit("FusedMatMul", node.input(0), node.input(1), domain=CONTRIB, transB=1, alpha=-2.0)
+    across = node.emit("Transpose", squares[1], perm=(1, 0))
+    total = node.emit("Add", node.emit("Add", crossed, squares[0]), across)
+    is_square = node.attribute("metric") == "sqeuclidean"
+    # cancellation may leave tiny negative numbers
+    distance = node.emit("Relu", total, to=node.output() if is_square else "")
+    if not is_square:
+        node.emit("Sqrt", distance, to=node.output())
+
+
+@expander("NhwcConv", domain=CONTRIB)
+def nhwc_conv(node: Expansion) -> None:
+    """Conv of images whose channels lie behind the places; so they do in the weight."""
+    rank = node.rank(0)
+    first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
+    keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    given = [node.emit("Transpose", node.input(position), perm=first) for position in (0, 1)]
+    node.emit("Transpose", node.emit("Conv", *given, node.input(2), **attributes), to=node.output(), perm=last)
+
+
+@expander("UnfoldTensor", domain=CONTRIB)
+def unfold(node: Expansion) -> None:
+    """All windows along an axis, each as a new last axis."""
+    rank, axis = node.rank(0), node.axis("dim")
+    size, step = int(node.attribute("size")), int(node.attribute("step"))
+    length = node.length(node.input(0), axis)
+    starts = node.emit("Range", node.known(0), node.emit("Sub", length, node.known(size - 1)), node.known(step))
+    places = node.emit("Add", node.unsqueeze(starts, 1), node.known([list(range(size))]))
+    windows = node.emit("Gather", node.input(0), places, axis=axis)  # the windows' elements behind their numbers
+    perm = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
+    node.emit("Transpose", windows, to=node.output(), perm=perm)
+
+
+@expander("IsAllFinite", domain=CONTRIB)
+def is_all_finite(node: Expansion) -> None:
+    """Whether no element of any input is infinite or no number."""
+    found = []
+    for position in range(node.input_count):
+        flat = node.reshape(node.input(position), -1)
+        tests = [node.emit("IsNaN", flat)] if not node.attribute("isinf_only") else []
+        tests += [node.emit("IsInf", flat)] if not node.attribute("isnan_only") else []
+        found += [node.emit("ReduceMax", node.cast(test, "int32"), node.known([0]), keepdims=0) for test in tests]
+    node.emit("Equal", node.emit("Max", *found), node.known(0, "int32"), to=node.output())
+
+
+@expander("TorchEmbedding", domain=CONTRIB)
+def torch_embedding(node: Expansion) -> None:
+    """Rows of a table; what else is given concerns gradients only."""
+    node.emit("Gather", node.input(0), node.input(1), axis=0, to=node.output())
+
+
+@expander("SampleOp", domain=CONTRIB)
+def sample(node: Expansion) -> None:
+    """The input, unchanged: onnxruntime's example of an operator."""
+    node.give(node.input(0))

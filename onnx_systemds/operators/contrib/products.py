@@ -1,0 +1,211 @@
+"""Products and convolutions with what onnxruntime's optimisers fuse into them: transpositions and activations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import matrix_product
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import expander, generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.linear import matmul_dims
+from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.operators.support.movement import Source, input_source, permuted
+from onnx_systemds.operators.support.products import batch_product
+
+# --- FusedMatMul -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A factor after its transpositions. perm: of the input's axes, without the swap of the last two if `swapped`."""
+
+    dims: Dims
+    perm: tuple[int, ...]
+    swapped: bool
+
+
+def _factor(node: NodeFacts, position: int) -> _Factor:
+    """``transBatch`` moves the first axis behind the batch axes, ``trans`` swaps the last two; vectors stay."""
+    side = "AB"[position]
+    dims = node.dims(position)
+    last = len(dims) - 1
+    if last < 1:
+        return _Factor(dims, tuple(range(len(dims))), False)
+    perm = tuple(range(last + 1))
+    if node.attribute(f"transBatch{side}"):
+        perm = (*perm[1:last], 0, last)
+    moved = tuple(dims[axis] for axis in perm)
+    if node.attribute(f"trans{side}"):
+        return _Factor((*moved[:-2], moved[-1], moved[-2]), perm, True)
+    return _Factor(moved, perm, False)
+
+
+@shape_rule("FusedMatMul", domain=CONTRIB)
+@shape_rule("TransposeMatMul", domain=CONTRIB)
+def fused_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As MatMul, of the transposed factors."""
+    return (node.tensor(matmul_dims(node, {0: _factor(node, 0).dims, 1: _factor(node, 1).dims})),)
+
+
+@generator("FusedMatMul", since=1, domain=CONTRIB)
+@generator("TransposeMatMul", since=1, domain=CONTRIB)
+def fused_matmul(node: NodeView) -> Fragment:
+    """alpha times the product of two factors, each transposed where asked for."""
+    left, right = _factor(node, 0), _factor(node, 1)
+    alpha = float(node.attribute("alpha"))
+    before: list[str] = []
+    batch = broadcast_dims([left.dims[:-2], right.dims[:-2]])
+    inner = left.dims[-1]
+    cols: Dim = right.dims[-1] if len(right.dims) > 1 else 1
+    if product(right.dims[:-2]) == 1:
+        rows = product(left.dims[:-1])
+        x = _whole(node, 0, left, before)(View(rows, inner))
+        if right.swapped:
+            y = f"t({_unswapped(node, 1, right, before)(View(cols, inner))})"
+        else:
+            y = _whole(node, 1, right, before)(View(inner, cols))
+        text = matrix_product(x, y)
+    else:
+        rows = left.dims[-2] if len(left.dims) > 1 else 1
+        count = product(batch)
+        x = _repeated(node, 0, _whole(node, 0, left, before), left.dims, batch, View(count * rows, inner))
+        if right.swapped:
+            source = _unswapped(node, 1, right, before)
+            y = _repeated(node, 1, source, right.dims, batch, View(count * cols, inner))
+            text = batch_product(node, x, y, count, rows, cols, transposed=True)
+        else:
+            y = _repeated(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
+            text = batch_product(node, x, y, count, rows, inner)
+        rows = count * rows
+    if alpha != 1:
+        text = f"{literal(alpha)} * ({text})"
+    if rows == 1 and cols == 1:
+        return node.result(f"as.scalar({text})", None, before=before)
+    return node.result(text, View(rows, cols), before=before)
+
+
+def _whole(node: NodeView, position: int, factor: _Factor, before: list[str]) -> Source:
+    """The factor with all its transpositions."""
+    perm = (*factor.perm[:-2], factor.perm[-1], factor.perm[-2]) if factor.swapped else factor.perm
+    return _moved(node, position, perm, before)
+
+
+def _unswapped(node: NodeView, position: int, factor: _Factor, before: list[str]) -> Source:
+    """The factor without the swap of its last two axes, which the product does."""
+    return _moved(node, position, factor.perm, before)
+
+
+def _moved(node: NodeView, position: int, perm: Sequence[int], before: list[str]) -> Source:
+    if tuple(perm) == tuple(range(len(perm))):
+        return input_source(node, position)
+    finite = is_finite(node, position)
+    moved = permuted(node, input_source(node, position), node.dims(position), perm, finite=finite)
+    moved = moved.bound(node, "left" if position == 0 else "right")
+    before.extend(moved.before)
+    return moved.source(node)
+
+
+def _repeated(node: NodeView, position: int, source: Source, dims: Dims, batch: Dims, view: View) -> str:
+    """A factor of a batched product with its batch axes repeated where they are broadcast, as ``view``."""
+    own = dims[:-2]
+    if product(own) == product(batch):
+        return source(view)
+    padded = (*[1] * (len(batch) - len(own)), *own)
+    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
+    form = View(1, product(dims))
+    whole_dims = (*batch, *((1, *dims)[-2:]))
+    return expand_text(node, source(form), form, pattern, whole_dims, view, finite=is_finite(node, position))
+
+
+# --- activations -------------------------------------------------------------------------------------------------
+
+
+def activated(node: Expansion, name: str, parameters: Sequence[float | None], to: str, x: str) -> None:
+    """Write an activation by its name in ``activation`` attributes; parameters are alpha, beta, gamma or a range."""
+    if name not in _PARAMETERS:
+        raise UnsupportedCase(f"the activation {quoted(name)} is unknown")
+    if name == "Clip":
+        bounds = [node.known(bound, node.dtype(0)) for bound in parameters if bound is not None]
+        node.emit("Clip", x, *bounds, to=to)
+        return
+    if name == "ScaledTanh":
+        alpha, beta = (node.known(1.0 if given is None else given, node.dtype(0)) for given in parameters[:2])
+        node.emit("Mul", alpha, node.emit("Tanh", node.emit("Mul", beta, x)), to=to)
+        return
+    given: dict[str, Any] = {
+        key: float(parameter) for key, parameter in zip(_PARAMETERS[name], parameters) if parameter is not None
+    }
+    node.emit(name, x, to=to, **given)
+
+
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "Relu": (), "Tanh": (), "Sigmoid": (), "Softplus": (), "Softsign": (), "LeakyRelu": ("alpha",), "Elu": ("alpha",),
+    "Celu": ("alpha",), "ThresholdedRelu": ("alpha",), "Selu": ("alpha", "gamma"), "HardSigmoid": ("alpha", "beta"),
+    "Clip": (), "ScaledTanh": (),
+}  # fmt: skip
+
+
+def _named_parameters(node: Expansion, name: str) -> list[float | None]:
+    """The attributes ``activation_alpha`` and so on, in the order of the activation's own."""
+    if name == "ScaledTanh":
+        return [node.attribute("activation_alpha"), node.attribute("activation_beta")]
+    return [node.attribute(f"activation_{key}") for key in _PARAMETERS.get(name, ())]
+
+
+@expander("FusedGemm", domain=CONTRIB)
+def fused_gemm(node: Expansion) -> None:
+    """Gemm, then an activation."""
+    name = node.attribute("activation") or ""
+    attributes = {key: node.attribute(key) for key in ("alpha", "beta", "transA", "transB")}
+    inputs = [node.input(position) for position in range(3)]
+    gemm = node.emit("Gemm", *inputs, to="" if name else node.output(), **attributes)
+    if name:
+        activated(node, str(name), _named_parameters(node, str(name)), node.output(), gemm)
+
+
+@expander("FusedMatMulActivation", domain=CONTRIB)
+def fused_matmul_activation(node: Expansion) -> None:
+    """FusedMatMul, then an activation, of which Softmax knows an axis."""
+    name = str(node.attribute("activation"))
+    keys = ("alpha", "transA", "transB", "transBatchA", "transBatchB")
+    attributes = {key: node.attribute(key) for key in keys}
+    y = node.emit("FusedMatMul", node.input(0), node.input(1), domain=CONTRIB, **attributes)
+    if name in ("Softmax", "LogSoftmax"):
+        axis = node.attribute("activation_axis")
+        node.emit(name, y, to=node.output(), axis=-1 if axis is None else axis)
+    else:
+        activated(node, name, _named_parameters(node, name), node.output(), y)
+
+
+@expander("GemmFastGelu", domain=CONTRIB)
+def gemm_fast_gelu(node: Expansion) -> None:
+    """A product plus bias, then Gelu by tanh."""
+    product_ = node.emit("MatMul", node.input(0), node.input(1))
+    total = node.emit("Add", product_, node.input(2)) if node.has(2) else product_
+    node.emit("Gelu", total, to=node.output(), approximate="tanh")
+
+
+@expander("FusedConv", domain=CONTRIB)
+def fused_conv(node: Expansion) -> None:
+    """Conv, plus a fourth input, then an activation."""
+    keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    name = node.attribute("activation") or ""
+    bare = not node.has(3) and not name
+    inputs = [node.input(position) for position in range(3)]
+    y = node.emit("Conv", *inputs, to=node.output() if bare else "", **attributes)
+    if node.has(3):
+        y = node.emit("Add", y, node.input(3), to="" if name else node.output())
+    if name:
+        activated(node, str(name), list(node.attribute("activation_params") or ()), node.output(), y)

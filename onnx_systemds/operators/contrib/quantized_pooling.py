@@ -1,0 +1,138 @@
+"""Means over windows and planes of quantised images, the channels in front or behind."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.pooling import counted_share, pooled
+from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated
+from onnx_systemds.operators.support.movement import Moved, input_source, permuted
+from onnx_systemds.operators.support.windows import Image, Windows, padded, windows
+
+
+def _channels_first(node: NodeFacts) -> Dims:
+    """The input's dims as batch, channels, spatial axes."""
+    dims = node.dims(0)
+    if len(dims) < 3:
+        raise UnsupportedCase(f"pooling of an input of rank {len(dims)}")
+    return (dims[0], dims[-1], *dims[1:-1]) if node.attribute("channels_last") else dims
+
+
+def _as_given(node: NodeFacts, dims: Dims) -> Dims:
+    """Batch, channels, spatial axes in the node's order of axes."""
+    return (dims[0], *dims[2:], dims[1]) if node.attribute("channels_last") else dims
+
+
+def _pool_windows(node: NodeFacts) -> Windows:
+    kernel = node.attribute("kernel_shape")
+    if not kernel:
+        raise UnsupportedCase("kernel_shape is missing")
+    return windows(node, _channels_first(node)[2:], tuple(kernel))
+
+
+@shape_rule("QLinearAveragePool", domain=CONTRIB)
+def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, channels, number of windows."""
+    return (node.tensor(_as_given(node, (*_channels_first(node)[:2], *_pool_windows(node).outputs))),)
+
+
+@shape_rule("QLinearGlobalAveragePool", domain=CONTRIB)
+def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Spatial axes of size 1."""
+    dims = _channels_first(node)
+    return (node.tensor(_as_given(node, (*dims[:2], *[1] * (len(dims) - 2)))),)
+
+
+def _planes(node: NodeView, statements: list[str]) -> str:
+    """A plane in each row: those of all channels of the first image, then those of the next one."""
+    dims = _channels_first(node)
+    view = split_view(dims, 2)
+    if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
+        return node.view(0, view)
+    given = (dims[0], view.cols, dims[1])
+    moved = permuted(node, input_source(node, 0), given, (0, 2, 1), finite=True).bound(node, "planes")
+    statements += moved.before
+    return moved.source(node)(view)
+
+
+def _result(node: NodeView, statements: list[str], text: str, view: View) -> Fragment:
+    """The fragment of a result whose rows are planes, given in the node's order of axes."""
+    dims = _channels_first(node)
+    if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
+        return node.result(text, view, before=statements)
+    whole = Moved(text, view).bound(node, "means")
+    planes = (dims[0], dims[1], view.cols)
+    moved = permuted(node, whole.source(node), planes, (0, 2, 1), finite=True)
+    return node.result(moved.text, moved.view, before=[*statements, *whole.before, *moved.before])
+
+
+@generator("QLinearGlobalAveragePool", since=1, domain=CONTRIB)
+def qlinear_global_average_pool(node: NodeView) -> Fragment:
+    """The sum of each plane by one factor."""
+    return _global_means(node, product(_channels_first(node)[2:]))
+
+
+def _global_means(node: NodeView, size: Dim) -> Fragment:
+    steps = Parameters(node)
+    count = Number.of(size) if isinstance(size, int) else Number(node.factor(size))
+    factor = steps.combined(steps.number(1), "/", steps.combined(steps.number(3), "*", count))
+    zero = steps.number(2)
+    planes = _planes(node, steps.statements)
+    total = f"rowSums({planes})" if zero.known == 0 else f"(rowSums({planes}) - {zero.text} * {count.text})"
+    text = requantized(node, f"{total} * {factor.text}", steps.number(4), node.dtype(0))
+    return _result(node, steps.statements, text, View(product(_channels_first(node)[:2]), 1))
+
+
+@generator("QLinearAveragePool", since=1, domain=CONTRIB)
+def qlinear_average_pool(node: NodeView) -> Fragment:
+    """Means of dequantised windows, quantised: the zero point is added before they are rounded."""
+    window = _pool_windows(node)
+    pads = [pad for pad in (*window.before, *window.after) if pad != 0]
+    if not pads and window.kernel == window.sizes:
+        return _global_means(node, product(window.sizes))
+    steps = Parameters(node)
+    lead = product(_channels_first(node)[:2])
+    view = View(lead, product(window.sizes))
+    values, zero = node.temporary("values"), steps.number(2)
+    planes = _planes(node, steps.statements)
+    shifted = planes if zero.known == 0 else f"({planes} - {zero.text})"
+    dequantized = node.call("single_precision", f"{shifted} * {steps.number(1).text}")
+    steps.statements.append(f"{values} = {dequantized}")
+    sums = _sums(node, Image(values, view, lead, window.sizes), window, steps.statements)
+    count = str(product(window.kernel))
+    if pads and not node.attribute("count_include_pad"):
+        more, share = counted_share(node, window, include=False)
+        steps.statements += more
+        count = f"round({share} * {count})" if share else count
+    means = node.call("single_precision", f"{sums} / {count}")
+    quotients = node.call("single_precision", f"{means} / {steps.number(3).text}")
+    total = node.call("single_precision", f"{quotients} + {steps.number(4).text}")
+    text = saturated(node.call("nearest_integer", total), node.dtype(0))
+    return _result(node, steps.statements, text, View(lead, product(window.outputs)))
+
+
+def _sums(node: NodeView, image: Image, window: Windows, statements: list[str]) -> str:
+    """The sum of each window, with the roundings of FP32 on up to two axes."""
+    if window.rank > 2:
+        more, found = pooled(node, image, window, "avg_pool")
+        statements += more
+        return f"({found.text} * {product(window.kernel)})"
+    if window.rank == 1:
+        window, image = window.with_flat_axis(), Image(image.text, image.view, image.lead, (1, *image.sizes))
+    more, image = padded(node, image, window.before, window.after)
+    statements += more
+    whole = node.temporary("padded")
+    view = View(image.lead, product(image.sizes))
+    if image.view != view:
+        statements.append(f"{whole} = {image.seen(node, view)}")
+        image = Image(whole, view, image.lead, image.sizes)
+    sizes = (*image.sizes, *window.kernel, *window.strides, *window.outputs)
+    call = node.call("pooled_singles", image.text, *map(node.dim, sizes))
+    return node.reshape(call, View(image.lead, product(window.outputs)))

@@ -1,0 +1,123 @@
+"""Rotary embeddings of onnxruntime: pairs of a head's elements turned by an angle that grows with the position."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.expansion import Expansion
+from onnx_systemds.inference.registry import expander
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import Array
+
+
+def rotated(
+    node: Expansion, x: str, head_size: int, turned: int, cosines: str, sines: str, *, interleaved: bool, to: str = ""
+) -> str:
+    """The first ``turned`` elements of each head turned, the others as they are.
+
+    ``x`` has rank 4 and heads of known size in its last axis; cosines and sines broadcast to half of what is turned.
+    A pair are neighbours where ``interleaved``, else an element and the one half of ``turned`` behind it.
+    """
+    front, rest = x, ""
+    if turned != head_size:
+        front, rest = node.fresh("turned"), node.fresh("kept")
+        node.emit_several("Split", [front, rest], x, node.known([turned, head_size - turned]), axis=-1)
+    half = turned // 2
+    if interleaved:
+        left, right = (node.slice(front, 3, start, turned, 2) for start in (0, 1))
+    else:
+        left, right = node.fresh("left"), node.fresh("right")
+        node.emit_several("Split", [left, right], front, node.known([half, half]), axis=-1)
+    turned_left = node.emit("Sub", node.emit("Mul", left, cosines), node.emit("Mul", right, sines))
+    turned_right = node.emit("Add", node.emit("Mul", left, sines), node.emit("Mul", right, cosines))
+    parts = [turned_left, turned_right]
+    if interleaved:
+        pairs = node.emit("Concat", *(node.unsqueeze(part, 4) for part in parts), axis=-1)
+        parts = [node.reshape(pairs, 0, 0, 0, turned)]
+    return node.emit("Concat", *parts, *([rest] if rest else []), axis=-1, to=to)
+
+
+@expander("RotaryEmbedding", domain=CONTRIB)
+def rotary_embedding(node: Expansion) -> None:
+    """Of [batch, length, heads * size] or [batch, heads, length, size]; positions for each token or the first one."""
+    by_head = node.rank(0) == 4
+    width = node.dims(2)[1]
+    hidden = node.dims(0)[3 if by_head else 2]
+    if not isinstance(width, int) or not isinstance(hidden, int):
+        raise UnsupportedCase("the size of a head must be known")
+    given = int(node.attribute("rotary_embedding_dim"))
+    turned = given or 2 * width
+    if by_head:
+        size = hidden
+        x = node.input(0)
+    else:
+        size = hidden // int(node.attribute("num_heads")) if given else 2 * width
+        x = node.reshape(node.input(0), 0, 0, hidden // size, size)
+    positions = node.input(1)
+    if node.rank(1) < 2:
+        length = node.length(node.input(0), 2 if by_head else 1)
+        first = node.reshape(positions, 1)
+        positions = node.unsqueeze(node.emit("Add", node.count_up(length), first), 0)
+    heads_axis = 1 if by_head else 2
+    cosines, sines = (
+        node.unsqueeze(node.emit("Gather", node.input(cache), positions, axis=0), heads_axis) for cache in (2, 3)
+    )
+    interleaved = bool(node.attribute("interleaved"))
+    if by_head:
+        rotated(node, x, size, turned, cosines, sines, interleaved=interleaved, to=node.output())
+    else:
+        y = rotated(node, x, size, turned, cosines, sines, interleaved=interleaved)
+        node.reshape(y, 0, 0, hidden, to=node.output())
+
+
+@expander("GemmaRotaryEmbedding", domain=CONTRIB)
+def gemma_rotary_embedding(node: Expansion) -> None:
+    """Queries and keys, which come with their turned halves, by angles: x * cos + turned * sin."""
+    angles = node.unsqueeze(node.input(0), 1)
+    cosines, sines = (node.emit("CastLike", node.emit(name, angles), node.input(1)) for name in ("Cos", "Sin"))
+    for output, (x, turned) in enumerate(((1, 2), (3, 4))):
+        if node.output(output):
+            across = node.emit("Mul", node.input(turned), sines)
+            node.emit("Add", node.emit("Mul", node.input(x), cosines), across, to=node.output(output))
+
+
+@expander("MRotaryEmbedding", domain=CONTRIB)
+def multimodal_rotary_embedding(node: Expansion) -> None:
+    """RotaryEmbedding whose angles come from three streams of positions, [3, batch, length]; each has its columns."""
+    sections = [int(size) for size in node.attribute("mrope_section")]
+    by_head = node.rank(0) == 4
+    hidden = node.dims(0)[3 if by_head else 2]
+    if not isinstance(hidden, int):
+        raise UnsupportedCase("the size of a head must be known")
+    width = sum(sections)
+    size = hidden
+    x = node.input(0)
+    if not by_head:
+        size = hidden // int(node.attribute("num_heads"))
+        x = node.reshape(x, 0, 0, hidden // size, size)
+    streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
+    cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
+    y = rotated(node, x, size, 2 * width, cosines, sines, interleaved=bool(node.attribute("interleaved")),
+                to=node.output() if by_head else "")  # fmt: skip
+    if not by_head:
+        node.reshape(y, 0, 0, hidden, to=node.output())
+
+
+def _streams(sections: Sequence[int], interleaved: bool) -> Array:
+    """For each stream of positions which columns it has: 3 x columns of 0 and 1."""
+    owner = np.repeat(np.arange(3), sections)
+    if interleaved:
+        owner = np.zeros(sum(sections), np.int64)
+        for stream in (1, 2):
+            owner[stream : 3 * sections[stream] : 3] = stream
+    return np.asarray(owner == np.arange(3)[:, None], np.int64)
+
+
+def _of_streams(node: Expansion, cache: int, streams: str, heads_axis: int) -> str:
+    """Cosines or sines of the streams, each in its own columns."""
+    found = node.emit("Gather", node.input(cache), node.input(1), axis=0)  # [3, batch, length, columns]
+    own = node.emit("Mul", found, node.cast(streams, node.dtype(cache)))
+    return node.unsqueeze(node.emit("ReduceSum", own, node.known([0]), keepdims=0), heads_axis)

@@ -1,0 +1,1 @@
+"""Derivatives of operators as nodes of ONNX."""

@@ -1,0 +1,122 @@
+"""FeatureVectorizer, ArrayFeatureExtractor and OneHotEncoder of ai.onnx.ml: features put together, taken, spread."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.ml.feature_scaling import ML, sample_count
+from onnx_systemds.operators.onnx.combining import truncated
+from onnx_systemds.operators.onnx.selecting import Steps
+
+# --- FeatureVectorizer -----------------------------------------------------------------------------------------
+
+
+def _widths(node: NodeFacts) -> list[tuple[int, int]]:
+    """For each input the number of its columns, and of those that it gets in the result."""
+    given = []
+    for position in range(node.input_count):
+        dims = node.known_or_none(position) or ()
+        own = product([-1 if dim is None else dim for dim in dims[min(1, len(dims) - 1) :]])
+        if not isinstance(own, int) or own < 0:
+            raise UnsupportedCase("FeatureVectorizer needs known numbers of features", hint="fix them by --dim")
+        given.append(own)
+    wanted = node.attribute("inputdimensions") or given
+    if len(wanted) != len(given):
+        raise UnsupportedCase(f"inputdimensions of {len(wanted)} for {len(given)} inputs")
+    return [(own, int(width)) for own, width in zip(given, wanted)]
+
+
+@shape_rule("FeatureVectorizer", domain=ML)
+def feature_vectorizer_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """All columns side by side, as floats."""
+    return (node.tensor((sample_count(node.dims(0)), sum(width for _, width in _widths(node))), "float"),)
+
+
+@generator("FeatureVectorizer", since=1, domain=ML)
+def feature_vectorizer(node: NodeView) -> Fragment:
+    """Inputs side by side; one that is too wide is cut, one too narrow filled by 0."""
+    rows = sample_count(node.dims(0))
+    pieces = []
+    for position, (own, width) in enumerate(_widths(node)):
+        x = node.view(position, View(sample_count(node.dims(position)), own))
+        if min(own, width) > 0:
+            pieces.append(x if width >= own else f"{x}[, 1:{width}]")
+        if width > own:
+            pieces.append(f"matrix(0, rows={node.dim(rows)}, cols={width - own})")
+    text = pieces[0] if len(pieces) == 1 else f"cbind({', '.join(pieces)})"
+    return node.matrix_result(text, 1)
+
+
+# --- ArrayFeatureExtractor -------------------------------------------------------------------------------------
+
+
+@shape_rule("ArrayFeatureExtractor", domain=ML)
+def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The last axis has as many elements as there are indices; rank 1 gives one row."""
+    dims = node.dims(0)
+    return (node.tensor((*(dims[:-1] or (1,)), node.size(1))),)
+
+
+@generator("ArrayFeatureExtractor", since=1, domain=ML)
+def array_feature_extractor(node: NodeView) -> Fragment:
+    """Elements of the last axis by index; there are no negative ones."""
+    axis = node.rank(0) - 1
+    size, count = node.dims(0)[axis], node.size(1)
+    steps = Steps(node)
+    known = node.constant(1)
+    if known is None:
+        steps.take(axis, f"{node.view(1, View(count, 1))} + 1", count)
+        return steps.fragment()
+    indices = [int(index) for index in known.ravel()]
+    if isinstance(size, int) and not all(0 <= index < size for index in indices):
+        raise UnsupportedCase(f"an index is out of range for an axis of {size}")
+    steps.pick(axis, indices)
+    return steps.fragment()
+
+
+# --- OneHotEncoder ---------------------------------------------------------------------------------------------
+
+
+takes_text("ArrayFeatureExtractor", "OneHotEncoder", domain=ML)
+
+
+def _categories(node: NodeView) -> list[int]:
+    """The categories, of texts their codes. Raises UnsupportedCase where there are none of the input's type."""
+    if node.dtype(0) == "string":
+        texts = node.attribute("cats_strings") or ()
+        found = [int(code) for code in node.codes(np.array(texts, dtype=object))]
+    else:
+        found = [int(category) for category in node.attribute("cats_int64s") or ()]
+    if not found:
+        raise UnsupportedCase("OneHotEncoder without categories of the input's type")
+    return found
+
+
+@shape_rule("OneHotEncoder", domain=ML)
+def one_hot_encoder_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """One more axis, of the categories."""
+    count = len(node.attribute("cats_strings") or node.attribute("cats_int64s") or ())
+    return (node.tensor((*node.dims(0), count), "float"),)
+
+
+@generator("OneHotEncoder", since=1, domain=ML)
+def one_hot_encoder(node: NodeView) -> Fragment:
+    """1 in the column of the category; an unknown one is a row of 0, or with zeros=0 an error of the run."""
+    categories = _categories(node)
+    # of equal categories the last one counts: the others get what no integer equals
+    last = {category: position for position, category in enumerate(categories)}
+    row = [category if last[category] == position else np.nan for position, category in enumerate(categories)]
+    view = View(node.size(0), len(categories))
+    x = node.view(0, View(node.size(0), 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
+    if node.dtype(0) not in INTEGER_DTYPES and node.dtype(0) != "string":
+        x = truncated(x)
+    text = f'outer({x}, {node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")}, "==")'
+    return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

@@ -1,0 +1,116 @@
+"""LinearRegressor and LinearClassifier of ai.onnx.ml, as onnxruntime computes them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.ml.class_labels import class_labels, label_result, labels_dtype
+from onnx_systemds.operators.ml.feature_scaling import ML, row_operand, sample_count
+from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, NO_SECOND_CLASS, transformed_scores
+
+
+def sample_rows(node: NodeView, features: int) -> str:
+    """Identifier of the input with a row per sample. Raises UnsupportedCase for another number of features."""
+    dims = node.dims(0)
+    if len(dims) not in (1, 2):
+        raise UnsupportedCase(f"a model of samples in rows, the input has rank {len(dims)}")
+    if isinstance(dims[-1], int) and dims[-1] != features:
+        raise UnsupportedCase(f"a model of {features} features, the input has {dims[-1]}")
+    return node.view(0, View(sample_count(dims), features))
+
+
+def expect_features(node: NodeFacts, columns: int) -> None:
+    """Note that the samples have a feature for each coefficient of a column of scores; the script checks it."""
+    count = len(node.attribute("coefficients") or ())
+    is_open = bool(node.dims(0)) and not isinstance(node.dims(0)[-1], int)
+    if is_open and columns > 0 and count and count % columns == 0:
+        words = node.axis_words(0, node.rank(0) - 1)
+        node.assume_equal(node.dims(0)[-1], count // columns, words, "the number of coefficients")
+
+
+def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -> str:
+    """Text of the samples' products with the rows of coefficients, plus the intercepts where there are any."""
+    coefficients = np.asarray(node.attribute("coefficients") or (), np.float64)
+    if columns < 1 or not coefficients.size or coefficients.size % columns:
+        raise UnsupportedCase(f"{coefficients.size} coefficients for {columns} columns of scores")
+    weights = coefficients.reshape(columns, -1).T
+    x = sample_rows(node, weights.shape[0])
+    text = f"{x} %*% {node.constant_matrix(np.ascontiguousarray(weights), 'weights')}"
+    if any(value != 0 for value in intercepts):
+        return f"{text} + {row_operand(node, intercepts, 'intercepts')}"
+    return text
+
+
+# --- LinearRegressor -------------------------------------------------------------------------------------------
+
+
+@shape_rule("LinearRegressor", domain=ML)
+def linear_regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A column per target."""
+    expect_features(node, int(node.attribute("targets")))
+    return (node.tensor((sample_count(node.dims(0)), int(node.attribute("targets"))), "float"),)
+
+
+@generator("LinearRegressor", since=1, domain=ML)
+def linear_regressor(node: NodeView) -> Fragment:
+    """Linear functions; intercepts count only where there is one for each target."""
+    targets = int(node.attribute("targets"))
+    intercepts = tuple(node.attribute("intercepts") or ())
+    text = linear_scores(node, targets, intercepts if len(intercepts) == targets else ())
+    transform, before = node.attribute("post_transform"), []
+    if transform != "NONE":
+        raw = node.temporary("raw")
+        statements, result = transformed_scores(node, raw, targets, transform)
+        before, text = [f"{raw} = {text}", *statements], result
+    return node.matrix_result(text, 1, before=before)
+
+
+# --- LinearClassifier ------------------------------------------------------------------------------------------
+
+
+def _score_columns(node: NodeFacts) -> int:
+    """Rows of coefficients: as many as intercepts, or where there are none as fit the features."""
+    intercepts = node.attribute("intercepts") or ()
+    if intercepts:
+        return len(intercepts)
+    features = node.dims(0)[-1] if node.dims(0) else 0
+    if not isinstance(features, int) or features < 1:
+        raise UnsupportedCase("a classifier without intercepts for an unknown number of features")
+    return len(node.attribute("coefficients") or ()) // features
+
+
+@shape_rule("LinearClassifier", domain=ML)
+def linear_classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A label per sample, and its scores."""
+    labels, columns = class_labels(node), _score_columns(node)
+    expect_features(node, columns)
+    rows = sample_count(node.dims(0))
+    return (node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, max(columns, 2)), "float"))
+
+
+@generator("LinearClassifier", since=1, domain=ML)
+def linear_classifier(node: NodeView) -> Fragment:
+    """The label of the first largest score; of a single score the second label where it is positive.
+
+    A single column gets a second one, which is no mirror image but 1 - score. The attribute multi_class means nothing
+    to onnxruntime.
+    """
+    labels, columns = class_labels(node), _score_columns(node)
+    rows, raw = sample_count(node.dims(0)), node.temporary("raw")
+    before = [f"{raw} = {linear_scores(node, columns, tuple(node.attribute('intercepts') or ()))}"]
+    if len(labels) < columns or (columns == 1 and len(labels) != 2):
+        raise UnsupportedCase(f"{len(labels)} labels for {columns} columns of scores")
+    index = f"{raw} > 0" if columns == 1 else node.call("top_class", raw)
+    result = node.fragment(before) + label_result(node, index, labels[:max(columns, 2)], rows)
+    if not node.wants(1):
+        return result
+    second_class = COMPLEMENT if columns == 1 else NO_SECOND_CLASS
+    statements, text = transformed_scores(node, raw, columns, node.attribute("post_transform"), second_class)
+    return result + node.matrix_result(text, 1, 1, before=statements)

@@ -1,0 +1,183 @@
+"""Tree ensembles of ai.onnx.ml: regressors, classifiers, and the operator that replaces both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import FINITE_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.ml.post_transforms import transformed_scores
+from onnx_systemds.operators.support.tree_tables import (
+    LARGEST,
+    Array,
+    Ensemble,
+    Tables,
+    all_ways,
+    base_values,
+    leaf_weights,
+    listed_ensemble,
+    node_tables,
+    split_ensemble,
+)
+
+ML = "ai.onnx.ml"
+FLOAT = (24, -126, literal(float(np.finfo(np.float32).max)), "Inf")
+"""Arguments of round_to_float for 32-bit floats."""
+FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
+TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def data_view(node: NodeFacts) -> View:
+    """Rows and features of the data; a vector is a single row."""
+    dims = node.dims(0)
+    if len(dims) not in (1, 2):
+        raise UnsupportedCase(f"data of rank {len(dims)}")
+    return View(*((1, *dims)[-2:]))
+
+
+@shape_rule("TreeEnsembleRegressor", domain=ML)
+def regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A row per row, a column per target."""
+    return (node.tensor((data_view(node).rows, int(node.attribute("n_targets") or 0)), "float"),)
+
+
+@shape_rule("TreeEnsemble", domain=ML)
+def ensemble_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A row per row, a column per target; the dtype is that of the data."""
+    return (node.tensor((data_view(node).rows, int(node.attribute("n_targets") or 0))),)
+
+
+# --- the walk --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Walk:
+    """What a walk down the trees of a node needs: its statements, the identifier of the data, and the tables."""
+
+    statements: list[str]
+    data: str
+    tables: Tables
+
+
+def attributes_of(node: NodeView) -> Mapping[str, Any]:
+    """The attributes written at the node."""
+    return node.node.attributes
+
+
+def walk(node: NodeView, ensemble: Ensemble) -> Walk:
+    """Prepare the data and the tables of the nodes."""
+    view = data_view(node)
+    features = view.cols if isinstance(view.cols, int) else None
+    floats = node.dtype(0) not in FINITE_DTYPES
+    tables = node_tables(ensemble, features, missing=floats)
+    text = node.view(0, view)
+    if not floats:
+        # onnxruntime compares integers as floats
+        text = node.call("round_to_float", text, *FLOAT)
+    if tables.infinite:
+        text = f"max(min({text}, {literal(LARGEST)}), {literal(-LARGEST)})"
+    statements: list[str] = []
+    if tables.low or tables.high:
+        if tables.infinite:
+            clipped = node.temporary("clipped")
+            statements.append(f"{clipped} = {text}")
+            text = clipped
+        sides = [side for side, used in (("-Inf", tables.low), ("Inf", tables.high)) if used]
+        replaced = [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides]
+        text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
+    data = node.temporary("data")
+    statements.append(f"{data} = {text}")
+    return Walk(statements, data, tables)
+
+
+def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
+    """The text of a walk: the sum, min or max of the weights of the leaves of each row."""
+    tables = walk.tables
+    ways = all_ways(tables) if how == "sum" and np.isfinite(weights).all() else None
+    if ways is not None:
+        columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches], "steps": ways.steps}
+        going_right = np.bincount(ways.steps[:, 0], ways.steps[:, 2] > 0, len(ways.leaves) + 1)[1:]
+        columns |= {"rights": going_right, "weights": weights[ways.leaves]}
+        return node.call("test_all_branches", walk.data, *_columns(node, columns))
+    columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "weights": weights}
+    return node.call("walk_trees", walk.data, *_columns(node, columns), tables.trees, tables.depth, f'"{how}"')
+
+
+def _columns(node: NodeView, columns: Mapping[str, Array]) -> list[str]:
+    return [node.constant_matrix(column.reshape(len(column), -1), hint) for hint, column in columns.items()]
+
+
+def with_base(node: NodeView, text: str, base: Array) -> str:
+    """Sums with the base values added, which are a row with a column for each of them, a single one, or none."""
+    if not base.any():
+        return text
+    added = literal(float(base.item())) if base.size == 1 else node.constant_matrix(base.reshape(1, -1), "base")
+    return f"{text} + {added}"
+
+
+# --- regression ------------------------------------------------------------------------------------------------
+
+
+@generator("TreeEnsembleRegressor", since=1, domain=ML)
+@generator("TreeEnsembleRegressor", since=3, domain=ML)
+def tree_ensemble_regressor(node: NodeView) -> Fragment:
+    """Weights of the leaves, aggregated by target; version 3 added thresholds and weights of type double."""
+    attributes = attributes_of(node)
+    targets = int(node.attribute("n_targets") or 0)
+    ensemble = listed_ensemble(attributes, "target", targets)
+    return _regression(
+        node, ensemble, node.attribute("aggregate_function"), base_values(attributes), node.attribute("post_transform")
+    )
+
+
+@generator("TreeEnsemble", since=5, domain=ML)
+def tree_ensemble(node: NodeView) -> Fragment:
+    """As the regressor, with leaves listed apart and membership in sets; names are numbers."""
+    function, transform = int(node.attribute("aggregate_function")), int(node.attribute("post_transform"))
+    if not 0 <= function < len(FUNCTIONS) or not 0 <= transform < len(TRANSFORMS):
+        raise UnsupportedCase("aggregate_function or post_transform is no known number")
+    return _regression(
+        node, split_ensemble(attributes_of(node)), FUNCTIONS[function], np.zeros(0), TRANSFORMS[transform]
+    )
+
+
+def _regression(node: NodeView, ensemble: Ensemble, function: str, base: Array, transform: str) -> Fragment:
+    targets = ensemble.targets
+    if targets < 1:
+        raise UnsupportedCase("there is no target")
+    if function not in FUNCTIONS:
+        raise UnsupportedCase(f"the aggregate_function {quoted(function)} is unknown")
+    if base.size not in (0, targets):
+        raise UnsupportedCase(f"there are {base.size} base values for {targets} targets")
+    found = walk(node, ensemble)
+    statements = list(found.statements)
+    scores = node.temporary("scores")
+    if function in ("SUM", "AVERAGE"):
+        text = walked(node, found, leaf_weights(ensemble, found.tables), "sum")
+        if function == "AVERAGE":
+            text += f" / {len(ensemble.roots)}"
+    else:
+        blank, combine = (np.inf, np.minimum) if function == "MIN" else (-np.inf, np.maximum)
+        text = walked(node, found, leaf_weights(ensemble, found.tables, blank, combine), function.lower())
+        # a target to which no leaf of a row gives a weight has the score 0
+        statements.append(f"{scores} = {text}")
+        text = f"ifelse(abs({scores}) == Inf, 0, {scores})"
+    # onnxruntime leaves the base value out where no leaf gives a weight to one of several targets; ONNX does not
+    statements.append(f"{scores} = {with_base(node, text, base)}")
+    further, result = transformed_scores(node, scores, targets, transform)
+    rows: Dim = data_view(node).rows
+    return node.result(result, View(rows, targets), before=[*statements, *further])

@@ -1,0 +1,240 @@
+"""Activation functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.alignment import Aligned
+from onnx_systemds.operators.onnx.combining import IMAGE_RANK, increased, infix, truncated, wrapped
+from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, unary
+from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
+
+
+def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
+    """Apply a library function of one matrix (and further arguments) to the first input."""
+    if is_single(node):
+        return unary(node, lambda x: f"as.scalar({node.call(function, f'as.matrix({x})', *arguments)})")
+    return unary(node, lambda x: node.call(function, x, *arguments))
+
+
+def _register(op_type: str, versions: Sequence[int], expression: Callable[[NodeView, str], str], doc: str) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return unary(node, lambda x: expression(node, x))
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = doc
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+def _number(node: NodeView, name: str) -> str:
+    return literal(node.attribute(name))
+
+
+def _plus(node: NodeView, text: str, number: str) -> str:
+    """A text plus a number; of images by bias_add."""
+    is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
+    return increased(Operand(text, FULL), number).text if is_image else f"{text} + {number}"
+
+
+def _zero(node: NodeView) -> str:
+    """0 beside the matrix or the scalar that `unary` computes with."""
+    return node.filled(0, SCALAR if is_single(node) else node.wanted_form())
+
+
+def _exponential(x: str) -> str:
+    """exp(x) - 1 of the negative part."""
+    return f"(exp(min({x}, 0)) - 1)"
+
+
+def _leaky(node: NodeView, x: str) -> str:
+    alpha = float(node.attribute("alpha"))
+    if 0 <= alpha <= 1:
+        return f"max({x}, {literal(alpha)} * {x})"
+    return f"max({x}, 0) + {literal(alpha)} * min({x}, 0)"
+
+
+def _celu(node: NodeView, x: str) -> str:
+    alpha = _number(node, "alpha")
+    return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
+
+
+def _softplus(x: str) -> str:
+    """log(1 + exp(x)) without overflow."""
+    return f"max({x}, 0) + log(1 + exp(-abs({x})))"
+
+
+def _shrink(node: NodeView, x: str) -> str:
+    lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
+    above = f"{x} - {literal(bias)}" if bias else x
+    below = f"{x} + {literal(bias)}" if bias else x
+    zero = _zero(node)
+    # the first condition first: with a negative lambd both may hold
+    text = f"ifelse({x} < {literal(-lambd)}, {below}, ifelse({x} > {literal(lambd)}, {above}, {zero}))"
+    return truncated(text) if node.dtype(0) in INTEGER_DTYPES and not bias.is_integer() else text
+
+
+# opset 6 removed the attribute consumed_inputs, and gave Selu other defaults
+_register("Relu", [1, 6], lambda node, x: f"max({x}, 0)", "The positive part.")
+_register("Sigmoid", [1, 6], lambda node, x: f"1 / (1 + exp(-{x}))", "1 / (1 + exp(-x)).")
+_register("Elu", [1, 6], lambda node, x: f"max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)}",
+          "x, and alpha * (exp(x) - 1) below zero.")
+_register("Selu", [1, 6],
+          lambda node, x: f"{_number(node, 'gamma')} * (max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)})",
+          "Elu times gamma.")
+_register("Celu", [12], _celu, "As Elu, with a continuous derivative.")
+_register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
+_register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})",
+          "x above alpha, else 0.")
+_register("HardSigmoid", [1, 6],
+          lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)",
+          "alpha * x + beta between 0 and 1.")
+# three factors are one operation of the engine
+_register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)",
+          "x * HardSigmoid(x), which is x / 6 * (x + 3, between 0 and 6).")
+_register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
+# of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
+_register("Softsign", [1], lambda node, x: f"{x} * (1 / (1 + abs({x})))", "x / (1 + |x|).")
+_register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")
+_register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
+          "x * sigmoid(alpha * x).")
+_register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
+
+
+@generator("PRelu", since=1)
+@generator("PRelu", since=6)
+@generator("PRelu", since=7)
+def prelu(node: NodeView) -> Fragment:
+    """x, and slope * x below zero; before opset 7 the slope is one number or one for each channel."""
+    source = node
+    if node.version < 7 and node.rank(1) == 1 and node.rank(0) > 1:
+        source = Aligned(node, {1: (*node.dims(1), *[1] * (node.rank(0) - 2))})
+
+    def combine(given: Operands) -> Operand:
+        x, slope = given.items
+        below = Operand(f"min({x.text}, 0)", x.kind)
+        if may_exceed(node):
+            scaled = wrapped_products(node, Operands((below, slope), given.form))
+        else:
+            scaled = infix(node, "*", below, slope, given.form)
+            scaled = Operand(wrapped(node.dtype(0), scaled.text), scaled.kind)
+        return Operand(f"(max({x.text}, 0) + {scaled.text})", SINGLE if x.kind == SINGLE else scaled.kind)
+
+    return binary_of(node, combine, source=source)
+
+
+@generator("Erf", since=9)
+def erf(node: NodeView) -> Fragment:
+    """The error function."""
+    return by_function(node, "erf")
+
+
+@generator("Gelu", since=20)
+def gelu(node: NodeView) -> Fragment:
+    """x times the normal distribution's probability below x, or its approximation by tanh."""
+    if node.attribute("approximate") == "none":
+        return by_function(node, "gelu")
+    if node.attribute("approximate") != "tanh":
+        raise UnsupportedCase(f"Gelu knows the approximations none and tanh, not {node.attribute('approximate')!r}")
+    # 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)); the factor is -2 * sqrt(2 / pi)
+    return unary(node, lambda x: f"{x} / (1 + exp(({x} + 0.044715 * {x} * {x} * {x}) * (-1.5957691216057308)))")
+
+
+@generator("Asinh", since=9)
+def asinh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic sine."""
+    return by_function(node, "area_sinh")
+
+
+@generator("Acosh", since=9)
+def acosh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic cosine."""
+    return by_function(node, "area_cosh")
+
+
+@generator("Atanh", since=9)
+def atanh(node: NodeView) -> Fragment:
+    """Inverse hyperbolic tangent."""
+    return by_function(node, "area_tanh")
+
+
+MOST_DRAWN = 65_536  # random numbers that are drawn at conversion
+
+
+@shape_rule("Dropout")
+def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Result and mask are like the input; the mask is boolean since opset 10."""
+    mask = "bool" if node.version >= 10 else node.dtype(0)
+    return node.tensor(node.dims(0)), node.tensor(node.dims(0), mask)
+
+
+@generator("Dropout", since=1)
+@generator("Dropout", since=6)
+def dropout_1(node: NodeView) -> Fragment:
+    """Nothing is dropped where is_test is set."""
+    if node.attribute("is_test"):
+        return _kept(node)
+    return _dropped(node, literal(node.attribute("ratio")))
+
+
+@generator("Dropout", since=7)
+@generator("Dropout", since=10)
+def dropout_7(node: NodeView) -> Fragment:
+    """Inference only: nothing is dropped."""
+    return _kept(node)
+
+
+@generator("Dropout", since=12)
+def dropout_12(node: NodeView) -> Fragment:
+    """Ratio and training_mode by input; both may be known only when the model runs."""
+    mode, ratio = node.constant(2), node.constant(1)
+    if not node.has(2) or (mode is not None and not mode.any()) or (ratio is not None and not ratio.any()):
+        return _kept(node)
+    share = node.scalar(1) if node.has(1) else "0.5"
+    return _dropped(node, share if mode is not None else f"({share} * {node.scalar(2)})")
+
+
+def _kept(node: NodeView) -> Fragment:
+    """The input, and a mask of ones."""
+    fragment = node.same_elements() if node.wants(0) else node.fragment()
+    if not node.wants(1):
+        return fragment
+    form = node.wanted_form(1)
+    ones = "1" if form is SCALAR else f"matrix(1, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
+    return fragment + node.result(ones, form, 1)
+
+
+def _dropped(node: NodeView, share: str) -> Fragment:
+    """A random share of the elements becomes zero, the others are scaled up."""
+    form = node.wanted_form(0) if node.wants(0) else node.wanted_form(1)
+    view = View(1, 1) if form is SCALAR else form
+    mask = node.temporary("kept")
+    before = [f"{mask} = {_drawn(node, view)} >= {share}"]
+    x = f"as.matrix({node.scalar(0)})" if node.dims(0) == () else node.view(0, view)
+    fragment = node.result(f"{x} * {mask} / (1 - {share})", view, before=before)
+    return fragment + node.result(mask, view, 1)
+
+
+def _drawn(node: NodeView, view: View) -> str:
+    """A uniform random number for each element.
+
+    With a seed and few elements of known number they are numpy's, drawn at conversion: those of ONNX's reference.
+    """
+    seed, count = node.attribute("seed"), node.size(0)
+    if seed is None:
+        return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1)"
+    if not isinstance(count, int) or count > MOST_DRAWN:
+        return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1, seed={int(seed)})"
+    numbers = np.random.RandomState(int(seed) % 2**32).uniform(0, 1, count)
+    return node.constant_matrix(numbers.reshape(int(str(view.rows)), int(str(view.cols))), "drawn")

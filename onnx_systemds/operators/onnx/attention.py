@@ -1,0 +1,250 @@
+"""Einsum, as permutations, sums and matrix products. Attention and RotaryEmbedding expand by ONNX's definition."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from onnx_systemds.engine.safe_forms import col_sums, matrix_product, row_sums
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
+from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
+from onnx_systemds.operators.support.products import batch_product
+
+Labels = tuple[str, ...]  # letters; the axes of an ellipsis are "0", "1" ... counted from the last one
+
+
+@dataclass(frozen=True)
+class Equation:
+    """The labels of the operands and of the result, and the size of each label."""
+
+    operands: tuple[Labels, ...]
+    result: Labels
+    sizes: dict[str, Dim]
+
+
+def equation_of(node: NodeFacts) -> Equation:
+    """The node's equation, implicit result and ellipses resolved. Raises UnsupportedCase when it does not fit."""
+    text = "".join(str(node.attribute("equation")).split())
+    left, arrow, right = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != node.input_count:
+        raise UnsupportedCase(f"the equation {quoted(text)} has {len(terms)} operands, the node {node.input_count}")
+    operands = tuple(_labels(term, node.rank(position), text) for position, term in enumerate(terms))
+    sizes: dict[str, Dim] = {}
+    for position, labels in enumerate(operands):
+        for label, size in zip(labels, node.dims(position)):
+            known = sizes.get(label, 1)
+            if isinstance(known, int) and isinstance(size, int) and 1 not in (known, size) and known != size:
+                raise UnsupportedCase(f"label {label} of {quoted(text)} has the sizes {known} and {size}")
+            if known == 1 or (isinstance(size, int) and size != 1):
+                sizes[label] = size
+    open_axes = sorted((label for label in sizes if label.isdigit()), key=int, reverse=True)
+    if not arrow:
+        single = [label for label in sizes if sum(term.count(label) for term in terms) == 1 and label.isalpha()]
+        result: Labels = (*open_axes, *sorted(single))
+    else:
+        ellipsis = right.count("...")
+        result = _expanded(right, open_axes if ellipsis else [], text)
+    if len(set(result)) != len(result) or not set(result) <= set(sizes):
+        raise UnsupportedCase(f"the result of the equation {quoted(text)} is not one of its operands' labels")
+    return Equation(operands, result, sizes)
+
+
+def _labels(term: str, rank: int, text: str) -> Labels:
+    open_rank = rank - len(term.replace("...", ""))
+    if open_rank < 0 or (open_rank > 0 and "..." not in term):
+        raise UnsupportedCase(f"operand {quoted(term)} of the equation {quoted(text)} has rank {rank}")
+    return _expanded(term, [str(axis) for axis in range(open_rank - 1, -1, -1)], text)
+
+
+def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
+    before, ellipsis, behind = term.partition("...")
+    letters = before + behind
+    if any(letter not in string.ascii_letters for letter in letters):
+        raise UnsupportedCase(f"the equation {quoted(text)} is not valid")
+    return (*before, *(open_axes if ellipsis else ()), *behind)
+
+
+@shape_rule("Einsum")
+def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The sizes of the result's labels."""
+    equation = equation_of(node)
+    told: dict[str, str] = {}  # by label the words for an axis that has its size
+    axes = [(label, position, axis) for position, labels in enumerate(equation.operands)
+            for axis, label in enumerate(labels)]  # fmt: skip
+    for label, position, axis in axes:
+        if node.dims(position)[axis] == equation.sizes[label]:
+            told.setdefault(label, node.axis_words(position, axis))
+    for label, position, axis in axes:
+        size = node.dims(position)[axis]
+        if size != 1:
+            node.assume_equal(equation.sizes[label], size, told[label], node.axis_words(position, axis))
+    return (node.tensor([equation.sizes[label] for label in equation.result]),)
+
+
+@generator("Einsum", since=12)
+def einsum(node: NodeView) -> Fragment:
+    """Operands are contracted from left to right."""
+    return _Contraction(node, equation_of(node)).fragment()
+
+
+@dataclass(frozen=True)
+class _Term:
+    """An operand or intermediate result: its elements, and a label for each axis, none twice."""
+
+    source: Source
+    labels: Labels
+    finite: bool
+
+
+class _Contraction:
+    """The statements of one Einsum."""
+
+    def __init__(self, node: NodeView, equation: Equation) -> None:
+        self.node = node
+        self.equation = equation
+        self.lines: list[str] = []
+
+    def fragment(self) -> Fragment:
+        node, equation = self.node, self.equation
+        terms = [self._operand(position) for position in range(len(equation.operands))]
+        result = self._summed(terms[0], self._needed(terms[1:]))
+        for position, term in enumerate(terms[1:], 2):
+            needed = self._needed(terms[position:])
+            term = self._summed(term, needed | set(result.labels))
+            result = self._product(result, term, needed)
+        moved = self._moved(result, equation.result)
+        if node.output_dims() == () and node.wanted_form() is SCALAR:
+            text = f"as.scalar({moved.source(node)(View(1, 1))})"
+            return node.result(text, SCALAR, before=self.lines)
+        return node.result(moved.text, moved.view, before=self.lines)
+
+    def _size(self, labels: Sequence[str]) -> Dim:
+        return product(self.equation.sizes[label] for label in labels)
+
+    def _needed(self, later: Sequence[_Term]) -> set[str]:
+        return {*self.equation.result, *(label for term in later for label in term.labels)}
+
+    def _operand(self, position: int) -> _Term:
+        """An input without axes that are repeated (their diagonal is taken) or of size 1 and broadcast."""
+        node, sizes = self.node, self.equation.sizes
+        dims = node.dims(position)
+        labels = self.equation.operands[position]
+        finite = is_finite(node, position)
+        kept = [axis for axis, label in enumerate(labels) if not (dims[axis] == 1 and sizes[label] != 1)]
+        labels, dims = tuple(labels[axis] for axis in kept), tuple(dims[axis] for axis in kept)
+        source = input_source(node, position)
+        if len(set(labels)) == len(labels):
+            return _Term(source, labels, finite)
+        unique = tuple(dict.fromkeys(labels))
+        rows, count = product(dims), self._size(unique)
+        index = _diagonal_positions(node, labels, dims, unique, sizes)
+        text = gather_rows_text(node, source(View(rows, 1)), index, rows, count, 1, finite=finite)
+        return self._bound(text, View(count, 1), unique, finite, "diagonal")
+
+    def _bound(self, text: str, view: View, labels: Labels, finite: bool, hint: str) -> _Term:
+        """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
+        name = self.node.temporary(hint)
+        self.lines.append(f"{name} = {text}")
+        text = wrapped(self.node.output_dtype(), name)
+        if text != name:
+            name = self.node.temporary(hint)
+            self.lines.append(f"{name} = {stripped(text)}")
+        return _Term(Moved(name, view).source(self.node), labels, finite)
+
+    def _moved(self, term: _Term, labels: Labels) -> Moved:
+        """The term's elements with its axes in another order."""
+        dims = tuple(self.equation.sizes[label] for label in term.labels)
+        perm = tuple(term.labels.index(label) for label in labels)
+        if perm == tuple(range(len(perm))):
+            view = split_view(dims, 1)
+            return Moved(term.source(view), view)
+        moved = permuted(self.node, term.source, dims, perm, finite=term.finite)
+        self.lines.extend(moved.before)
+        return Moved(moved.text, moved.view)
+
+    def _as(self, term: _Term, labels: Labels, view: View) -> str:
+        if labels == term.labels:
+            return term.source(view)
+        return self._moved(term, labels).source(self.node)(view)
+
+    def _summed(self, term: _Term, needed: set[str]) -> _Term:
+        """The term summed over the labels that nothing else needs."""
+        kept = tuple(label for label in term.labels if label in needed)
+        gone = tuple(label for label in term.labels if label not in needed)
+        if not gone:
+            return term
+        if term.labels == (*gone, *kept):
+            view = View(self._size(gone), self._size(kept))
+            text = col_sums(term.source(view), self.node.dim(view.rows))
+            return self._bound(text, View(1, view.cols), kept, False, "sum")
+        view = View(self._size(kept), self._size(gone))
+        text = row_sums(self._as(term, (*kept, *gone), view), self.node.dim(view.cols))
+        return self._bound(text, View(view.rows, 1), kept, False, "sum")
+
+    def _product(self, left: _Term, right: _Term, needed: set[str]) -> _Term:
+        """Both terms multiplied, and summed over the labels that only they have."""
+        shared = [label for label in left.labels if label in right.labels]
+        batch = tuple(label for label in shared if label in needed)
+        inner = tuple(label for label in shared if label not in needed)
+        rows = tuple(label for label in left.labels if label not in shared)
+        cols = tuple(label for label in right.labels if label not in shared)
+        count, depth = self._size(batch), self._size(inner)
+        m, n = self._size(rows), self._size(cols)
+        if not inner and batch and not (rows and cols):
+            if cols:
+                left, right, rows, cols, m, n = right, left, cols, rows, n, m
+            # the right operand is a column beside the matrix of the left one
+            x, y = self._as(left, batch + rows, View(count, m)), self._as(right, batch, View(count, 1))
+            text = self._multiplied(x, y, lambda left, right: f"{left} * {right}")
+            return self._bound(text, View(count, m), batch + rows, False, "product")
+        x = self._as(left, batch + rows + inner, View(count * m, depth))
+        products = partial(batch_product, self.node, count=count, rows=m)
+        if count != 1 and right.labels == batch + cols + inner and cols and inner:
+            y = self._as(right, batch + cols + inner, View(count * n, depth))
+            text = self._multiplied(x, y, partial(products, behind=n, transposed=True))
+            return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
+        y = self._as(right, batch + inner + cols, View(count * depth, n))
+        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, behind=depth))
+        return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
+
+
+    def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
+        """The product of two operands; that of 32-bit integers by halves, as it has 64 bits."""
+        if self.node.output_dtype() in WORDS:
+            return wrapped_matmul(self.node, x, y, multiply, self.lines)
+        return multiply(x, y)
+
+
+def _diagonal_positions(
+    node: NodeView, labels: Labels, dims: Dims, unique: Labels, sizes: dict[str, Dim]
+) -> str:
+    """1-based positions, among all elements, of those whose repeated labels agree; the unique labels vary in order."""
+    strides: dict[str, Dim] = {}
+    stride: Dim = 1
+    for label, size in zip(reversed(labels), reversed(dims)):
+        strides[label] = strides.get(label, 0) + stride
+        stride = stride * size
+    total = product(sizes[label] for label in unique)
+    count = f"seq(0, {node.dim(total - 1)})"
+    parts = []
+    inner = total
+    for label in unique:
+        inner = inner // sizes[label]
+        coordinate = count if inner == 1 else f"({count} %/% {node.factor(inner)})"
+        if label != unique[0]:
+            coordinate = f"({coordinate} %% {node.factor(sizes[label])})"
+        parts.append(f"{coordinate} * {node.factor(strides[label])}")
+    return " + ".join([*parts, "1"])

@@ -1,0 +1,187 @@
+"""Integers as patterns of bits: BitShift, BitwiseAnd, BitwiseOr, BitwiseXor, BitwiseNot, BitCast.
+
+The engine's bitwAnd and its kin work on 32-bit words in two's complement. What does not fit such a word is taken
+apart by a library function. Numbers are exact as far as FP64 holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import TensorProto
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import finish, infix, replicated, stripped, wrapped
+from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
+from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
+
+# by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
+_OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
+_WORDS = frozenset(["int32", "uint32"])
+_WIDE = frozenset(["uint32", "int64", "uint64"])  # types with numbers beyond a signed word of 32 bits
+
+
+def bit_width(dtype: str) -> int:
+    """Number of bits of an integer type."""
+    return int(dtype.lstrip("uint"))
+
+
+# --- and, or, xor, not -------------------------------------------------------------------------------------------
+
+
+def _register_bitwise(op_type: str) -> None:
+    builtin, weights = _OPERATIONS[op_type]
+
+    def generate(node: NodeView) -> Fragment:
+        given = operands(node, [0, 1], node.output_dims())
+        if node.dtype(0) in _WIDE:
+            return _wide(node, given, weights)
+        left, right = _vector_last(node, given)
+        kind = FULL if FULL in (left.kind, right.kind) else left.kind
+        if kind == SINGLE:
+            words = [f"as.integer({stripped(operand.text)})" for operand in (left, right)]
+            return finish(node, Operand(f"as.double({builtin}({', '.join(words)}))", SINGLE), given)
+        return finish(node, Operand(f"{builtin}({stripped(left.text)}, {stripped(right.text)})", kind), given)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {builtin} on words of 32 bits."
+    generator(op_type, 18)(generate)
+    shape_rule(op_type)(broadcast_rule())
+
+
+def _vector_last(node: NodeView, given: Operands) -> tuple[Operand, Operand]:
+    """Both operands, a vector or a single number as the right one."""
+    left, right = given.items
+    if {left.kind, right.kind} == {ROW, COLUMN}:
+        left = replicated(node, left, given.form)
+    if right.kind == FULL or left.kind == SINGLE:
+        left, right = right, left
+    return left, right
+
+
+def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment:
+    """Numbers of two words, by a library function of full matrices."""
+
+    def matrix(operand: Operand) -> str:
+        if given.form is SCALAR:
+            return f"as.matrix({operand.text})"
+        if operand.kind == SINGLE:
+            sizes = f"rows={node.dim(given.form.rows)}, cols={node.dim(given.form.cols)}"
+            return f"matrix({stripped(operand.text)}, {sizes})"
+        return stripped(replicated(node, operand, given.form).text)
+
+    top = 1 << 32 if node.dtype(0) == "uint64" else 0  # what the upper word's sign stands for
+    text = node.call("wide_bits", *map(matrix, given.items), *weights, top)
+    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
+
+
+for _name in _OPERATIONS:
+    _register_bitwise(_name)
+
+
+@generator("BitwiseNot", since=18)
+def bitwise_not(node: NodeView) -> Fragment:
+    """All bits turned: -1 - x, of unsigned numbers the largest one less x."""
+    dtype = node.dtype(0)
+    if dtype == "uint64":
+        raise UnsupportedCase("BitwiseNot of uint64: small numbers become such as FP64 cannot hold")
+    largest = (1 << bit_width(dtype)) - 1 if dtype.startswith("u") else -1
+    return unary(node, lambda x: f"{largest} - {x}")
+
+
+shape_rule("BitwiseNot")(same_dims)
+
+
+# --- shifts ------------------------------------------------------------------------------------------------------
+
+
+@generator("BitShift", since=11)
+@generator("BitShift", since=28)
+def bit_shift(node: NodeView) -> Fragment:
+    """x * 2^y without the bits that fall out on the left, or floor(x / 2^y); opset 28 adds signed types and
+    says what negative amounts and those beyond the width give: nothing but the sign.
+
+    FP64 scales by powers of two exactly, so both are exact even for 64 bits.
+    """
+    given = operands(node, [0, 1], node.output_dims())
+    x, y = given.items
+    dtype = node.dtype(0)
+    bits = bit_width(dtype)
+    amount = stripped(y.text)
+    if not dtype.startswith("u"):
+        below = f"as.double({amount} < 0)" if y.kind == SINGLE else f"({amount} < 0)"
+        amount = f"{amount} + {2 << bits}.0 * {below}"  # negative amounts shift everything out
+    power = Operand(f"(2 ^ min({amount}, {bits}))", y.kind)
+    if node.attribute("direction") == "RIGHT":
+        quotient = infix(node, "/", x, power, given.form)
+        return finish(node, Operand(f"floor{quotient.text}", quotient.kind), given)
+    scaled = infix(node, "*", x, power, given.form)
+    name = node.temporary("shifted")
+    if dtype == "int64":  # to add the half would round
+        turns, whole = node.temporary("turns"), node.temporary("whole_turns")
+        above = f"{turns} - {whole} >= 0.5"
+        above = f"as.double({above})" if scaled.kind == SINGLE else f"({above})"
+        lines = [f"{name} = {stripped(scaled.text)}", f"{turns} = {name} / {1 << bits}.0", f"{whole} = floor({turns})"]
+        text = f"({name} - {1 << bits}.0 * ({whole} + {above}))"
+        return node.fragment(lines) + finish(node, Operand(text, scaled.kind), given)
+    half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
+    offset = f"({name}{half})" if half else name
+    text = f"{name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0)"
+    statements = node.fragment([f"{name} = {stripped(scaled.text)}"])
+    return statements + finish(node, Operand(f"({text})", scaled.kind), given)
+
+
+# --- BitCast -----------------------------------------------------------------------------------------------------
+
+
+@shape_rule("BitCast")
+def bit_cast_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims stay, the type is the attribute's."""
+    return (node.tensor(node.dims(0), _target(node)),)
+
+
+def _target(node: NodeFacts) -> str:
+    return str(TensorProto.DataType.Name(int(node.attribute("to")))).lower()
+
+
+@generator("BitCast", since=26)
+def bit_cast(node: NodeView) -> Fragment:
+    """Integers of the same width wrap around; those of 32 bits and floats go by a library function.
+
+    A NaN has no pattern of its own in FP64: all of them are taken to be the usual one.
+    """
+    source, target = node.dtype(0), _target(node)
+    if source == target or (source, target) == ("bool", "uint8"):
+        return node.same_elements()
+    if source == "float" and target in _WORDS:
+        return _patterns(node, "float_to_bits", target)
+    if source in _WORDS and target == "float":
+        return _patterns(node, "bits_to_float", target)
+    if "double" in (source, target):
+        raise UnsupportedCase(
+            f"the bits of {source} as {target}: as integers they have 64 bits, of which the engine's numbers hold 53"
+        )
+    if not {source, target} <= INTEGER_DTYPES or bit_width(source) != bit_width(target) or source.endswith("64"):
+        raise UnsupportedCase(
+            f"the bits of {source} as {target}: only integers of up to 32 bits and floats are reinterpreted"
+        )
+    convert: Callable[[str], str] = lambda x: stripped(wrapped(target, x))  # noqa: E731
+    return unary(node, convert)
+
+
+def _patterns(node: NodeView, function: str, target: str) -> Fragment:
+    form = node.wanted_form()
+    x = f"as.matrix({node.scalar(0)})" if form is SCALAR else node.view(0, form)
+    text = node.call(function, x)
+    if form is SCALAR:
+        text = f"as.scalar({text})"
+    if target != "uint32":
+        return node.result(text, form)
+    name = node.temporary("bits")
+    return node.result(stripped(wrapped(target, name)), form, before=[f"{name} = {text}"])

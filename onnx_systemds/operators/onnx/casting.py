@@ -1,0 +1,212 @@
+"""Cast and CastLike: rounding, saturation, NaN rules of every element type.
+
+DML computes in FP64. A cast to a type that holds every number of the source is nothing at all; one to a narrower
+type rounds. Of 64-bit integers the engine's matrices hold 53 bits, so casts from those to double are none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx import TensorProto
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.activation import by_function
+from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.elementwise import is_single, unary
+from onnx_systemds.operators.onnx.precision import as_float, is_computed
+from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
+
+
+@dataclass(frozen=True)
+class FloatFormat:
+    """A floating-point type: significant bits, smallest normal exponent, largest number, what lies beyond it.
+
+    beyond: an infinity, NaN, or the largest number where the type has neither.
+    always: whether casts saturate by default (float8 and smaller).
+    """
+
+    bits: int
+    smallest: int
+    largest: float
+    beyond: float
+    always: bool = False
+
+    @property
+    def finest(self) -> int:
+        """Exponent of the smallest number above zero."""
+        return self.smallest - self.bits + 1
+
+
+_INF, _NAN = float("inf"), float("nan")
+FLOAT_FORMATS = {
+    "double": FloatFormat(53, -1022, 1.7976931348623157e308, _INF),
+    "float": FloatFormat(24, -126, 3.4028234663852886e38, _INF),
+    "float16": FloatFormat(11, -14, 65504.0, _INF),
+    "bfloat16": FloatFormat(8, -126, 3.3895313892515355e38, _INF),
+    "float8e4m3fn": FloatFormat(4, -6, 448.0, _NAN, always=True),
+    "float8e4m3fnuz": FloatFormat(4, -7, 240.0, _NAN, always=True),
+    "float8e5m2": FloatFormat(3, -14, 57344.0, _INF, always=True),
+    "float8e5m2fnuz": FloatFormat(3, -15, 57344.0, _NAN, always=True),
+    "float6e2m3": FloatFormat(4, 0, 7.5, 7.5, always=True),
+    "float6e3m2": FloatFormat(3, -2, 28.0, 28.0, always=True),
+    "float4e2m1": FloatFormat(2, 0, 6.0, 6.0, always=True),
+}
+_POWERS = "float8e8m0"  # holds powers of two only
+_NO_NAN = frozenset(["float6e2m3", "float6e3m2", "float4e2m1"])
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Smallest and largest integer of a type; booleans are 0 and 1."""
+    if dtype == "bool":
+        return 0, 1
+    bits = int(dtype.lstrip("uint"))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def target_dtype(node: NodeFacts) -> str:
+    """The element type to cast to; before opset 6 its name, later its number. Raises UnsupportedCase."""
+    to = node.attribute("to")
+    if isinstance(to, str):
+        return to.lower()
+    try:
+        return str(TensorProto.DataType.Name(int(to))).lower()
+    except ValueError:
+        raise UnsupportedCase(f"element type {to} is unknown") from None
+
+
+@shape_rule("Cast")
+def cast_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims stay."""
+    return (node.tensor(node.dims(0), target_dtype(node)),)
+
+
+def needs_rounding(source: str, target: str) -> bool:
+    """Whether the floating-point type ``target`` lacks numbers of ``source``."""
+    goal = FLOAT_FORMATS[target]
+    if source == "bool":
+        return False
+    if source in INTEGER_DTYPES:
+        low, high = integer_range(source)
+        return target != "double" and max(-low, high) > min(2**goal.bits, goal.largest)
+    if source == _POWERS:
+        return target not in ("float", "double", "bfloat16")
+    own = FLOAT_FORMATS[source]
+    if target == "double":
+        return False
+    fits = own.bits <= goal.bits and own.finest >= goal.finest and own.largest <= goal.largest
+    has_infinities = own.beyond == _INF and goal.beyond != _INF
+    return not fits or has_infinities or (target in _NO_NAN and source not in _NO_NAN)
+
+
+def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
+    """The first input rounded to a floating-point type."""
+    goal = FLOAT_FORMATS[target]
+    beyond = goal.largest if saturate and goal.always else goal.beyond
+    if target == "float" and node.dtype(0) in INTEGER_DTYPES:
+        return by_function(node, "single_precision")
+    rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)]
+    if target not in _NO_NAN:
+        return by_function(node, "round_to_float", *rounding)
+    single = is_single(node)
+
+    def without_nan(x: str) -> str:
+        number = f"ifelse({x} == {x}, {x}, 0)"
+        text = node.call("round_to_float", f"as.matrix({number})" if single else number, *rounding)
+        return f"as.scalar({text})" if single else text
+
+    return unary(node, without_nan)
+
+
+def round_text(node: NodeView, dtype: str, text: str) -> str:
+    """A matrix computed in a type of 16 bits, rounded to it; of other types as it is."""
+    if dtype not in ("float16", "bfloat16"):
+        return text
+    goal = FLOAT_FORMATS[dtype]
+    return node.call(
+        "round_to_float", text, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
+    )
+
+
+def _power(node: NodeView) -> Fragment:
+    """To powers of two; zero and what is too small saturate to 2^-127 or become NaN."""
+    mode = node.attribute("round_mode") or "up"
+    limits = {"up": 1, "nearest": 1.4999999999999998, "down": 2}
+    if mode not in limits:
+        raise UnsupportedCase(f"round_mode {mode!r} is none of up, down, nearest")
+    saturate = bool(node.attribute("saturate"))
+    beyond, below = (literal(2.0**127), literal(2.0**-127)) if saturate else ("NaN", "NaN")
+    return by_function(node, "round_to_power", limits[mode], beyond, below)
+
+
+def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
+    """Fractions are cut off; integers that do not fit lose their higher bits."""
+    if source == "bool":
+        return node.same_elements()
+    if source in INTEGER_DTYPES:
+        (low, high), (least, most) = integer_range(source), integer_range(target)
+        if least <= low and high <= most:
+            return node.same_elements()
+        if target in ("int64", "uint64"):  # the script looks at those that would become others
+            return unary(node, stripped)
+        return unary(node, lambda x: stripped(wrapped(target, x)))
+    before: list[str] = []
+
+    def whole(x: str) -> str:
+        if is_computed(node):
+            name = node.temporary("float")
+            before.append(f"{name} = {as_float(node, x, single=is_single(node))}")
+            x = name
+        # out of range is undefined for floats: the narrow types wrap as numpy does
+        is_wide = target in ("int32", "uint32", "int64", "uint64")
+        return stripped(truncated(x) if is_wide else wrapped(target, truncated(x)))
+
+    fragment = unary(node, whole)
+    return node.fragment(before) + fragment
+
+
+def _text(node: NodeView, source: str, target: str) -> Fragment:
+    """From or to text; numbers are rounded to their type on the way."""
+    number = source if target == "string" else target
+    if number == "bool" or number in INTEGER_DTYPES:
+        rounding: list[object] = []
+    elif number in FLOAT_FORMATS and number not in _NO_NAN:
+        goal = FLOAT_FORMATS[number]
+        beyond = goal.largest if goal.always and node.attribute("saturate") != 0 else goal.beyond
+        rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)] if number != "double" else []
+    else:
+        raise UnsupportedCase(f"a cast of {source} to {target}")
+    return number_to_text(node, rounding) if target == "string" else text_to_number(node, target, rounding)
+
+
+@generator("Cast", since=1)
+@generator("Cast", since=6)
+@generator("Cast", since=9)
+@generator("Cast", since=13)
+@generator("Cast", since=19)
+@generator("Cast", since=24)
+def cast(node: NodeView) -> Fragment:
+    """To another element type; since opset 19 with saturation, since 24 with a rounding mode for float8e8m0."""
+    source, target = node.dtype(0), target_dtype(node)
+    if source != target and "string" in (source, target):
+        return _text(node, source, target)
+    for dtype in (source, target):
+        if dtype != "bool" and dtype not in INTEGER_DTYPES and dtype not in FLOAT_FORMATS and dtype != _POWERS:
+            raise UnsupportedCase(f"a cast of {source} to {target}: the engine's matrices hold real numbers only")
+    if source == target:
+        return node.same_elements()
+    if target == "bool":
+        return unary(node, lambda x: f"{x} != 0", logical=True)
+    if target in INTEGER_DTYPES:
+        return _to_integer(node, source, target)
+    if target == _POWERS:
+        return _power(node)
+    if not needs_rounding(source, target):
+        return node.same_elements()
+    return rounded(node, target, node.attribute("saturate") != 0)

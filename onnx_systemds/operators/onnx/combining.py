@@ -1,0 +1,138 @@
+"""DML expressions made of two operands that may be vectors, and what is done to expressions as a whole."""
+
+from __future__ import annotations
+
+from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import is_zero
+from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.broadcasting import (
+    COLUMN,
+    FULL,
+    ROW,
+    SINGLE,
+    Operand,
+    Operands,
+    minus_vector,
+    repeated_column,
+    repeated_row,
+)
+
+IMAGE_RANK = 4  # of tensors large enough for the fastest operation to be written rather than the plainest
+
+
+def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: View | None) -> Operand:
+    """``left operator right`` where one of them may be a vector."""
+    if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
+        left = replicated(node, left, view)  # a column and a row
+    if left.kind == SINGLE and right.kind != SINGLE and is_zero(left.text) and operator != "-":
+        if operator == "/":
+            return Operand(f"(0 / abs({stripped(right.text)}))", right.kind)
+        if operator in COMMUTATIVE or operator in MIRRORED:
+            left, right, operator = right, left, MIRRORED.get(operator, operator)
+    if right.kind == FULL and left.kind not in (FULL, SINGLE):
+        if operator in COMMUTATIVE:
+            left, right = right, left
+        elif operator in MIRRORED:
+            left, right, operator = right, left, MIRRORED[operator]
+        elif operator == "-":
+            return Operand(f"((-{right.text}) + {left.text})", FULL)
+        else:
+            left = replicated(node, left, view)
+    kind = left.kind if right.kind == SINGLE else right.kind if left.kind == SINGLE else left.kind
+    if operator in ("min", "max"):
+        return Operand(f"{operator}({left.text}, {right.text})", kind)
+    if operator == "-" and left.kind == FULL and right.kind in (ROW, COLUMN):
+        return Operand(f"({minus_vector(left.text, right.text)})", kind)
+    return Operand(f"({left.text} {operator} {right.text})", kind)
+
+
+def increased(operand: Operand, number: float | str) -> Operand:
+    """An operand plus a number or a DML scalar; for a matrix by bias_add, which is several times faster."""
+    if number == 0:
+        return operand
+    text = number if isinstance(number, str) else literal(number)
+    if operand.kind != FULL:
+        return Operand(f"({operand.text} + {text})", operand.kind)
+    return Operand(f"bias_add({stripped(operand.text)}, as.matrix({stripped(text)}))", FULL)
+
+
+def sum_or_difference(node: NodeView, operator: str, given: Operands) -> Operand:
+    """``+`` or ``-``; of images and a number by bias_add."""
+    left, right = given.items
+    if operator == "+" and left.kind == SINGLE:
+        left, right = right, left
+    if len(node.output_dims()) < IMAGE_RANK or (left.kind, right.kind) != (FULL, SINGLE):
+        return infix(node, operator, given.items[0], given.items[1], given.form)
+    return increased(left, right.text if operator == "+" else f"-{right.text}")
+
+
+def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
+    """A vector as a full matrix."""
+    if operand.kind in (FULL, SINGLE) or view is None:
+        return operand
+    if operand.kind == "row":
+        return Operand(repeated_row(operand.text, node.dim(view.rows)), FULL)
+    return Operand(repeated_column(operand.text, node.dim(view.cols)), FULL)
+
+
+def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:
+    """An operand as a full matrix, whatever it is."""
+    if view is SCALAR:
+        return f"as.matrix({stripped(operand.text)})"
+    if operand.kind == SINGLE:
+        return node.full(operand.text, view)
+    return stripped(replicated(node, operand, view).text)
+
+
+def stripped(text: str) -> str:
+    """``text`` without a pair of parentheses that encloses all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for position, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0:
+            return text[1:-1] if position == len(text) - 1 else text
+    return text
+
+
+def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
+    """The fragment of an elementwise result; booleans of scalars become numbers."""
+    view = given.form
+    if view is SCALAR:
+        text = stripped(combined.text)
+        return node.result(f"as.double({text})" if logical else text, SCALAR)
+    return node.result(as_matrix(node, combined, view), view)
+
+
+def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:
+    """The elementwise ``min`` or ``max`` of two expressions; ``repeats``: ``left`` is such an extreme itself.
+
+    Of max(max(A, B), C) the engine makes one operation, which in 3.4 gives wrong numbers for sparse matrices.
+    """
+    if not repeats:
+        return f"{builtin}({left}, {right})"
+    other = "min" if builtin == "max" else "max"
+    return f"(-{other}(-{left}, -{right}))"
+
+
+def truncated(text: str) -> str:
+    """The numbers of ``text`` without their fraction."""
+    inner = stripped(text)
+    return f"(sign({inner}) * floor(abs({inner})))"
+
+
+def wrapped(dtype: str, text: str) -> str:
+    """Integers of fewer than 53 bits wrap around as two's complement does."""
+    if dtype not in INTEGER_DTYPES or dtype.endswith("64"):
+        return text
+    bits = int(dtype.lstrip("uint"))
+    modulus = 1 << bits
+    offset = 0 if dtype.startswith("u") else modulus >> 1
+    if not offset:
+        return f"({text} - {modulus} * floor({text} / {modulus}))"
+    return f"({text} - {modulus} * floor(({text} + {offset}) / {modulus}))"

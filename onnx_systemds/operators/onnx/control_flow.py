@@ -1,0 +1,309 @@
+"""If and Loop: sub-graphs become functions, called in DML's own control flow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.continuations import BRANCHES, CONTINUED, impossible, possible_branches
+from onnx_systemds.inference.dims import Dim, product, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import FAILED, InferenceFacts, unknown_size
+from onnx_systemds.inference.lists import joined
+from onnx_systemds.inference.local_functions import BODY
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import TypedGraph, Value, is_parameter
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, Form, boundary_form, converted
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api.scope import NEW_TEXTS, OLD_TEXTS
+from onnx_systemds.operators.onnx.carried_values import (
+    Changes,
+    as_block,
+    assigned,
+    carried_value,
+    changes_of,
+    check_counts,
+    grown,
+    iteration,
+    joined_dims,
+    local_sizes,
+    outer_dims,
+    outer_list,
+    output_values,
+    start_text,
+    started,
+    type_body,
+)
+
+# --- If --------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("If")
+def if_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """What both branches give; a size in which they differ is known to the run only."""
+    facts = cast(InferenceFacts, node)
+    for name in BRANCHES:
+        check_counts(facts, name, 0, len(node.node.outputs))
+    bodies = possible_branches(facts) if CONTINUED in node.node.attributes else [facts.body(name) for name in BRANCHES]
+    branches = [output_values(body) for body in bodies]
+    if len(branches) == 1:
+        branches *= 2
+    local = set().union(*(local_sizes(body) for body in bodies))
+    return tuple(
+        _either(facts, position, then, other, local)
+        for position, (then, other) in enumerate(zip(branches[0], branches[1]))
+    )
+
+
+def _either(facts: InferenceFacts, position: int, then: Value, other: Value, local: set[str]) -> Value:
+    if then is FAILED or other is FAILED:  # in a first look at a loop's body: see `type_body`
+        then = other = other if then is FAILED else then
+    if then.is_list and other.is_list:
+        return outer_list(then, joined([then.element, other.element]), local)
+    if then.type is not None or other.type is not None:
+        raise UnsupportedCase(f"the branches give output {position} as values of different types")
+    dtype = then.dtype or other.dtype
+    if then.dims is None or other.dims is None or len(then.dims) != len(other.dims):
+        return Value(dtype, None)  # the model may declare it
+    return Value(dtype, joined_dims(facts, position, then.dims, other.dims))
+
+
+@generator("If", since=1)
+def if_1(node: NodeView) -> Fragment:
+    """A call of either branch."""
+    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
+    targets = {position: node.target(position) for position in wanted}
+    branches = [_branch(node, name, targets) if node.has_body(name) else [f"stop({impossible(node, name)})"]
+                for name in BRANCHES]  # fmt: skip
+    if any(NEW_TEXTS in line for branch in branches for line in branch):
+        branches = [_with_texts(branch) for branch in branches]
+    then, otherwise = ([f"  {line}" for line in branch] for branch in branches)
+    lines = [f"if ({node.scalar(0)} != 0) {{", *then, "} else {", *otherwise, "}"]
+    fragment = node.fragment(["\n".join(lines)])
+    for position, target in targets.items():
+        fragment += node.result(target, node.boundary(position), position)
+    return fragment
+
+
+def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
+    """The statements of one branch that give the targets."""
+    values = output_values(node.typed_body(name))
+    told = node.told_sizes()
+    if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in told):
+        raise UnsupportedCase("the branches give sizes of different ranks that the result does not tell")
+    function = node.body(name, list(targets), told=[(values[output].dims or ())[axis] for _, output, axis in told])
+    lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in told)])]
+    for position, target in targets.items():
+        lines += _as_joined(node, position, target, values[position])
+    return lines
+
+
+def _with_texts(branch: list[str]) -> list[str]:
+    """A branch that gives the dictionary of strings, too: as it is where the branch makes none."""
+    return branch if any(NEW_TEXTS in line for line in branch) else [*branch, f"{NEW_TEXTS} = {OLD_TEXTS}"]
+
+
+def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:
+    """A branch whose result has another rank than the whole: its matrix in the form of the whole."""
+    if value.dims is None:
+        return []
+    form, wanted = boundary_form(value.dims), node.boundary(position)
+    if len(value.dims) == len(node.output_dims(position)):
+        return []
+    if SCALAR not in (form, wanted):
+        return [f"{target} = {converted(target, form, wanted, node.dim)}"]
+    raise UnsupportedCase(f"the branches give output {position} as a scalar and as a tensor")
+
+
+# --- calls of a model's own functions ---------------------------------------------------------------------------------
+
+
+def call_function(node: NodeView) -> Fragment:
+    """A call of the DML function that stands for a model's own function."""
+    body = node.typed_body(BODY)
+    wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
+    targets = {position: node.target(position) for position in wanted}
+    function = node.body(BODY, wanted, hint=node.node.op_type)
+    positions = [position for position in range(node.input_count) if node.has(position)]
+    given = [
+        start_text(node, position) for name, position in zip(body.inputs, positions) if is_parameter(body.values[name])
+    ]
+    fragment = node.fragment([function.call(given, list(targets.values()))])
+    for position, target in targets.items():
+        fragment += node.result(target, node.boundary(position), position)
+    return fragment
+
+
+# --- Loop ------------------------------------------------------------------------------------------------------
+
+_MOST_TRIPS = 2**53  # a larger trip count means: until the condition says so
+
+
+@shape_rule("Loop")
+def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The carried values, and the collected ones with the number of trips in front."""
+    facts = cast(InferenceFacts, node)
+    graph = facts.graph_attribute("body")
+    carried = [facts.value(position) for position in range(2, facts.input_count)]
+    check_counts(facts, "body", 2 + len(carried), 1 + max(len(carried), len(node.node.outputs)))
+    declared = [getattr(given.type, "dims", ()) or () for given in graph.inputs[:2]]
+    first = [Value("int64", (1,) * len(declared[0]), is_count=True), Value("bool", (1,) * len(declared[1]))]
+    typed = type_body(facts, first, carried, [], 1)
+    results = output_values(typed)
+    outputs = [
+        carried_value(facts, position, value, typed, typed.inputs[2 + position])
+        for position, value in enumerate(carried)
+    ]
+    limit = None if may_stop(facts, typed) else _trips(facts)
+    for position in range(len(carried), min(len(results) - 1, len(node.node.outputs))):
+        value = results[1 + position]
+        if value.dims is None:
+            outputs.append(Value(value.dtype, None))
+            continue
+        inner = outer_dims(facts, position, value.dims, range(1, len(value.dims) + 1), typed)
+        trips = unknown_size(facts, position, 0) if limit is None else limit
+        outputs.append(Value(value.dtype, (trips, *inner)))
+    return tuple(outputs)
+
+
+def _trips(facts: NodeFacts) -> Dim | None:
+    """The trip count where it is known at conversion."""
+    found = facts.integers(0) if facts.has(0) else None
+    return None if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS) else found[0]
+
+
+def may_stop(facts: NodeFacts, body: TypedGraph) -> bool:
+    """Whether the condition can end the loop before the trip count is reached."""
+    given = facts.constant(1)
+    if facts.has(1) and not (given is not None and bool(np.all(given))):
+        return True
+    after = body.values[body.outputs[0]].constant
+    if after is not None:
+        return not bool(np.all(after))
+    return _source(body, body.outputs[0]) != body.inputs[1]
+
+
+def _source(body: TypedGraph, name: str) -> str:
+    """The value that a chain of Identity nodes hands on."""
+    producers = {output: inner for inner in body.nodes for output in inner.outputs}
+    while name in producers and producers[name].op_type == "Identity":
+        name = producers[name].inputs[0]
+    return name
+
+
+@generator("Loop", since=1)
+def loop_1(node: NodeView) -> Fragment:
+    """A for loop, or a while loop where the condition may end it; what is collected goes into preallocated rows."""
+    return _LoopText(node).fragment()
+
+
+class _LoopText:
+    """The statements of one Loop."""
+
+    def __init__(self, node: NodeView) -> None:
+        self.node = node
+        self.body = node.typed_body("body")
+        self.results = output_values(self.body)
+        self.stops = may_stop(node, self.body)
+        self.carried_count = node.input_count - 2
+        total = len(self.results) - 1
+        self.collected = [position for position in range(self.carried_count, total) if node.wants(position)]
+        self.counter = node.temporary("trip")
+        self.condition = node.temporary("goes_on")
+        is_number = self.results[0].dims == ()
+        self.returned_condition = self.condition if is_number else node.temporary("goes_on_matrix")
+
+    def fragment(self) -> Fragment:
+        node = self.node
+        targets = [node.target(position) for position in range(self.carried_count)]
+        lists = {position: node.target(position) for position in self.collected}
+        rows = {position: node.temporary(f"row{position}") for position in self.collected}
+        kept = [*([0] if self.stops else []), *range(1, 1 + self.carried_count), *(p + 1 for p in self.collected)]
+        function = node.body("body", kept)
+        limit, starts = self._limit()
+        carried = self._carried(targets)
+        starts = [line for position, target in enumerate(targets)
+                  for line in started(target, start_text(node, 2 + position), carried[target])] + starts
+        counter = f"{self.counter} - 1" if not self.stops else self.counter
+        given = [self._as_input(0, counter), self._as_input(1, self.condition if self.stops else "1")]
+        returned = [*([self.returned_condition] if self.stops else []), *targets, *rows.values()]
+        called = iteration(node, function, [*given, *targets], returned, carried)
+        inner = [called.call] if returned else []
+        if self.stops:
+            inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
+            inner.append(f"{self.counter} = {self.counter} + 1")
+        before, each, after = self._collecting(lists, rows, limit)
+        if self.stops:
+            bound = f" & {self.counter} < {limit}" if limit else ""
+            head = [f"{self.counter} = 0", f"while ({self.condition} != 0{bound}) {{"]
+        else:
+            head = [f"for ({self.counter} in seq(1, {limit}, 1)) {{"]
+        loop = [*head, *(f"  {line}" for line in [*inner, *each, *called.after]), "}"]
+        fragment = node.fragment([*starts, *before, "\n".join([*called.before, *loop]), *after])
+        for position, target in [*enumerate(targets), *lists.items()]:
+            if node.wants(position):
+                fragment += node.result(target, node.boundary(position), position)
+        return fragment
+
+    def _carried(self, targets: list[str]) -> dict[str, Changes]:
+        """The carried values, and what of their sizes changes."""
+        inner = [self.body.values[name] for name in self.body.inputs[2:]]
+        given = [self.node.value(position) for position in range(2, self.node.input_count)]
+        return {target: changes_of(*values) for target, *values in zip(targets, given, inner)}
+
+    def _limit(self) -> tuple[str, list[str]]:
+        """The trip count as text ("" for none), and the statements before it and the condition can be used."""
+        node = self.node
+        statements = []
+        if self.stops:
+            given = f"as.double({node.scalar(1)})" if node.has(1) else "1.0"
+            statements.append(f"{self.condition} = {given}")
+        known = node.constant(0)
+        if not node.has(0) or (known is not None and int(known.ravel()[0]) >= _MOST_TRIPS):
+            if not self.stops:
+                raise UnsupportedCase("the loop has neither a trip count nor a condition that can end it")
+            return "", statements
+        found = node.integers(0)
+        return (node.dim(found[0]) if found else node.scalar(0)), statements
+
+    def _as_input(self, position: int, text: str) -> str:
+        """Counter and condition in the rank that the body declares."""
+        dims = self.body.values[self.body.inputs[position]].dims
+        return f"as.matrix({text})" if dims else text
+
+    def _condition_forms(self) -> tuple[Form, Form]:
+        return boundary_form(self.results[0].dims or ()), SCALAR
+
+    def _collecting(
+        self, lists: dict[int, str], rows: dict[int, str], limit: str
+    ) -> tuple[list[str], list[str], list[str]]:
+        """Statements before the loop, in each iteration and behind it."""
+        node = self.node
+        before: list[str] = []
+        each: list[str] = []
+        after: list[str] = []
+        for position, target in lists.items():
+            value = self.results[1 + position]
+            dims = node.output_dims(position)
+            known = not any(name.startswith("?") for name in symbols(dims[1:]))
+            block = as_block(rows[position], value, 1, node, known=known)
+            cols = node.dim(product(dims[1:])) if known else "1"
+            if known and not self.stops:
+                before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
+                each.append(f"{target}[{self.counter}, ] = {block}")
+                continue
+            room = node.temporary(f"rows{position}")
+            before.append(f"{room} = matrix(0, rows=0, cols={cols})")
+            each += grown(node, room, node.call("append_row", room, self.counter, _as_matrix(value, block)))
+            count = self.counter if self.stops else limit
+            after.append(f"{target} = {node.call('first_rows', room, count)}")
+        return before, each, after
+
+
+def _as_matrix(value: Value, block: str) -> str:
+    return f"as.matrix({block})" if value.dims == () else block
+

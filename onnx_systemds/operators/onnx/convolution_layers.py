@@ -1,0 +1,99 @@
+"""What the forms of a convolution share: the filters, the sizes, and how the engine takes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from onnx_systemds.inference.dims import Dim, all_known, product
+from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.support.windows import Windows
+
+MOST_TAPS = 25  # taps of a filter that are written out
+FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
+SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
+
+Read = Callable[[View], str]
+"""Gives the identifier of a tensor in a view."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """The weight: its known content, if any, and how its identifier is got in a view."""
+
+    content: Array | None
+    read: Read
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A convolution over two spatial axes: ``filters`` of ``channels // group`` planes each."""
+
+    batch: Dim
+    channels: int
+    filters: int
+    group: int
+    window: Windows
+    bias: str | None = None
+    """Identifier of a column with a number for each filter."""
+
+    def biased(self, images: str) -> str:
+        """Images with the bias added."""
+        return images if self.bias is None else f"bias_add({images}, {self.bias})"
+
+    @property
+    def planes(self) -> int:
+        """Input planes that one filter reads."""
+        return self.channels // self.group
+
+    @property
+    def has_holes_to_skip(self) -> bool:
+        """Whether it is depthwise and dilated, and small and known enough to be written tap by tap."""
+        window = self.window
+        is_plain = self.planes == 1 and self.filters == self.group > 1 and set(window.strides) == {1}
+        known = all_known((*window.sizes, *window.outputs)) and math.prod(window.kernel) <= MOST_TAPS
+        return is_plain and known and window.kernel != window.extents
+
+    @property
+    def is_better_stacked(self) -> bool:
+        """Whether it is dilated, where the builtin would read holes, or of one image, where it has one thread."""
+        window = self.window
+        taps = math.prod(window.kernel)
+        if self.group > 1 or set(window.strides) != {1} or not 1 < taps <= MOST_TAPS:
+            return False
+        if window.kernel != window.extents:
+            return True
+        if self.batch != 1 or not all_known((*window.sizes, *window.outputs)):  # else the bounds are long texts
+            return False
+        pixels = product(window.outputs)
+        is_deep = self.channels >= FEWEST_CHANNELS and self.filters >= FEWEST_FILTERS
+        return is_deep and isinstance(pixels, int) and pixels >= FEWEST_PIXELS
+
+    @property
+    def has_sparse_filters(self) -> bool:
+        """Whether it is depthwise, and the engine stores its filters over all channels as a sparse matrix.
+
+        In a dense matrix the zeros would carry NaN and Inf from one channel to the others.
+        """
+        taps = math.prod(self.window.extents)
+        return self.planes == 1 and self.group >= 3 and is_sparse(self.group * taps, taps)
+
+    @property
+    def output_view(self) -> View:
+        """The view in which the result comes: an image per row."""
+        return View(self.batch, self.filters * product(self.window.outputs))
+
+
+def is_sparse(cols: int, entries: int) -> bool:
+    """Whether the engine stores a matrix of so many columns, and entries in each row, as a sparse one."""
+    return 8 * cols > SPARSE_ROW + 12 * max(4, entries)
+
+
+def dense(convolution: str, filters: int) -> str:
+    """A convolution without bias, with a bias of zeros: else the engine is wrong where the images are nearly empty.
+
+    Under 0.00004 of other numbers than 0, it has the filters overwrite each other in a sparse result.
+    """
+    return f"bias_add({convolution}, matrix(0, rows={filters}, cols=1))"

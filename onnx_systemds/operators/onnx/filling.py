@@ -1,0 +1,270 @@
+"""Tensors made from sizes and constants: Shape, Size, ConstantOfShape, Range, EyeLike, OneHot, Trilu."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.model.protos import dtype_of
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.casting import round_text
+from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
+
+# --- Shape and Size ----------------------------------------------------------------------------------------------
+
+
+def _shown(node: NodeFacts) -> tuple[Dim, ...]:
+    """The dims that Shape gives: all, since opset 15 those from ``start`` to ``end``."""
+    return node.dims(0)[node.attribute("start") or 0 : node.attribute("end")]
+
+
+@shape_rule("Shape")
+def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """One integer per dim."""
+    return (node.tensor((len(_shown(node)),), "int64"),)
+
+
+@generator("Shape", since=1)
+@generator("Shape", since=15)
+def shape(node: NodeView) -> Fragment:
+    """A column of sizes; only those that the run decides are left to this generator."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    sizes = [f"as.matrix({node.dim(size)})" for size in _shown(node)]
+    text = f"rbind({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
+    return node.result(text, View(len(sizes), 1))
+
+
+@shape_rule("Size")
+def size_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A single integer."""
+    return (node.tensor((), "int64"),)
+
+
+@generator("Size", since=1)
+def size(node: NodeView) -> Fragment:
+    """The number of elements."""
+    return node.result(node.dim(node.size(0)), SCALAR)
+
+
+# --- ConstantOfShape and Range -----------------------------------------------------------------------------------
+
+
+def _fill(node: NodeFacts) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    value = node.attribute("value")
+    return np.zeros(1, np.float32) if value is None else np.asarray(value)
+
+
+@shape_rule("ConstantOfShape")
+def constant_of_shape_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by input; without ``value`` the elements are floats."""
+    given = node.node.attributes.get("value")
+    dtype = "float" if given is None else dtype_of(np.asarray(given))
+    return (node.tensor(node.sizes(0, "the shape"), dtype),)
+
+
+@generator("ConstantOfShape", since=9)
+def constant_of_shape(node: NodeView) -> Fragment:
+    """The same number everywhere."""
+    fill = _fill(node).ravel()[0]
+    text = literal(int(fill) if fill.dtype.kind == "b" else fill)
+    form = node.wanted_form()
+    if form is SCALAR:
+        return node.result(text, SCALAR)
+    if product(form) == 0:
+        return node.result(node.filled(0, form), form)
+    return node.result(node.full(text, form), form)
+
+
+@shape_rule("Range")
+def range_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """max(ceil((limit - start) / delta), 0) elements."""
+    length = _range_length(node)
+    return (node.tensor((unknown_size(node, 0, 0) if length is None else length,)),)
+
+
+def _range_length(node: NodeFacts) -> Dim | None:
+    """The number of elements, None where only the run can tell."""
+    for position in range(3):
+        if node.value(position).is_known_size and node.size(position) != 1:
+            raise InvalidModel(f"input {position} of a range is no single number")
+    contents = [node.constant(position) for position in range(3)]
+    if all(content is not None for content in contents):
+        start, limit, delta = (np.float64(content.ravel()[0]) for content in contents if content is not None)
+        if delta == 0:
+            raise UnsupportedCase("a range with steps of 0")
+        return max(int(np.ceil((limit - start) / delta)), 0)
+    if node.dtype(0) not in INTEGER_DTYPES:
+        return None
+    known = [node.integers(position) for position in range(3)]
+    if any(item is None for item in known):
+        return None
+    first, last, step = (item[0] for item in known if item is not None)
+    if not isinstance(step, int):
+        return None
+    if step == 0:
+        raise UnsupportedCase("a range with steps of 0")
+    span, step = (last - first, step) if step > 0 else (first - last, -step)
+    return maximum(floor_divide(span + (step - 1), step), 0)
+
+
+@generator("Range", since=11)
+@generator("Range", since=27)
+def range_(node: NodeView) -> Fragment:
+    """start + i * delta in double precision, which `stash_type` never exceeds.
+
+    Opset 27 brought the types of 16 bits, to which each element is rounded.
+    """
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    start, delta = node.scalar(0), node.scalar(2)
+    length = node.output_dims()[0]
+    before = []
+    text = node.dim(length)
+    if _range_length(node) is None:
+        text = node.temporary("length")
+        before.append(f"{text} = as.integer(max(ceil(({node.scalar(1)} - {start}) / {delta}), 0))")
+        before.append(f"{node.dim(length)} = {text}")
+    # not the sequence itself, which the engine would reverse in place (reversed-sequence)
+    counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
+    scaled = counted if delta == "1" else f"{counted} * {delta}"
+    text = scaled if start == "0" else f"{start} + {scaled}"
+    return node.result(round_text(node, node.dtype(0), text), View(length, 1), before=before)
+
+
+# --- EyeLike and Trilu -------------------------------------------------------------------------------------------
+
+
+@generator("EyeLike", since=9)
+def eye_like(node: NodeView) -> Fragment:
+    """Ones on the k-th diagonal."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    rows, cols = node.output_dims()
+    offset = int(node.attribute("k"))
+    shift = f" + {literal(offset)}" if offset else ""
+    return node.result(
+        f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols)
+    )
+
+
+@shape_rule("Trilu")
+def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the input."""
+    return (node.tensor(node.dims(0)),)
+
+
+@generator("Trilu", since=14)
+def trilu(node: NodeView) -> Fragment:
+    """The part of each matrix on and above (or below) the k-th diagonal; the rest is 0."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    dims = node.output_dims()
+    if len(dims) < 2:
+        raise UnsupportedCase(f"the triangle of an input of rank {len(dims)}")
+    rows, cols = dims[-2:]
+    count = product(dims[:-2])
+    shift = f" + {node.scalar(1)}" if node.has(1) else ""
+    comparison = "<=" if node.attribute("upper") else ">="
+    kept = f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "{comparison}")'
+    if count == 1:
+        plane = View(rows, cols)
+        matrix = node.view(0, plane)
+        if not shift:
+            side = "upper" if node.attribute("upper") else "lower"
+            return node.result(f"{side}.tri(target={matrix}, diag=TRUE, values=TRUE)", plane)
+        rest = node.filled(0, plane)
+        return node.result(f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, {rest})", plane)
+    view = View(count, rows * cols)
+    if is_finite(node, 0):
+        return node.result(f"{node.view(0, view)} * {node.reshape(kept, View(1, view.cols))}", view)
+    # The rest first, its size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
+    view = View(count * rows, cols)
+    total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
+    places = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
+    beyond = ">" if node.attribute("upper") else "<"
+    mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{beyond}")'
+    return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)
+
+
+# --- OneHot ------------------------------------------------------------------------------------------------------
+
+
+def _one_hot_axis(node: NodeFacts) -> int:
+    return node.normalize_axis(int(node.attribute("axis")), node.rank(0) + 1)
+
+
+def _depth(node: NodeFacts) -> Dim:
+    content = node.constant(1)
+    if content is not None:
+        return int(content.ravel()[0])
+    known = node.integers(1)
+    return unknown_size(node, 0, _one_hot_axis(node)) if known is None else known[0]
+
+
+@shape_rule("OneHot")
+def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The indices' dims with the depth as a new axis, dtype of the values."""
+    dims, axis = node.dims(0), _one_hot_axis(node)
+    return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype(2)),)
+
+
+@generator("OneHot", since=9)
+def one_hot(node: NodeView) -> Fragment:
+    """Where the new axis's position is the index; what is out of range is off everywhere.
+
+    Negative indices count from the end since opset 11; before, they are out of range.
+    """
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    axis, dims = _one_hot_axis(node), node.dims(0)
+    prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size(0)
+    depth = node.output_dims()[axis]
+    before: list[str] = []
+    if node.constant(1) is None and node.integers(1) is None:
+        before.append(f"{node.dim(depth)} = as.integer({node.scalar(1)})")
+    transposed = prefix == 1 and suffix != 1
+    indices = node.view(0, View(1, count) if transposed else View(count, 1))
+    if node.version >= 11:
+        indices = f"{indices} + {node.factor(depth)} * ({indices} < 0)"
+    steps = f"seq(0, {node.dim(depth - 1)})"
+    if transposed:
+        moved = Moved(f'outer({steps}, {indices}, "==")', View(depth, count))
+    else:
+        moved = Moved(f'outer({indices}, t({steps}), "==")', View(count, depth))
+        if suffix != 1:
+            moved = permuted(node, moved.source(node), (prefix, suffix, depth), (0, 2, 1), finite=True)
+    before += moved.before
+    text = _chosen(node, moved.text, moved.view, before)
+    return node.result(text, moved.view, before=before)
+
+
+def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
+    """The values of off and on where ``hot`` is 0 and 1."""
+    content = node.constant(2)
+    if content is not None:
+        values = content.ravel()
+        off, on = (literal(int(value) if values.dtype.kind == "b" else value) for value in values)
+        return hot if values[0] == 0 and values[1] == 1 else _either(node, hot, on, off, view)
+    pair = node.view(2, View(2, 1))
+    off, on = node.temporary("off"), node.temporary("on")
+    before += [f"{off} = as.scalar({pair}[1, 1])", f"{on} = as.scalar({pair}[2, 1])"]
+    return _either(node, hot, on, off, view)
+
+
+def _either(node: NodeView, hot: str, on: str, off: str, view: View) -> str:
+    return f"ifelse({hot}, {node.filled(on, view)}, {node.filled(off, view)})"

@@ -1,0 +1,289 @@
+"""Concat, Split, Expand, Tile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.indexing import not_negative
+from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.operators.support.movement import empty_result
+
+# --- Concat ------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Concat")
+def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The sizes along the axis add up; along the others a known size wins over an expression."""
+    axis = concat_axis(node)
+    dims = list(node.dims(0))
+    for position in range(1, node.input_count):
+        other = node.dims(position)
+        if len(other) != len(dims):
+            raise UnsupportedCase(f"inputs of rank {len(dims)} and {len(other)} are joined")
+        for here, dim in enumerate(other):
+            if here == axis:
+                dims[here] = dims[here] + dim
+            elif dim != dims[here]:
+                node.assume_same_size((0, here), (position, here))
+                dims[here] = dim if isinstance(dim, int) else dims[here]
+    return (node.tensor(dims),)
+
+
+@generator("Concat", since=1)
+@generator("Concat", since=4)
+def concat(node: NodeView) -> Fragment:
+    """Columns side by side, or rows one below the other where nothing is in front of the axis."""
+    axis = concat_axis(node)
+    dims = node.output_dims()
+    filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    if len(filled) == 1:
+        return node.same_elements(filled[0])
+    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    form = node.wanted_form()
+    by_rows = prefix == 1 and not (form is not SCALAR and form.rows == 1)
+    parts = []
+    for position in filled:
+        size = node.dims(position)[axis]
+        parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
+    whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
+    return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+
+
+def concat_axis(node: NodeFacts) -> int:
+    """Axis counted from the front; in opset 1 it may be left out and is 1."""
+    axis = node.attribute("axis")
+    return node.normalize_axis(1 if axis is None else int(axis), node.rank(0))
+
+
+# --- Split -------------------------------------------------------------------------------------------------------
+
+
+@shape_rule("Split")
+def split_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The input's dims with the parts' sizes on the axis."""
+    dims, axis = node.dims(0), _split_axis(node)
+    parts = split_sizes(node)
+    words = node.axis_words(0, axis)
+    node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
+    least = 0 if may_be_zero(parts[-1]) else 1
+    if not isinstance(parts[-1], int) and not not_negative(parts[-1] - least):
+        node.assume(parts[-1], Relation.AT_LEAST, least, f"the length of the last part of {words}")
+    return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in parts)
+
+
+@generator("Split", since=1)
+@generator("Split", since=2)
+@generator("Split", since=13)
+@generator("Split", since=18)
+def split(node: NodeView) -> Fragment:
+    """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
+    dims, axis = node.dims(0), _split_axis(node)
+    sizes = split_sizes(node)
+    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    fragment = node.fragment()
+    start: Dim = 0
+    for output, size in enumerate(sizes):
+        if node.wants(output):
+            fragment = fragment + _part(node, output, start, size, prefix, suffix)
+        start = start + size
+    return fragment
+
+
+def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
+    whole = product(node.dims(0))
+    empty = empty_result(node, output)
+    if empty is not None:
+        return empty
+    if prefix * size * suffix == whole:
+        return node.same_elements(0, output)
+    if prefix == 1:
+        text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
+        if may_be_zero(size):
+            text = node.call("row_range", text, node.dim(start), node.dim(size))
+            return node.result(text, View(size, suffix), output)
+        return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
+    text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
+    if may_be_zero(size):
+        text = node.call("col_range", text, node.dim(start * suffix), node.dim(size * suffix))
+        return node.result(text, View(prefix, size * suffix), output)
+    return node.result(
+        f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output
+    )
+
+
+def _span(node: NodeView, start: Dim, length: Dim) -> str:
+    if length == 1:
+        return node.dim(start + 1)
+    return f"{node.factor(start + 1)}:{node.factor(start + length)}"
+
+
+def _split_axis(node: NodeFacts) -> int:
+    axis = node.attribute("axis")
+    return node.normalize_axis(0 if axis is None else int(axis), node.rank(0))
+
+
+def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
+    """Sizes of the parts: by attribute, since opset 13 by input; else equal parts.
+
+    Since opset 18 ``num_outputs`` says how many, and the last part is smaller where they do not fit.
+    """
+    whole = node.dims(0)[_split_axis(node)]
+    given: Sequence[Dim] | None = node.attribute("split")
+    if given is None and node.has(1):
+        given = node.sizes(1, "the sizes of the parts")
+    count = len(node.node.outputs)
+    if given is not None:
+        if len(given) != count:
+            raise UnsupportedCase(f"{len(given)} sizes for {count} outputs")
+        if any(isinstance(size, int) and size < 0 for size in given):
+            raise InvalidModel(f"a part of negative size: {', '.join(map(str, given))}")
+        return tuple(given)
+    if node.version < 18:
+        return (whole // count,) * count
+    count = int(node.attribute("num_outputs") or count)
+    part = (whole + (count - 1)) // count
+    if not isinstance(whole, int) or not isinstance(part, int):
+        return (*[part] * (count - 1), whole - part * (count - 1))
+    return tuple(max(0, min(part, whole - part * position)) for position in range(count))
+
+
+# --- Expand and Tile ---------------------------------------------------------------------------------------------
+
+
+@shape_rule("Expand")
+def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Both dims broadcast: a 1 in the shape keeps the input's size."""
+    own, wanted = node.dims(0), node.sizes(1, "the shape")
+    dims, open_axes = list(broadcast_dims([own, wanted])), _open_axes(own, wanted)
+    for axis in range(max(len(dims) - len(own), len(dims) - len(wanted)), len(dims)):
+        pair = own[axis - len(dims)], wanted[axis - len(dims)]
+        if axis in open_axes:
+            dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+        elif 1 not in pair:
+            words = f"element {axis - len(dims) + len(wanted)} of {quoted(node.node.inputs[1])}"
+            node.assume_equal(*pair, node.axis_words(0, axis - len(dims)), words)
+    return (node.tensor(dims),)
+
+
+def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
+    """Axes of an Expand's result of which only the run knows whether the input is repeated along them."""
+    rank = max(len(dims), len(wanted))
+    pairs = [(rank - back, dims[-back], wanted[-back]) for back in range(1, min(len(dims), len(wanted)) + 1)]
+    return [
+        axis for axis, dim, size in reversed(pairs) if may_be_zero(size) and not isinstance(dim, int) and dim != size
+    ]
+
+
+@generator("Expand", since=8)
+def expand(node: NodeView) -> Fragment:
+    """The input repeated along the axes where it has size 1."""
+    dims = node.output_dims()
+    own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
+    open_axes = _open_axes(node.dims(0), node.sizes(1, "the shape"))
+    if open_axes:
+        return _repeated_at_run_time(node, own, dims, open_axes)
+    kept = [axis for axis, dim in enumerate(dims) if dim != 1]
+    return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+def _repeated_at_run_time(node: NodeView, own: Dims, dims: Dims, open_axes: Sequence[int] = ()) -> Fragment:
+    """Axis by axis, the last first: selections that repeat the only element, or take each once; or nothing."""
+    steps = Steps(node)
+    steps.dims = own
+    for axis, count in reversed(list(enumerate(dims))):
+        if axis in open_axes:
+            counted = node.call("count_up", node.dim(count))
+            steps.take(axis, f"{counted} * as.integer({node.factor(own[axis])} != 1) + 1", count)
+        elif own[axis] == 1 and count != 1:
+            steps.take(axis, f"matrix(1, rows={node.dim(count)}, cols=1)", count)
+    return steps.fragment()
+
+
+def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
+    """The first input repeated along those of the axes ``dims`` on which it does not vary."""
+    if all(varies):
+        return node.same_elements()
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    form = node.wanted_form()
+    view = split_view(dims, 1) if form is SCALAR else form
+    if node.size(0) == 1:
+        return node.result(node.full(node.scalar(0), view), view)
+    row = View(1, node.size(0))
+    if may_be_zero(dims) and not _is_below_itself(varies, dims, view):
+        own = tuple(dim if is_own else 1 for dim, is_own in zip(dims, varies))
+        return _repeated_at_run_time(node, own, dims)
+    text = expand_text(node, node.view(0, row), row, varies, dims, view, finite=is_finite(node, 0))
+    return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)
+
+
+def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:
+    """Whether a row is repeated as a whole, which may be no times, and nobody reshapes it."""
+    copies = varies.index(True)
+    row = product(dims[copies:])
+    return all(varies[copies:]) and view == View(product(dims[:copies]), row) and not may_be_zero(row)
+
+
+@shape_rule("Tile", since=1)
+def tile_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """One axis by a number of copies."""
+    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_1(node))]),)
+
+
+@shape_rule("Tile", since=6)
+def tile_rule_6(node: NodeFacts) -> tuple[Value, ...]:
+    """Each axis by its number of copies."""
+    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_6(node))]),)
+
+
+@generator("Tile", since=1)
+def tile_1(node: NodeView) -> Fragment:
+    """Copies along one axis, both inputs are single numbers."""
+    return _tiled(node, _tiles_1(node))
+
+
+@generator("Tile", since=6)
+def tile_6(node: NodeView) -> Fragment:
+    """Copies along each axis."""
+    return _tiled(node, _tiles_6(node))
+
+
+def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
+    axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank(0))
+    times = int(node.require_constant(1, "the number of copies").ravel()[0])
+    return tuple(times if here == axis else 1 for here in range(node.rank(0)))
+
+
+def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
+    repeats = node.sizes(1, "the numbers of copies")
+    if len(repeats) != node.rank(0):
+        raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank(0)}")
+    return repeats
+
+
+def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
+    """Copies of an axis are a new axis in front of it, on which the input does not vary."""
+    dims: list[Dim] = []
+    varies: list[bool] = []
+    for dim, times in zip(node.dims(0), repeats):
+        if times != 1:
+            dims.append(times)
+            varies.append(False)
+        if dim != 1:
+            dims.append(dim)
+            varies.append(True)
+    return repeated(node, varies, tuple(dims))

@@ -1,0 +1,180 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import matrix_product
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import axis_words
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
+from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
+from onnx_systemds.operators.support.products import batch_product
+
+
+@shape_rule("MatMul")
+def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Numpy's matmul: batch axes broadcast, a vector loses its axis."""
+    return (node.tensor(matmul_dims(node, {0: node.dims(0), 1: node.dims(1)})),)
+
+
+def matmul_dims(node: NodeFacts, factors: Mapping[int, Dims]) -> Dims:
+    """Dims of the product of two inputs, by position. Raises UnsupportedCase for scalars and sizes that do not fit."""
+    left, right = factors.values()
+    if not left or not right:
+        raise UnsupportedCase("a matrix product of a scalar")
+    words = [f"the inner axis of {quoted(node.node.inputs[position])}" for position in factors]
+    node.assume_equal(left[-1], right[-2:][0], *words)
+    batch = broadcast(node, {position: dims[:-2] for position, dims in factors.items()})
+    return (*batch, *left[-2:-1], *(right[-1:] if len(right) > 1 else ()))
+
+
+@generator("MatMul", since=1)
+def matmul(node: NodeView) -> Fragment:
+    """A product; with several matrices on the right one by one, by batch."""
+    left, right = node.dims(0), node.dims(1)
+    inner = left[-1]
+    cols: Dim = right[-1] if len(right) > 1 else 1
+    batch = broadcast_dims([left[:-2], right[:-2]])
+    dtype = node.output_dtype()
+    if inner == 0:  # sums of nothing
+        return node.result("0", SCALAR) if node.output_dims() == () else node.result(*_zeros(node))
+    if product(right[:-2]) == 1:
+        rows = product(left[:-1])
+        before: list[str] = []
+        text = _product(node, node.view(0, View(rows, inner)), node.view(1, View(inner, cols)), (rows, inner), before)
+        if dtype in INTEGER_DTYPES:
+            text = wrapped_result(node, text, before)
+        if rows == 1 and cols == 1:
+            return node.result(f"as.scalar({text})", None, before=before)
+        return node.result(text, View(rows, cols), before=before)
+    rows = left[-2] if len(left) > 1 else 1
+    count = product(batch)
+    x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
+    y = _batched(node, 1, right, batch, View(count * inner, cols))
+    return _batch_product(node, x, y, count, (rows, inner, cols))
+
+
+def _zeros(node: NodeView) -> tuple[str, View]:
+    view = split_view(node.output_dims(), 1)
+    return node.full("0", view), view
+
+
+def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim]) -> Fragment:
+    rows, inner, cols = sizes
+    before: list[str] = []
+
+    def multiply(left: str, right: str) -> str:
+        return batch_product(node, left, right, count, rows, inner)
+
+    if may_exceed(node, inner):
+        text = wrapped_matmul(node, x, y, multiply, before)
+    else:
+        text = multiply(x, y)
+    if node.output_dtype() in INTEGER_DTYPES:
+        text = wrapped_result(node, text, before)
+    return node.result(text, View(count * rows, cols), before=before)
+
+
+def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], before: list[str]) -> str:
+    """The product of two matrices, the left one of the given sizes; that of 32-bit integers has still to be wrapped."""
+    rows, inner = sizes
+    if may_exceed(node, inner):
+        return wrapped_matmul(node, left, right, matrix_product, before)
+    if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
+        return f"{repeated_row(right, node.dim(rows))} * {left}"
+    return matrix_product(left, right)
+
+
+def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
+    """A product of integers that is computed once and wrapped."""
+    if wrapped(node.output_dtype(), "x") == "x":
+        return text
+    name = node.temporary("sums")
+    before.append(f"{name} = {stripped(text)}")
+    return stripped(wrapped(node.output_dtype(), name))
+
+
+def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View) -> str:
+    """An operand of a batched product with its batch axes repeated where they are broadcast."""
+    own = dims[:-2]
+    if product(own) == product(batch):
+        return node.view(position, view)
+    padded = (*[1] * (len(batch) - len(own)), *own)
+    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
+    text = node.view(position, View(1, product(dims)))
+    all_dims = (*batch, *dims[-2:])
+    return expand_text(
+        node, text, View(1, product(dims)), pattern, all_dims, view, finite=is_finite(node, position)
+    )
+
+
+@shape_rule("Gemm")
+def gemm_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """M x N."""
+    left, right = node.dims(0), node.dims(1)
+    if (len(left), len(right)) != (2, 2):
+        raise UnsupportedCase(f"a product of matrices of rank {len(left)} and {len(right)}")
+    flipped_left, flipped_right = bool(node.attribute("transA")), bool(node.attribute("transB"))
+    node.assume_same_size((0, 0 if flipped_left else 1), (1, 1 if flipped_right else 0))
+    dims = (left[1 if flipped_left else 0], right[0 if flipped_right else 1])
+    if node.has(2) and node.version >= 7:
+        assume_added(node, dims, 2)
+    return (node.tensor(dims),)
+
+
+def assume_added(node: NodeFacts, dims: Dims, position: int) -> None:
+    """Take an input to be one that is broadcast to the output's ``dims``. Raises UnsupportedCase where it cannot be."""
+    if node.rank(position) > len(dims):
+        raise UnsupportedCase(f"an input of rank {node.rank(position)} is broadcast to rank {len(dims)}")
+    for back, dim in enumerate(reversed(node.dims(position)), 1):
+        if dim != 1:
+            words = axis_words(node.node.outputs[0], len(dims) - back)
+            node.assume_equal(dims[-back], dim, words, node.axis_words(position, -back))
+
+
+@generator("Gemm", since=1)
+@generator("Gemm", since=6)
+@generator("Gemm", since=7)
+@generator("Gemm", since=11)
+def gemm(node: NodeView) -> Fragment:
+    """alpha * A %*% B + beta * C."""
+    a = node.matrix(0, 1)
+    if node.attribute("transA"):
+        a = f"t({a})"
+    weight = node.constant(1)
+    if node.attribute("transB"):
+        # a known weight is stored the way the product reads it
+        b = f"t({node.matrix(1, 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
+    else:
+        b = node.matrix(1, 1)
+    before: list[str] = []
+    rows, cols = node.output_dims()
+    text = _product(node, a, b, (rows, node.dims(0)[0 if node.attribute("transA") else 1]), before)
+    alpha, beta = node.attribute("alpha"), node.attribute("beta")
+    if alpha != 1:
+        text = f"{literal(alpha)} * ({text})"
+    dtype = node.output_dtype()
+    if node.has(2) and beta != 0:
+        bias = _bias(node, rows, cols)
+        text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
+    if dtype in INTEGER_DTYPES:
+        text = wrapped_result(node, text, before)
+    return node.result(text, View(rows, cols), before=before)
+
+
+def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:
+    """C as a right operand: a scalar, a row, a column or a full matrix."""
+    dims = (1, 1, *node.dims(2))[-2:]
+    if product(dims) == 1:
+        return node.scalar(2)
+    return node.view(2, View(dims[0] if dims[0] == 1 else rows, dims[1] if dims[1] == 1 else cols))

@@ -1,0 +1,391 @@
+"""Normalizations by statistics of the input or of the training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import col_sums, row_sums
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.elementwise import same_dims
+from onnx_systemds.operators.support.broadcasting import expand_text, is_finite
+
+for _name in ["InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN", "MeanVarianceNormalization",
+              "LpNormalization"]:  # fmt: skip
+    shape_rule(_name)(same_dims)
+
+
+# --- batch normalization -----------------------------------------------------------------------------------------
+
+
+@shape_rule("BatchNormalization")
+def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The output is like the input, the statistics are like the mean."""
+    statistics = Value(node.dtype(3), node.dims(3))
+    return (node.tensor(node.dims(0)), *[statistics] * 4)
+
+
+@generator("BatchNormalization", since=1)
+@generator("BatchNormalization", since=6)
+@generator("BatchNormalization", since=7)
+@generator("BatchNormalization", since=9)
+@generator("BatchNormalization", since=14)
+def batch_normalization(node: NodeView) -> Fragment:
+    """Scale and shift per channel.
+
+    From opset 14 on an attribute asks for training and gives the running statistics; before, further outputs do,
+    unless is_test (1, 6) is set. Before opset 9 spatial=0 keeps statistics per element instead of per channel.
+    """
+    if node.version >= 14:
+        is_training = bool(node.attribute("training_mode"))
+    else:
+        is_training = not node.attribute("is_test") and any(node.has_output(k) for k in range(1, 5))
+    return _trained(node) if is_training else _inferred(node)
+
+
+def _channels(node: NodeView) -> Dim:
+    """Number of statistics: channels, or with spatial=0 the elements of an image."""
+    dims = node.dims(0)
+    if node.attribute("spatial") == 0:
+        return product(dims[1:])
+    return dims[1] if len(dims) > 1 else 1
+
+
+def _inferred(node: NodeView) -> Fragment:
+    """One multiplication and one addition; the factors are computed now where the statistics are known."""
+    statements, scale, shift = _factors(node)
+    return _scaled(node, scale, shift, statements)
+
+
+def _statistics_view(node: NodeView) -> View:
+    """A row where an image has one element per statistic, else a column."""
+    channels = _channels(node)
+    return View(1, channels) if _is_flat(node) else View(channels, 1)
+
+
+def _is_flat(node: NodeView) -> bool:
+    return product(node.dims(0)[1:]) == _channels(node)
+
+
+def _factors(node: NodeView) -> tuple[list[str], str, str]:
+    view = _statistics_view(node)
+    epsilon = node.attribute("epsilon")
+    known = [node.constant(position) for position in (1, 2, 3, 4)]
+    if all(content is not None for content in known):
+        gamma, beta, mean, variance = (np.asarray(content).astype(np.float64).ravel() for content in known)
+        factor = gamma / np.sqrt(variance + epsilon)
+        shape = (1, -1) if view.rows == 1 else (-1, 1)
+        scale = node.constant_matrix(factor.reshape(shape), "scale")
+        return [], scale, node.constant_matrix((beta - mean * factor).reshape(shape), "shift")
+    scale, shift = node.temporary("scale"), node.temporary("shift")
+    gamma_text, beta_text, mean_text, variance_text = (node.view(position, view) for position in (1, 2, 3, 4))
+    return [
+        f"{scale} = {gamma_text} / sqrt({variance_text} + {literal(epsilon)})",
+        f"{shift} = {beta_text} - {mean_text} * {scale}",
+    ], scale, shift
+
+
+def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fragment:
+    """The input times ``scale`` plus ``shift``, both per statistic."""
+    dims, channels = node.dims(0), _channels(node)
+    if _is_flat(node):
+        view = View(dims[0], channels)
+        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+    if dims[0] == 1:
+        view = View(channels, product(dims[2:]))
+        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+    view = View(dims[0], product(dims[1:]))
+    text = f"bias_add({node.call('scaled_channels', node.view(0, view), scale)}, {shift})"
+    return node.result(text, view, before=before)
+
+
+def _trained(node: NodeView) -> Fragment:
+    """Statistics of the batch; running statistics move towards them by ``1 - momentum``."""
+    dims, channels = node.dims(0), _channels(node)
+    flat = _statistics_view(node)
+    wide = View(dims[0], product(dims[1:]))
+    x = node.view(0, wide)
+    mean, variance, centred, y = (node.temporary(hint) for hint in ("mean", "variance", "centred", "scaled"))
+
+    def averaged(text: str) -> str:
+        """Means over the images, then over the elements of a channel."""
+        rows, size = dims[0], product(dims[1:]) // channels
+        if _is_flat(node):
+            return f"{col_sums(text, node.dim(rows))} / {node.factor(rows)}"
+        sums = node.reshape(col_sums(text, node.dim(rows)), View(channels, size))
+        return f"{row_sums(sums, node.dim(size))} / {node.factor(rows * size)}"
+
+    gamma, beta = node.view(1, flat), node.view(2, flat)
+    root = f"sqrt({variance} + {literal(node.attribute('epsilon'))})"
+    if _is_flat(node):
+        centring = f"{x} - {mean}"
+        scaling = f"{centred} * ({gamma} / {root}) + {beta}"
+    else:
+        centring = f"bias_add({x}, 0 - {mean})"
+        scaling = f"bias_add({node.call('scaled_channels', centred, f'{gamma} / {root}')}, {beta})"
+    statements = [
+        f"{mean} = {averaged(x)}",
+        f"{centred} = {centring}",
+        f"{variance} = {averaged(f'{centred}^2')}",
+        f"{y} = {scaling}",
+    ]
+    fragment = node.result(y, wide, before=statements)
+    momentum = node.attribute("momentum")
+    for output, (position, own) in enumerate([(3, mean), (4, variance)], start=1):
+        if node.wants(output):
+            old = node.view(position, flat)
+            # the smaller factor is 1 - momentum in double precision, as the reference has it
+            moved = f"{old} * {literal(momentum)} + {own} * (1 - {literal(momentum)})"
+            fragment += node.result(moved, flat, output)
+        if node.wants(output + 2):  # before opset 14
+            fragment += node.result(own, flat, output + 2)
+    return fragment
+
+
+# --- statistics of trailing axes ----------------------------------------------------------------------------------
+
+
+@shape_rule("LayerNormalization")
+def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The output is like the input; the statistics keep the axes before ``axis``."""
+    dims = node.dims(0)
+    axis = node.axis(rank=len(dims))
+    kept = (*dims[:axis], *[1] * (len(dims) - axis))
+    dtype = {1: "float", 10: "float16", 11: "double", 16: "bfloat16"}.get(node.attribute("stash_type"), "float")
+    statistics = Value(dtype, kept)
+    return (node.tensor(dims), statistics, statistics)
+
+
+@generator("LayerNormalization", since=1)
+@generator("LayerNormalization", since=17)
+def layer_normalization(node: NodeView) -> Fragment:
+    """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
+    dims = node.dims(0)
+    axis = node.axis()
+    view = split_view(dims, axis)
+    x = node.view(0, view)
+    mean, centred, spread = (node.temporary(hint) for hint in ("mean", "centred", "deviation"))
+    statements = [
+        f"{mean} = {row_means(node, x, view.cols)}",
+        f"{centred} = {x} - {mean}",
+        f"{spread} = sqrt({row_means(node, f'{centred}^2', view.cols)} + {literal(node.attribute('epsilon'))})",
+    ]
+    text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
+    if node.has(2):
+        text += f" + {trailing_operand(node, 2, dims, axis)}"
+    fragment = node.result(text, view, before=statements)
+    column = View(view.rows, 1)
+    fragment += node.result(mean, column, 1)
+    return fragment + node.result(f"1 / {spread}", column, 2)
+
+
+@generator("RMSNormalization", since=23)
+def rms_normalization(node: NodeView) -> Fragment:
+    """The input over the root of its mean square over the axes from ``axis`` on, times scale."""
+    dims = node.dims(0)
+    axis = node.axis()
+    view = split_view(dims, axis)
+    x = node.view(0, view)
+    root = f"sqrt({row_means(node, f'{x}^2', view.cols)} + {literal(node.attribute('epsilon'))})"
+    return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
+
+
+def row_means(node: NodeView, x: str, cols: Dim) -> str:
+    """Text of the means of the rows of a matrix with ``cols`` columns."""
+    return f"{row_sums(x, node.dim(cols))} / {node.factor(cols)}"
+
+
+def trailing_operand(node: NodeView, position: int, dims: Dims, axis: int) -> str:
+    """A scale or bias as right operand of a matrix with the axes from ``axis`` on in the columns."""
+    view = split_view(dims, axis)
+    own = node.dims(position)
+    if product(own) == 1:
+        return node.scalar(position)
+    if product(own) == view.cols and len(own) <= len(dims) - axis:
+        return node.view(position, View(1, view.cols))
+    padded = (*[1] * (len(dims) - len(own)), *own)
+    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, dims)]
+    if all(dim == 1 for dim in padded[:axis]):
+        pattern, dims, view = pattern[axis:], dims[axis:], View(1, view.cols)
+    form = View(1, product(own))
+    text = node.view(position, form)
+    return expand_text(node, text, form, pattern, dims, view, finite=is_finite(node, position))
+
+
+# --- statistics of images -----------------------------------------------------------------------------------------
+
+
+def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
+    """Statements and text of the rows of a view with zero mean and unit variance."""
+    x, centred = node.view(0, view), node.temporary("centred")
+    epsilon = literal(node.attribute("epsilon"))
+    variance = row_means(node, f"{centred}^2", view.cols)
+    return [f"{centred} = {x} - {row_means(node, x, view.cols)}"], f"{centred} / sqrt({variance} + {epsilon})"
+
+
+@generator("InstanceNormalization", since=1)
+@generator("InstanceNormalization", since=6)
+def instance_normalization(node: NodeView) -> Fragment:
+    """Zero mean and unit variance of each plane; opset 6 drops consumed_inputs."""
+    dims = node.dims(0)
+    planes = View(dims[0] * dims[1], product(dims[2:]))
+    statements, text = _standardized(node, planes)
+    return _per_channel(node, text, planes, statements)
+
+
+def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str]) -> Fragment:
+    """``text`` in a view, times input 1 and plus input 2, which have an element per channel."""
+    dims = node.dims(0)
+    column = View(dims[1], 1)
+    scale, bias = node.view(1, column), node.view(2, column)
+    if dims[0] == 1:
+        planes = View(dims[1], product(dims[2:]))
+        text = text if view == planes else node.reshape(text, planes)
+        return node.result(f"{text} * {scale} + {bias}", planes, before=statements)
+    wide = View(dims[0], product(dims[1:]))
+    text = text if view == wide else node.reshape(text, wide)
+    return node.result(f"bias_add({node.call('scaled_channels', text, scale)}, {bias})", wide, before=statements)
+
+
+def _groups(node: NodeView) -> int:
+    """The number of groups. Raises InvalidModel where the channels cannot be divided into so many."""
+    groups, channels = int(node.attribute("num_groups") or 0), node.dims(0)[1]
+    if groups < 1 or (isinstance(channels, int) and channels % groups):
+        raise InvalidModel(f"{channels} channels cannot be divided into {groups} groups")
+    return groups
+
+
+def _check_sizes(node: NodeView, wanted: Dim, what: str) -> None:
+    """Raise InvalidModel where scale or bias are known not to have one number for each ``what``."""
+    for position, name in ((1, "scale"), (2, "bias")):
+        size = node.size(position)
+        if isinstance(size, int) and isinstance(wanted, int) and size != wanted:
+            raise InvalidModel(f"in this opset there is one {name} for each {what}: {wanted}, not {size}")
+
+
+@generator("GroupNormalization", since=18)
+def group_normalization_18(node: NodeView) -> Fragment:
+    """Zero mean and unit variance of each group of channels; scale and bias per group."""
+    dims, groups = node.dims(0), _groups(node)
+    _check_sizes(node, groups, "group")
+    view = View(dims[0] * groups, product(dims[1:]) // groups)
+    statements, text = _standardized(node, view)
+    column = View(groups, 1)
+    scale, bias = node.view(1, column), node.view(2, column)
+    wide = View(dims[0], product(dims[1:]))
+    # a group is to its scale what a channel is to a bias
+    whole = f"bias_add({node.call('scaled_channels', node.reshape(text, wide), scale)}, {bias})"
+    return node.result(whole, wide, before=statements)
+
+
+@generator("GroupNormalization", since=21)
+def group_normalization_21(node: NodeView) -> Fragment:
+    """Zero mean and unit variance of each group of channels; scale and bias per channel."""
+    dims, groups = node.dims(0), _groups(node)
+    _check_sizes(node, dims[1], "channel")
+    view = View(dims[0] * groups, product(dims[1:]) // groups)
+    statements, text = _standardized(node, view)
+    return _per_channel(node, text, view, statements)
+
+
+@generator("LRN", since=1)
+def lrn(node: NodeView) -> Fragment:
+    """The input over a power of the squares summed over neighbouring channels: a window over the channel axis."""
+    dims, size = node.dims(0), int(node.attribute("size"))
+    below, above = (size - 1) // 2, size // 2
+    plane = product(dims[2:])
+    view = View(dims[0], dims[1] * plane)
+    x = node.view(0, view)
+    squares, channels, padding = f"{x}^2", dims[1], below
+    if above != below:
+        zeros = f"matrix(0, rows={node.dim(dims[0])}, cols={node.dim(plane)})"
+        squares, channels, padding = f"cbind({x}^2, {zeros})", channels + 1, below
+    shape = f"[{node.dim(dims[0])}, 1, {node.dim(channels)}, {node.dim(plane)}]"
+    mean = f"avg_pool({squares}, input_shape={shape}, pool_size=[{size}, 1], stride=[1, 1], padding=[{padding}, 0])"
+    alpha, beta, bias = (literal(node.attribute(name)) for name in ("alpha", "beta", "bias"))
+    return node.result(f"{x} / ({bias} + {alpha} * {mean})^{beta}", view)
+
+
+# --- statistics of any axes ---------------------------------------------------------------------------------------
+
+
+@generator("MeanVarianceNormalization", since=9)
+def mean_variance_normalization(node: NodeView) -> Fragment:
+    """Zero mean and unit variance over some axes; a tiny number keeps constant planes from a division by zero."""
+    dims = node.dims(0)
+    axes = sorted({node.normalize_axis(int(axis), len(dims)) for axis in node.attribute("axes")})
+    home = split_view(dims, 1)
+    x = node.view(0, home)
+    mean, centred = node.temporary("mean"), node.temporary("centred")
+    statements = [
+        f"{mean} = {_mean_over(node, x, home, dims, axes)}",
+        f"{centred} = {x} - {_repeated(node, mean, dims, axes, home)}",
+    ]
+    deviation = node.temporary("deviation")
+    statements.append(f"{deviation} = sqrt({_mean_over(node, f'{centred}^2', home, dims, axes)}) + 1e-9")
+    return node.result(f"{centred} / {_repeated(node, deviation, dims, axes, home)}", home, before=statements)
+
+
+def _mean_over(node: NodeView, text: str, view: View, dims: Dims, axes: Sequence[int]) -> str:
+    """Text of the means over ``axes``, in a row with the elements of the other axes."""
+    left = list(dims)
+    for axis in reversed(axes):
+        prefix, size, suffix = product(left[:axis]), left[axis], product(left[axis + 1 :])
+        text, view = mean_of_axis(node, text, view, prefix, size, suffix)
+        left[axis] = 1
+    row = View(1, product(left))
+    return text if view == row else node.reshape(text, row)
+
+
+def mean_of_axis(
+    node: NodeView, text: str, view: View, prefix: Dim, size: Dim, suffix: Dim
+) -> tuple[str, View]:
+    """Text and view of the means over the middle one of three axes."""
+    def seen(wanted: View) -> str:
+        return text if view == wanted else node.reshape(text, wanted)
+
+    if size == 1:
+        return text, view
+    if suffix == 1:
+        return row_means(node, seen(View(prefix, size)), size), View(prefix, 1)
+    if prefix == 1:
+        return f"{col_sums(seen(View(size, suffix)), node.dim(size))} / {node.factor(size)}", View(1, suffix)
+    shape = f"[{node.dim(prefix)}, 1, {node.dim(size)}, {node.dim(suffix)}]"
+    pool = f"pool_size=[{node.dim(size)}, 1], stride=[1, 1], padding=[0, 0]"
+    return f"avg_pool({seen(View(prefix, size * suffix))}, input_shape={shape}, {pool})", View(prefix, suffix)
+
+
+def _repeated(node: NodeView, row: str, dims: Dims, axes: Sequence[int], view: View) -> str:
+    """Text of a row of statistics repeated along ``axes``."""
+    pattern = [axis not in axes for axis in range(len(dims))]
+    count = product(dim for dim, varies in zip(dims, pattern) if varies)
+    return expand_text(node, row, View(1, count), pattern, dims, view, finite=is_finite(node, 0))
+
+
+@generator("LpNormalization", since=1)
+def lp_normalization(node: NodeView) -> Fragment:
+    """The input over its 1-norm or 2-norm along an axis; zeros where the norm is zero."""
+    dims, axis, p = node.dims(0), node.axis(), int(node.attribute("p"))
+    if p not in (1, 2):
+        raise UnsupportedCase(f"LpNormalization with p = {p}")
+    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    view = View(prefix, size) if suffix == 1 else View(prefix * size, suffix)
+    x, norm = node.view(0, view), node.temporary("norm")
+    powers = f"abs({x})" if p == 1 else f"{x}^2"
+    mean, found = mean_of_axis(node, powers, view, prefix, size, suffix)
+    total = f"{mean} * {node.factor(size)}"
+    statements = [f"{norm} = {total if p == 1 else f'sqrt({total})'}"]
+    # the quotient by 1 of zeros is zero
+    divisor = f"({norm} + ({norm} == 0))"
+    if not (suffix == 1 or prefix == 1 or size == 1):
+        divisor = expand_text(node, divisor, found, (True, False, True), (prefix, size, suffix), view, finite=False)
+    return node.result(f"{x} / {divisor}", view, before=statements)

@@ -1,0 +1,130 @@
+"""Adagrad, Adam and Momentum of ai.onnx.preview.training: one step for any number of tensors."""
+
+from __future__ import annotations
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, Form
+from onnx_systemds.operators.api.node_view import NodeView
+
+TRAINING = "ai.onnx.preview.training"
+GROUPS = {"Adagrad": 3, "Momentum": 3, "Adam": 4}  # inputs per tensor: itself, its gradient, its accumulators
+
+
+def tensor_count(node: NodeFacts) -> int:
+    """Number of tensors that a node updates. Raises UnsupportedCase when the inputs do not come in full groups."""
+    groups = GROUPS[node.node.op_type]
+    count, rest = divmod(node.input_count - 2, groups)
+    if rest or count < 1:
+        raise UnsupportedCase(f"{node.input_count} inputs: two and {groups} for each tensor are needed")
+    return count
+
+
+@shape_rule("Adagrad", domain=TRAINING)
+@shape_rule("Adam", domain=TRAINING)
+@shape_rule("Momentum", domain=TRAINING)
+def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The new tensors and the new accumulators, each as the old one."""
+    count = tensor_count(node)
+    kept = [2 + position for position in range(count)]
+    kept += list(range(2 + 2 * count, node.input_count))  # a gradient has no successor
+    return tuple(Value(node.dtype(position), node.dims(position)) for position in kept)
+
+
+class _Step:
+    """The step of one tensor: its inputs in one form, and intermediate results."""
+
+    def __init__(self, node: NodeView, number: int, count: int) -> None:
+        self.node = node
+        self.number = number
+        self.count = count
+        self.form: Form = node.known_form(2 + number)
+        self.lines: list[str] = []
+
+    def old(self, group: int) -> str:
+        """Input of the given group: 0 the tensor, 1 its gradient, further ones its accumulators."""
+        position = 2 + group * self.count + self.number
+        return self.node.scalar(position) if self.form is SCALAR else self.node.form(position, self.form)
+
+    def bind(self, hint: str, text: str) -> str:
+        """A new identifier for an intermediate result."""
+        name = self.node.temporary(hint)
+        self.lines.append(f"{name} = {text}")
+        return name
+
+    def gradient(self) -> str:
+        """The gradient with that of the regularization."""
+        factor = float(self.node.attribute("norm_coefficient"))
+        if factor == 0:
+            return self.old(1)
+        return self.bind("gradient", f"{literal(factor)} * {self.old(0)} + {self.old(1)}")
+
+    def fragment(self, *results: str) -> Fragment:
+        """The statements so far, and the new tensor and accumulators."""
+        total = self.node.fragment(self.lines)
+        for group, text in enumerate(results):
+            total += self.node.result(text, self.form, group * self.count + self.number)
+        return total
+
+
+def _number(node: NodeView, name: str) -> str:
+    return literal(float(node.attribute(name)))
+
+
+@generator("Adagrad", since=1, domain=TRAINING)
+def adagrad(node: NodeView) -> Fragment:
+    """The rate decays with the step's number, and for each element with its squared gradients so far."""
+    count = tensor_count(node)
+    rate = node.temporary("rate")
+    total = node.fragment([f"{rate} = {node.scalar(0)} / (1 + {node.scalar(1)} * {_number(node, 'decay_factor')})"])
+    for number in range(count):
+        step = _Step(node, number, count)
+        gradient = step.gradient()
+        squares = step.bind("squares", f"{step.old(2)} + {gradient} ^ 2")
+        moved = f"{step.old(0)} - {rate} * {gradient} / (sqrt({squares}) + {_number(node, 'epsilon')})"
+        total += step.fragment(moved, squares)
+    return total
+
+
+@generator("Adam", since=1, domain=TRAINING)
+def adam(node: NodeView) -> Fragment:
+    """Means of the gradient and of its square, corrected for their start at zero after the first step."""
+    count = tensor_count(node)
+    alpha, beta = _number(node, "alpha"), _number(node, "beta")
+    rate, time, given = node.temporary("rate"), node.scalar(1), node.scalar(0)
+    lines = [
+        f"{rate} = {given}",
+        f"if ({time} > 0) {{\n  {rate} = {given} * sqrt(1 - {beta} ^ {time}) / (1 - {alpha} ^ {time})\n}}",
+    ]
+    total = node.fragment(lines)
+    keep = 1 - float(node.attribute("norm_coefficient_post"))
+    for number in range(count):
+        step = _Step(node, number, count)
+        gradient = step.gradient()
+        mean = step.bind("mean", f"{alpha} * {step.old(2)} + (1 - {alpha}) * {gradient}")
+        squares = step.bind("squares", f"{beta} * {step.old(3)} + (1 - {beta}) * {gradient} ^ 2")
+        moved = f"{step.old(0)} - {rate} * {mean} / (sqrt({squares}) + {_number(node, 'epsilon')})"
+        total += step.fragment(moved if keep == 1 else f"{literal(keep)} * ({moved})", mean, squares)
+    return total
+
+
+@generator("Momentum", since=1, domain=TRAINING)
+def momentum(node: NodeView) -> Fragment:
+    """The gradient's weight is 1 in the first step (number 0); mode nesterov looks a step ahead."""
+    mode = str(node.attribute("mode"))
+    if mode not in ("standard", "nesterov"):
+        raise UnsupportedCase(f"mode {mode}")
+    count = tensor_count(node)
+    alpha, weight = _number(node, "alpha"), node.temporary("weight")
+    total = node.fragment([f"{weight} = ifelse({node.scalar(1)} > 0, {_number(node, 'beta')}, 1.0)"])
+    for number in range(count):
+        step = _Step(node, number, count)
+        gradient = step.gradient()
+        speed = step.bind("speed", f"{alpha} * {step.old(2)} + {weight} * {gradient}")
+        change = speed if mode == "standard" else f"({gradient} + {alpha} * {speed})"
+        total += step.fragment(f"{step.old(0)} - {node.scalar(0)} * {change}", speed)
+    return total

@@ -1,0 +1,288 @@
+"""ArgMax and ArgMin, TopK, Unique, NonZero, cumulative operators and ReverseSequence."""
+
+from __future__ import annotations
+
+from functools import reduce
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.indexing import empty
+from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
+from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
+from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+
+MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
+
+
+def _around(dims: Dims, axis: int) -> tuple[Dim, Dim, Dim]:
+    """Number of elements before the axis, along it, and behind it."""
+    return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
+
+
+# --- ArgMax, ArgMin --------------------------------------------------------------------------------------------
+
+
+@shape_rule("ArgMax")
+@shape_rule("ArgMin")
+def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axis shrinks to 1 or goes."""
+    dims, axis = node.dims(0), node.axis()
+    kept = (1,) if node.attribute("keepdims") and dims else ()
+    return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
+
+
+def _register_arg(op_type: str, function: str) -> None:
+    def generate(node: NodeView) -> Fragment:
+        axis = node.axis()
+        before, _, behind = _around(node.dims(0), axis)
+        last = "TRUE" if node.attribute("select_last_index") else "FALSE"
+        found = node.call(f"{function}_last" if last == "TRUE" else function, axis_last(node, 0, axis))
+        return node.result(*from_axis_last(node, found, before, 1, behind))
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type}: the first of several, or (from opset 12 on) the last; the first NaN wins."
+    for since in (1, 12):
+        generator(op_type, since)(generate)
+
+
+_register_arg("ArgMax", "row_arg_max")
+_register_arg("ArgMin", "row_arg_min")
+
+# --- cumulative ------------------------------------------------------------------------------------------------
+
+
+@shape_rule("CumSum")
+@shape_rule("CumProd")
+def cumulative_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the input."""
+    return (node.tensor(node.dims(0)),)
+
+
+def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
+    """Sums along the last axis as it lies."""
+    x = node.view(0, View(before, size))
+    text = f"rowcumsum({x})" if is_finite(node, 0) else node.call("cumulative_row_sum", x)
+    if not node.attribute("exclusive"):
+        return node.result(text, View(before, size))
+    zeros = f"matrix(0, rows={node.dim(before)}, cols=1)"
+    if size == 1:
+        return node.result(zeros, View(before, size))
+    whole = node.temporary("whole")
+    text = f"cbind({zeros}, {whole}[, 1:{node.dim(size - 1)}])"
+    return node.result(text, View(before, size), before=[f"{whole} = {node.call('cumulative_row_sum', x)}"])
+
+
+def _register_cumulative(op_type: str, function: str, since: int) -> None:
+    def generate(node: NodeView) -> Fragment:
+        dims = node.dims(0)
+        if product(dims) == 0:
+            return empty(node)
+        axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
+        before, size, behind = _around(dims, axis)
+        backwards = bool(node.attribute("reverse"))
+        wraps = wrapped(node.dtype(0), "x") != "x"
+        if behind == 1 and before != 1 and op_type == "CumSum" and not backwards and not wraps:
+            return _along_rows(node, before, size)
+        x = axis_first(node, 0, axis)
+        x = f"rev({x})" if backwards else x
+        exclusive = bool(node.attribute("exclusive"))
+        if exclusive:
+            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(behind * before)})"
+            x = f"rbind({neutral}, {x})"
+        statements: list[str] = []
+        if function == "cumprod" and node.dtype(0) in WORDS:
+            text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
+        else:
+            name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
+            text = f"{name}({x})" if name == function else node.call(name, x)
+            if wraps:
+                sums = node.temporary("sums")
+                statements.append(f"{sums} = {text}")
+                text = stripped(wrapped(node.dtype(0), sums))
+        if exclusive:
+            whole = node.temporary("whole")
+            statements.append(f"{whole} = {text}")
+            # the engine takes the number of columns of an ifelse of unknown dims for 0
+            text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(behind * before)}]"
+        text = f"rev({text})" if backwards else text
+        return node.result(*from_axis_first(node, text, before, size, behind), before=statements)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} down the rows, with the axis in the rows; 32-bit integers wrap around."
+    generator(op_type, since)(generate)
+
+
+_register_cumulative("CumSum", "cumsum", 11)
+_register_cumulative("CumProd", "cumprod", 26)
+
+# --- TopK ------------------------------------------------------------------------------------------------------
+
+
+def top_k_count(node: NodeFacts) -> Dim:
+    """k: an attribute at opset 1, an input from 10 on."""
+    if node.version < 10:
+        return int(node.attribute("k"))
+    return node.sizes(1, "k")[0]
+
+
+@shape_rule("TopK")
+def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axis has k elements."""
+    dims, axis = list(node.dims(0)), node.axis()
+    dims[axis] = top_k_count(node)
+    return node.tensor(dims), node.tensor(dims, "int64")
+
+
+@generator("TopK", since=1)
+@generator("TopK", since=10)
+@generator("TopK", since=11)
+def top_k(node: NodeView) -> Fragment:
+    """Sorted, ties to the lower index; NaN is the largest. Opset 11 added the smallest."""
+    axis, count = node.axis(), top_k_count(node)
+    if count == 0:
+        return empty(node, 0) + empty(node, 1)
+    before, _, behind = _around(node.dims(0), axis)
+    largest = node.attribute("largest") is None or bool(node.attribute("largest"))
+    function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
+    values, indices = node.temporary("values"), node.temporary("indices")
+    call = node.call(function, axis_last(node, 0, axis), node.dim(count), "TRUE" if largest else "FALSE")
+    fragment = node.fragment([f"[{values}, {indices}] = {call}"])
+    for output, name in enumerate((values, indices)):
+        text, view = from_axis_last(node, name, before, count, behind)
+        wanted = node.wanted_form(output)
+        if may_be_zero(count) and wanted is not SCALAR and wanted != view:
+            text, view = node.call("shaped", text, node.dim(wanted.rows), node.dim(wanted.cols)), wanted
+        fragment += node.result(text, view, output)
+    return fragment
+
+
+# --- NonZero, Unique -------------------------------------------------------------------------------------------
+
+
+@shape_rule("NonZero")
+def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A row for each axis, a column for each element found."""
+    count = 0 if product(node.dims(0)) == 0 else unknown_size(node, 0, 1)
+    return (node.tensor((node.rank(0), count), "int64"),)
+
+
+@generator("NonZero", since=9)
+def non_zero(node: NodeView) -> Fragment:
+    """Positions in row-major order, divided by the strides."""
+    dims = node.dims(0)
+    if not dims:
+        raise UnsupportedCase("NonZero of a scalar: onnxruntime and ONNX disagree on its dims")
+    total, count = product(dims), node.output_dims()[1]
+    if total == 0:
+        return empty(node)
+    place = node.temporary("place")
+    x = node.view(0, View(total, 1))
+    statements = [
+        f'{place} = removeEmpty(target=seq(0, {node.dim(total - 1)}), margin="rows", '
+        f"select=({x} != 0), empty.return=FALSE)",
+        f"{node.dim(count)} = nrow({place})",
+    ]
+    rows = []
+    for axis, size in enumerate(dims):
+        _, _, behind = _around(dims, axis)
+        row = f"t({place})" if behind == 1 else f"(t({place}) %/% {node.factor(behind)})"
+        rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
+    text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
+    return node.result(text, View(len(dims), count), before=statements)
+
+
+@shape_rule("Unique")
+def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """How many there are is known when the model runs, unless there are none."""
+    dims = node.dims(0)
+    axis = 0 if node.attribute("axis") is None else node.axis()
+    found: list[Dim] = [product(dims)] if node.attribute("axis") is None else list(dims)
+    size = found[axis]
+    count = 0 if size == 0 else unknown_size(node, 0, axis)
+    found[axis] = count
+    rows = (count,)
+    return node.tensor(found), node.tensor(rows, "int64"), node.tensor((size,), "int64"), node.tensor(rows, "int64")
+
+
+@generator("Unique", since=11)
+def unique(node: NodeView) -> Fragment:
+    """Different rows, with the axis in the rows; without an axis all elements are rows of one column.
+
+    Text is sorted by its code points: ranks stand for it meanwhile.
+    """
+    dims = node.dims(0)
+    flat = node.attribute("axis") is None
+    axis = 0 if flat else node.axis()
+    before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
+    if size == 0:
+        return reduce(Fragment.__add__, (empty(node, output) for output in range(4) if node.wants(output)))
+    x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
+    ranked = node.dtype(0) == "string" and bool(node.attribute("sorted"))
+    plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
+    if plain and not any(node.wants(output) for output in (1, 2, 3)):
+        values, rows = node.temporary("values"), node.output_dims(0)[0]
+        found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
+        return node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
+    columns = before * behind
+    if columns == 0:
+        raise UnsupportedCase("slices without elements are compared")
+    # slices are compared in row-major order, and the columns hold [behind, before]
+    order = f"seq(1, {node.dim(columns)})"
+    if before != 1 and behind != 1:
+        order = f"matrix(t(matrix({order}, rows={node.dim(behind)}, cols={node.dim(before)})), "
+        order += f"rows={node.dim(columns)}, cols=1)"
+    count = node.output_dims(0)[axis] if node.node.outputs[0] else unknown_size(node, 0, axis)
+    names = [node.temporary(hint) for hint in ("values", "first", "inverse", "counts")]
+    statements: list[str] = []
+    if ranked:
+        ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
+        statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts())}")
+        x = ranks
+    call = node.call("unique_rows", x, f"t({order})", "TRUE" if node.attribute("sorted") else "FALSE")
+    statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
+    values = names[0]
+    if ranked and node.wants(0):
+        values = node.temporary("codes")
+        statements.append(f"{values} = {node.call('codes_of_ranks', names[0], by_rank)}")
+    fragment = node.fragment(statements)
+    if node.wants(0):
+        fragment += node.result(*from_axis_first(node, values, before, count, behind), 0)
+    for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):
+        if node.wants(output):
+            fragment += node.result(name, View(rows, 1), output)
+    return fragment
+
+
+# --- ReverseSequence -------------------------------------------------------------------------------------------
+
+
+@shape_rule("ReverseSequence")
+def reverse_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the input."""
+    return (node.tensor(node.dims(0)),)
+
+
+@generator("ReverseSequence", since=10)
+def reverse_sequence(node: NodeView) -> Fragment:
+    """A permutation of the rows: the first steps of each batch entry, as many as its length says, backwards."""
+    dims = node.dims(0)
+    time = node.normalize_axis(int(node.attribute("time_axis")), len(dims))
+    batch = node.normalize_axis(int(node.attribute("batch_axis")), len(dims))
+    if {time, batch} != {0, 1}:
+        raise UnsupportedCase("time and batch must be the first two axes")
+    rows, cols = product(dims[:2]), product(dims[2:])
+    lengths = node.view(1, View(dims[batch], 1))
+    index = node.call("reversed_index", lengths, node.dim(dims[time]), "TRUE" if time == 0 else "FALSE")
+    x = node.view(0, View(rows, cols))
+    text = gather_rows_text(node, x, index, rows, rows, cols, finite=is_finite(node, 0))
+    return node.result(text[1:-1], View(rows, cols))
+
+

@@ -1,0 +1,167 @@
+"""Pad and CenterCropPad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.texts import EMPTY
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.movement import (
+    Amounts,
+    Moved,
+    Source,
+    cropped,
+    empty_result,
+    input_source,
+    padded_constant,
+    padded_from_inside,
+    positive_parts,
+)
+
+
+@shape_rule("Pad")
+def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Each axis grows by what is added before and behind it."""
+    dims: list[Dim] = []
+    for axis, (dim, amounts) in enumerate(zip(node.dims(0), pad_amounts(node))):
+        size = amounts[0] + dim + amounts[1]
+        dims.append(node.named(size, f"size{axis}") if may_be_zero(amounts) else size)
+    return (node.tensor(dims),)
+
+
+def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
+    """What is added to each axis: by attribute ``paddings``, since opset 2 ``pads``, since opset 11 by input.
+
+    Since opset 18 an input says which axes are meant. Negative amounts crop.
+    """
+    rank = node.rank(0)
+    pads: Sequence[Dim]
+    if node.version < 11:
+        pads = tuple(node.attribute("paddings" if node.version < 2 else "pads"))
+    else:
+        pads = node.sizes(1, "the pads", signed=True)
+    axes = list(range(rank))
+    if node.has(3):
+        axes = [node.normalize_axis(int(axis), rank) for axis in node.require_constant(3, "the axes").ravel()]
+    if len(pads) != 2 * len(axes):
+        raise UnsupportedCase(f"{len(pads)} pads for {len(axes)} axes")
+    amounts: list[tuple[Dim, Dim]] = [(0, 0)] * rank
+    for position, axis in enumerate(axes):
+        amounts[axis] = (pads[position], pads[position + len(axes)])
+    return amounts
+
+
+@generator("Pad", since=1)
+@generator("Pad", since=2)
+@generator("Pad", since=11)
+@generator("Pad", since=18)
+def pad(node: NodeView) -> Fragment:
+    """Crop what is negative, then add: a number (mode constant), or the axis's own elements."""
+    return padded(node, pad_amounts(node))
+
+
+def padded(node: NodeView, amounts: Amounts) -> Fragment:
+    """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    if any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair):
+        return _run_time_padded(node, amounts)
+    source = input_source(node, 0)
+    moved, dims = cropped(node, source, node.dims(0), amounts)
+    statements: tuple[str, ...] = ()
+    if moved is not None:
+        source, statements = moved.source(node), moved.before
+    added = positive_parts(amounts)
+    if any(amount != (0, 0) for amount in added):
+        moved = _padded(node, source, dims, added)
+        statements += moved.before
+    if moved is None:
+        return node.same_elements()
+    return node.result(moved.text, moved.view, before=statements)
+
+
+def _padded(node: NodeView, source: Source, dims: Dims, added: Amounts) -> Moved:
+    mode = node.attribute("mode") or "constant"
+    if mode == "constant":
+        return padded_constant(node, source, dims, added, _fill(node))
+    if mode not in ("edge", "reflect", "wrap"):
+        raise UnsupportedCase(f"pad mode {mode!r}")
+    if product(dims) == 0:
+        raise UnsupportedCase("there are no elements to continue by")
+    return padded_from_inside(node, source, dims, added, mode, finite=is_finite(node, 0))
+
+
+def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
+    """As `padded`, where only the run knows what crops and what pads: axis by axis, the last first."""
+    steps = Steps(node)
+    mode = node.attribute("mode") or "constant"
+    for axis, (before, behind) in reversed(list(enumerate(amounts))):
+        if (before, behind) == (0, 0):
+            continue
+        prefix, size, suffix = steps.around(axis)
+        count = node.output_dims()[axis]
+        if mode == "constant":
+            x = steps.matrix(View(prefix, size * suffix))
+            text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(behind * suffix), _fill(node))
+            steps.set(text, View(prefix, count * suffix), axis, count)
+        else:
+            kept = size + minimum(before, 0) + minimum(behind, 0)
+            added = [node.dim(maximum(amount, 0)) for amount in (before, behind)]
+            positions = node.call(f"{mode}_positions", added[0], node.dim(kept), added[1])
+            steps.take(axis, f"{positions} + {node.factor(1 - minimum(before, 0))}", count)
+    return steps.fragment()
+
+
+def _fill(node: NodeView) -> str:
+    """The number to add: by attribute, since opset 11 by input; to text the code of the empty string."""
+    if node.version < 11:
+        return literal(node.attribute("value"))
+    if node.has(2):
+        return node.scalar(2)
+    return str(EMPTY) if node.dtype(0) == "string" else "0"
+
+
+@shape_rule("CenterCropPad")
+def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The wanted sizes on the axes."""
+    return (
+        node.tensor([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),
+    )
+
+
+@generator("CenterCropPad", since=18)
+def center_crop_pad(node: NodeView) -> Fragment:
+    """Crop or pad by zeros on both ends; of an odd difference the end has one more."""
+    return padded(node, _centred(node))
+
+
+def _centred(node: NodeFacts) -> Amounts:
+    dims = node.dims(0)
+    wanted = node.sizes(1, "the shape")
+    given = node.attribute("axes")
+    axes = (
+        range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]
+    )
+    amounts: list[tuple[Dim, Dim]] = [(0, 0)] * len(dims)
+    for axis, size in zip(axes, wanted):
+        added = size - dims[axis]
+        if is_non_negative(added):
+            amounts[axis] = (added // 2, added - added // 2)
+        elif is_non_negative(-1 * added):
+            gone = -1 * added
+            amounts[axis] = (-1 * (gone // 2), -1 * (gone - gone // 2))
+        else:
+            before = node.computed("half_towards_zero", added, hint=f"before{axis}", signed=True)
+            amounts[axis] = (before, added - before)
+    return amounts

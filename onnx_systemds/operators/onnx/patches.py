@@ -1,0 +1,123 @@
+"""MaxUnpool and Col2Im: elements and blocks go back to where windows took them from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.limits import check_table
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.windows import Image, padded, per_axis
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+def _pads(node: NodeFacts, rank: int) -> tuple[int, ...]:
+    pads = tuple(node.attribute("pads") or ()) or (0,) * (2 * rank)
+    if len(pads) != 2 * rank:
+        raise UnsupportedCase(f"pads {list(pads)} for {rank} spatial axes")
+    return pads
+
+
+# --- MaxUnpool -------------------------------------------------------------------------------------------------
+
+
+def pooled_dims(node: NodeFacts) -> Dims:
+    """Dims of the tensor whose pooling gives the input; the indices count its elements."""
+    dims = node.dims(0)
+    spatial, kernel = dims[2:], tuple(node.attribute("kernel_shape"))
+    rank = len(spatial)
+    if len(kernel) != rank:
+        raise UnsupportedCase(f"a window of {len(kernel)} axes on {rank} spatial axes")
+    strides, pads = per_axis(node, "strides", rank), _pads(node, rank)
+    sizes = [
+        (size - 1) * strides[axis] - pads[axis] - pads[rank + axis] + kernel[axis]
+        for axis, size in enumerate(spatial)
+    ]
+    return (*dims[:2], *sizes)
+
+
+@shape_rule("MaxUnpool")
+def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As given, else that of the smallest input of the pooling."""
+    return (node.tensor(node.require_integers(2, "the output shape") if node.has(2) else pooled_dims(node)),)
+
+
+@generator("MaxUnpool", since=9)
+@generator("MaxUnpool", since=11)
+@generator("MaxUnpool", since=22)
+def max_unpool(node: NodeView) -> Fragment:
+    """Elements go to their indices in zeros; a larger output shape adds zeros behind each axis."""
+    dims, wanted = pooled_dims(node), node.output_dims()
+    count, total = node.size(0), product(dims)
+    x, index = node.view(0, View(count, 1)), node.view(1, View(count, 1))
+    text = node.call("scatter_rows", f"matrix(0, rows={node.dim(total)}, cols=1)", x, f"{index} + 1")
+    more: Dims = tuple(after - before for before, after in zip(dims, wanted))
+    if all(pad == 0 for pad in more):
+        return node.result(text, View(total, 1))
+    if more[:2] != (0, 0) or any(isinstance(pad, int) and pad < 0 for pad in more):
+        raise UnsupportedCase("the output shape is smaller than the tensor that the indices count")
+    unpooled = node.temporary("unpooled")
+    image = Image(unpooled, View(total, 1), product(dims[:2]), dims[2:])
+    before, image = padded(node, image, (0,) * len(dims[2:]), more[2:])
+    return node.result(image.text, image.view, before=[f"{unpooled} = {text}", *before])
+
+
+# --- Col2Im ----------------------------------------------------------------------------------------------------
+
+
+def _integers(node: NodeFacts, position: int, what: str) -> tuple[int, ...]:
+    return tuple(int(size) for size in node.require_constant(position, what).ravel())
+
+
+@shape_rule("Col2Im")
+def col2im_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, channels, and the image's sizes."""
+    batch, columns, _ = node.dims(0)
+    block = int(np.prod(_integers(node, 2, "the block's shape")))
+    return (node.tensor((batch, columns // block, *node.require_integers(1, "the image's shape"))),)
+
+
+@generator("Col2Im", since=18)
+def col2im(node: NodeView) -> Fragment:
+    """Sums the blocks where they overlap; what lies in the padding goes to a row that is dropped."""
+    block, image = _integers(node, 2, "the block's shape"), _integers(node, 1, "the image's shape")
+    index = _image_positions(node, image, block)
+    batch, columns, length = node.dims(0)
+    if isinstance(length, int) and length * int(np.prod(block)) != len(index):
+        raise UnsupportedCase(f"{length} blocks, the image's shape needs {len(index) // int(np.prod(block))}")
+    planes: Dim = batch * (columns // int(np.prod(block)))
+    total = int(np.prod(image))
+    turned = f"t({node.view(0, View(planes, len(index)))})"
+    zeros = f"matrix(0, rows={total}, cols={node.dim(planes)})"
+    call = node.call("scatter_add", zeros, turned, node.constant_matrix(index.reshape(-1, 1), "places"))
+    return node.result(f"t({call})", View(planes, total))
+
+
+def _image_positions(node: NodeFacts, image: tuple[int, ...], block: tuple[int, ...]) -> Array:
+    """For each element of each block (block element first) its place in the image from 1, behind it for padding."""
+    rank = len(image)
+    strides, dilations, pads = per_axis(node, "strides", rank), per_axis(node, "dilations", rank), _pads(node, rank)
+    axes, total = [], 1
+    for axis, (size, kernel) in enumerate(zip(image, block)):
+        extent = (kernel - 1) * dilations[axis] + 1
+        count = (size + pads[axis] + pads[rank + axis] - extent) // strides[axis] + 1
+        total *= max(count, 0) * kernel
+        check_table(total, "the places of the blocks' elements")
+        taps = np.arange(kernel)[:, None] * dilations[axis]
+        axes.append((taps + np.arange(count)[None, :] * strides[axis] - pads[axis], size))
+    place, inside = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
+    for at, size in axes:
+        place = (place[:, None, :, None] * size + at[None, :, None, :]).reshape(len(place) * len(at), -1)
+        fits = (at >= 0) & (at < size)
+        inside = (inside[:, None, :, None] & fits[None, :, None, :]).reshape(place.shape)
+    flat: Array = np.where(inside, place + 1, np.prod(image) + 1).ravel()
+    return flat

@@ -1,0 +1,331 @@
+"""Pooling over windows and over whole planes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import row_sums
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, all_known, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
+from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import extreme
+from onnx_systemds.operators.onnx.indexing import along_axes, strides
+from onnx_systemds.operators.support.windows import (
+    Image,
+    Windows,
+    builtin_padding,
+    every_nth,
+    padded,
+    shape_list,
+    windows,
+)
+
+LOWEST = "-Inf"
+
+# --- shapes ----------------------------------------------------------------------------------------------------
+
+
+def pool_windows(node: NodeFacts) -> Windows:
+    """The windows of a pooling operator."""
+    if node.rank(0) < 3:
+        raise UnsupportedCase(f"pooling of an input of rank {node.rank(0)}")
+    kernel = node.attribute("kernel_shape")
+    if not kernel:
+        raise UnsupportedCase("kernel_shape is missing")
+    return windows(node, node.dims(0)[2:], tuple(kernel))
+
+
+@shape_rule("AveragePool")
+@shape_rule("LpPool")
+@shape_rule("MaxPool")
+def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, channels, number of windows; the indices are as many."""
+    dims = (*node.dims(0)[:2], *pool_windows(node).outputs)
+    return (node.tensor(dims), Value("int64", dims))
+
+
+@shape_rule("GlobalAveragePool")
+@shape_rule("GlobalLpPool")
+@shape_rule("GlobalMaxPool")
+def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Spatial axes of size 1."""
+    dims = node.dims(0)
+    return (node.tensor((*dims[:2], *[1] * (len(dims) - 2))),)
+
+
+# --- whole planes ------------------------------------------------------------------------------------------------
+
+
+def _planes(node: NodeView) -> View:
+    dims = node.dims(0)
+    return split_view(dims, 2)
+
+
+@generator("GlobalAveragePool", since=1)
+def global_average_pool(node: NodeView) -> Fragment:
+    """Mean of each plane."""
+    view = _planes(node)
+    sums = row_sums(node.view(0, view), node.dim(view.cols))
+    return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
+
+
+@generator("GlobalMaxPool", since=1)
+def global_max_pool(node: NodeView) -> Fragment:
+    """Maximum of each plane."""
+    view = _planes(node)
+    return node.result(f"rowMaxs({node.view(0, view)})", View(view.rows, 1))
+
+
+@generator("GlobalLpPool", since=1)
+@generator("GlobalLpPool", since=2)
+def global_lp_pool(node: NodeView) -> Fragment:
+    """p-norm of each plane; p is a float in opset 1."""
+    view, p = _planes(node), node.attribute("p")
+    sums = row_sums(_power(node.view(0, view), p), node.dim(view.cols))
+    return node.result(_root(f"({sums})", p), View(view.rows, 1))
+
+
+def _power(x: str, p: float) -> str:
+    return f"abs({x})" if p == 1 else f"{x}^2" if p == 2 else f"abs({x})^{literal(p)}"
+
+
+def _root(text: str, p: float) -> str:
+    return text if p == 1 else f"sqrt({text})" if p == 2 else f"({text})^(1 / {literal(p)})"
+
+
+# --- windows -----------------------------------------------------------------------------------------------------
+
+
+def pooled(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
+    """Statements and result of max_pool or avg_pool over all windows; means count the padding as zeros.
+
+    Both are separable: the last two axes are one builtin, further ones and dilated ones go one by one.
+    """
+    if window.rank == 1 and window.dilations == (1,):
+        flat = Image(image.text, image.view, image.lead, (1, *image.sizes))
+        statements, result = _two_axes(node, flat, window.with_flat_axis(), builtin)
+        return statements, Image(result.text, result.view, result.lead, result.sizes[1:])
+    if window.rank == 2 and window.dilations == (1, 1):
+        return _two_axes(node, image, window, builtin)
+    value = LOWEST if builtin == "max_pool" else "0"
+    statements, image = padded(node, image, window.before, window.after, value)
+    window = window.without_padding()
+    last = window.rank
+    if window.dilations[-2:] == (1, 1):
+        last -= 2
+        inner = Image(image.text, image.view, image.lead * product(image.sizes[:last]), image.sizes[last:])
+        more, inner = _two_axes(node, inner, window.axes(last, last + 2), builtin)
+        image = Image(inner.text, inner.view, image.lead, (*image.sizes[:last], *inner.sizes))
+        statements += more
+    for axis in reversed(range(last)):
+        more, image = _one_axis(node, image, window, axis, builtin)
+        statements += more
+    return statements, image
+
+
+def _two_axes(node: NodeView, image: Image, window: Windows, builtin: str) -> tuple[list[str], Image]:
+    common, left, right = builtin_padding(window)
+    statements, image = padded(node, image, left, right, LOWEST if builtin == "max_pool" else "0")
+    shape = (image.lead, 1, *image.sizes)
+    view = View(image.lead, product(image.sizes))
+    text = _builtin(node, builtin, image.seen(node, view), shape, window.kernel, window.strides, common)
+    return statements, Image(text, View(image.lead, product(window.outputs)), image.lead, window.outputs)
+
+
+def _builtin(
+    node: NodeView, builtin: str, x: str, shape: Dims, kernel: Sequence[int], strides: Sequence[int],
+    padding: Sequence[int] = (0, 0),
+) -> str:  # fmt: skip
+    return (
+        f"{builtin}({x}, input_shape={shape_list(node, shape)}, pool_size={shape_list(node, kernel)}, "
+        f"stride={shape_list(node, strides)}, padding={shape_list(node, padding)})"
+    )
+
+
+def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin: str) -> tuple[list[str], Image]:
+    """Windows along one axis of an image without padding; the taps of a dilated window are slices of columns."""
+    kernel, stride, step = window.kernel[axis], window.strides[axis], window.dilations[axis]
+    outputs, size = window.outputs[axis], image.sizes[axis]
+    prefix, suffix = image.lead * product(image.sizes[:axis]), product(image.sizes[axis + 1 :])
+    sizes = (*image.sizes[:axis], outputs, *image.sizes[axis + 1 :])
+    view, result_view = View(prefix, size * suffix), View(prefix, outputs * suffix)
+    name = node.temporary("pooled")
+    if step == 1:
+        text = _builtin(node, builtin, image.seen(node, view), (prefix, 1, size, suffix), (kernel, 1), (stride, 1))
+        return [f"{name} = {text}"], Image(name, result_view, image.lead, sizes)
+    check_parts(kernel, f"a dilated window along spatial axis {axis}")
+    whole = node.temporary("whole")
+    span = (outputs - 1) * stride + 1
+    slices = [
+        f"{whole}[, {node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}]"
+        for tap in range(kernel)
+    ]
+    if builtin == "max_pool":
+        text = slices[0]
+        for number, taken in enumerate(slices[1:]):
+            text = extreme("max", text, taken, repeats=number % 2 == 1)
+    else:
+        text = f"({' + '.join(slices)}) / {kernel}"
+    spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))
+    picked, _, _ = every_nth(node, spread, (stride, 1))
+    statements = [f"{whole} = {image.seen(node, view)}", f"{name} = {picked}"]
+    return statements, Image(name, result_view, image.lead, sizes)
+
+
+def _input_image(node: NodeView, window: Windows) -> Image:
+    view = _planes(node)
+    return Image(node.view(0, view), view, view.rows, window.sizes)
+
+
+@generator("AveragePool", since=1)
+@generator("AveragePool", since=7)
+@generator("AveragePool", since=10)
+@generator("AveragePool", since=19)
+def average_pool(node: NodeView) -> Fragment:
+    """Means over windows: opset 7 may count the padding, 10 may round up, 19 may dilate."""
+    window = pool_windows(node)
+    statements, image = pooled(node, _input_image(node, window), window, "avg_pool")
+    text = image.text
+    if any(pad != 0 for pad in (*window.before, *window.after)):
+        before, share = counted_share(node, window, include=bool(node.attribute("count_include_pad")))
+        statements += before
+        text = f"{text} / {share}" if share else text
+    return node.result(text, image.view, before=statements)
+
+
+def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[list[str], str]:
+    """A row with the share of each window's elements that count; "" where all of them do."""
+    if all_known((*window.sizes, *window.before, *window.after)):
+        check_table(_number(product(window.outputs)), "the shares of windows that reach over the edge")
+        share = reduce(np.multiply.outer, (_axis_share(window, axis, include) for axis in range(window.rank)))
+        return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
+    if include and window.after == window.declared_after:
+        return [], ""
+    ones = Image(f"matrix(1, rows=1, cols={node.dim(product(window.sizes))})", View(1, product(window.sizes)), 1,
+                 window.sizes)  # fmt: skip
+    statements: list[str] = []
+    if include:
+        statements, ones = padded(node, ones, window.before, window.declared_after, "1")
+        extra = tuple(after - declared for after, declared in zip(window.after, window.declared_after))
+        more, ones = padded(node, ones, (0,) * window.rank, extra)
+        statements += more
+        window = window.without_padding()
+    more, image = pooled(node, ones, window, "avg_pool")
+    name = node.temporary("share")
+    return [*statements, *more, f"{name} = {image.seen(node, View(1, product(window.outputs)))}"], name
+
+
+def _axis_share(window: Windows, axis: int, include: bool) -> Array:
+    size, before, declared = (_number(field[axis]) for field in (window.sizes, window.before, window.declared_after))
+    outputs = _number(window.outputs[axis])
+    position = window_positions(window, axis, outputs)
+    first, last = (-before, size + declared) if include else (0, size)
+    counted: Array = ((position >= first) & (position < last)).sum(axis=1) / window.kernel[axis]
+    return counted
+
+
+def window_positions(window: Windows, axis: int, outputs: int) -> Array:
+    """outputs x kernel: positions in the input, negative in the padding."""
+    check_table(outputs * window.kernel[axis], f"the places of windows along spatial axis {axis}")
+    starts = np.arange(outputs)[:, None] * window.strides[axis] - _number(window.before[axis])
+    return starts + np.arange(window.kernel[axis])[None, :] * window.dilations[axis]
+
+
+def _number(size: object) -> int:
+    if not isinstance(size, int):
+        raise UnsupportedCase(f"the size {size} must be known", hint="fix it by --dim")
+    return size
+
+
+@generator("LpPool", since=1)
+@generator("LpPool", since=2)
+@generator("LpPool", since=18)
+def lp_pool(node: NodeView) -> Fragment:
+    """p-norm over windows: p is a float in opset 1; 18 may dilate and round up."""
+    window, p = pool_windows(node), node.attribute("p")
+    image = _input_image(node, window)
+    powers = node.temporary("powers")
+    image = Image(powers, image.view, image.lead, image.sizes)
+    statements = [f"{powers} = {_power(node.view(0, image.view), p)}"]
+    more, image = pooled(node, image, window, "avg_pool")
+    return node.result(_root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
+
+
+@generator("MaxPool", since=1)
+@generator("MaxPool", since=8)
+@generator("MaxPool", since=10)
+def max_pooling(node: NodeView) -> Fragment:
+    """Maxima over windows: opset 8 may tell their indices, 10 may dilate and round up."""
+    window = pool_windows(node)
+    if node.wants(1):
+        return _with_indices(node, window)
+    common, left, right = builtin_padding(window)
+    if node.dims(0)[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
+        return _images_pooled(node, window, common)
+    statements, image = pooled(node, _input_image(node, window), window, "max_pool")
+    return node.result(image.text, image.view, before=statements)
+
+
+def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> Fragment:
+    """Whole images in the rows: the engine then fuses the pooling with a Relu before it.
+
+    A single image goes plane by plane instead, since the engine's threads share the rows.
+    """
+    batch, *image = node.dims(0)
+    x = node.view(0, View(batch, product(image)))
+    text = _builtin(node, "max_pool", x, (batch, *image), window.kernel, window.strides, padding)
+    return node.result(text, View(batch, image[0] * product(window.outputs)))
+
+
+def _with_indices(node: NodeView, window: Windows) -> Fragment:
+    """Maxima and where they are, in the flat input (row-major, or column-major within a plane)."""
+    statements, image = padded(node, _input_image(node, window), window.before, window.after, LOWEST)
+    view = View(image.lead, product(image.sizes))
+    places = strides(window.padded_sizes)
+    numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
+    lines, starts, taps = _window_places(node, window, places, numbers)
+    call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)))
+    maxima, indices = node.temporary("maxima"), node.temporary("indices")
+    statements += [*lines, f"[{maxima}, {indices}] = {call}"]
+    result = View(image.lead, product(window.outputs))
+    return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
+
+
+def _window_places(
+    node: NodeView, window: Windows, places: list[Dim], numbers: list[Dim]
+) -> tuple[list[str], str, str]:
+    """Statements and identifiers: where each window starts, and how far from it each of its elements is.
+
+    In two columns: in the padded plane (from 1), and in the numbering of the plane, in which padding does not count.
+    """
+    flat, axes, starts, taps = (node.temporary(hint) for hint in ("window", "window_along", "windows", "taps"))
+    lines = [f"{flat} = seq(0, {node.dim(product(window.outputs) - 1)})"]
+    along = along_axes(node, flat, window.outputs)
+    lines.append(f"{axes} = cbind({', '.join(along)})" if len(along) > 1 else f"{axes} = {along[0]}")
+
+    def total(matrix: str, factors: Sequence[Dim]) -> str:
+        columns = [(f"{matrix}[, {axis + 1}]", size) for axis, size in enumerate(factors)]
+        return " + ".join(column if size == 1 else f"{column} * {node.factor(size)}" for column, size in columns)
+
+    moved = [[stride * size for stride, size in zip(window.strides, sizes)] for sizes in (places, numbers)]
+    first = sum((before * size for before, size in zip(window.before, numbers)), start=0)
+    number = total(axes, moved[1]) + ("" if first == 0 else f" - {node.factor(first)}")
+    lines.append(f"{starts} = cbind({total(axes, moved[0])} + 1, {number})")
+    check_table(LOOP_STEPS * math.prod(window.kernel), "the places in a window")
+    offsets = np.array(list(itertools.product(*(range(size) for size in window.kernel)))) * window.dilations
+    steps = node.constant_matrix(offsets, "steps")
+    lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")
+    return lines, starts, taps

@@ -1,0 +1,33 @@
+"""Where FP32 and FP64 differ by more than a rounding error: operators that jump.
+
+0.3 / 0.1 is 3 in FP32, but slightly more or less in FP64, and Floor tells the difference. So operators that jump
+round an input that other nodes computed in `float` to FP32 first.
+"""
+
+from __future__ import annotations
+
+from onnx_systemds.operators.api.node_view import NodeView
+
+# operators whose results are the same in FP32 and FP64
+_EXACT = frozenset(["Floor", "Ceil", "Round", "Sign", "Cast", "Constant", "QuantizeLinear"])
+
+
+def is_computed(node: NodeView) -> bool:
+    """Whether the first input is a float that an inexact operator of the same graph computes."""
+    name = node.node.inputs[0]
+    graph = node.scope.graph
+    if node.dtype(0) != "float" or name in graph.inputs or node.constant(0) is not None:
+        return False
+    for other in reversed(graph.nodes[: node.position]):
+        if name in other.outputs:
+            return other.op_type not in _EXACT
+    return False
+
+
+def as_float(node: NodeView, x: str, *, single: bool) -> str:
+    """Text of the first input (given as ``x``; ``single``: a DML scalar) as FP32 holds it."""
+    if not is_computed(node):
+        return x
+    if single:
+        return f"as.scalar({node.call('nearest_float', f'as.matrix({x})')})"
+    return node.call("nearest_float", x)

@@ -1,0 +1,465 @@
+"""RNN, GRU and LSTM: one DML function per variant that runs one direction over time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.passes.direction_joining import JOINED
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.indexing import empty
+from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+_X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
+# Two threads for two directions cost 5 ms to start: from here on (known sizes) they gain more.
+_PARALLEL_STEPS = 32
+_PARALLEL_HIDDEN = 64
+
+# activation -> (DML text, default alpha, default beta); None: the activation takes none
+ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
+    "sigmoid": ("1 / (1 + exp(-{x}))", None, None),
+    # exact to 2e-16; the engine's sigmoid takes 25 ns for a number, its tanh 80
+    "tanh": ("2 * (1 / (1 + exp(-2 * {x}))) - 1", None, None),
+    "relu": ("max({x}, 0)", None, None),
+    "softsign": ("{x} / (1 + abs({x}))", None, None),
+    "softplus": ("max({x}, 0) + log(1 + exp(-abs({x})))", None, None),
+    "affine": ("{a} * {x} + {b}", 1.0, 0.0),
+    "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
+    "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
+    "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
+    "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
+    "elu": ("max({x}, 0) + {a} * (exp(min({x}, 0)) - 1)", 1.0, None),
+}
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of a layer: steps, sequences, inputs, hidden units, directions; whether sequences come first.
+
+    joined: whether the directions of all hidden states are behind the sequences.
+    """
+
+    steps: Dim
+    batch: Dim
+    inputs: Dim
+    hidden: int
+    directions: int
+    batch_first: bool
+    joined: bool
+
+
+def shape_of(node: NodeFacts) -> Shape:
+    """The sizes, which opset 14 can also give with the sequences in front."""
+    batch_first = bool(node.attribute("layout"))
+    if node.rank(_X) != 3:
+        raise UnsupportedCase(f"the input has rank {node.rank(_X)}, the operator takes rank 3")
+    for position in (_W, _R):
+        if node.rank(position) != 3:
+            raise InvalidModel(f"weights of rank {node.rank(position)}, the operator takes rank 3")
+    first, second, inputs = node.dims(_X)
+    steps, batch = (second, first) if batch_first else (first, second)
+    hidden = node.dims(_R)[2]
+    if not isinstance(hidden, int):
+        hidden = int(node.attribute("hidden_size") or 0)
+    if not hidden:
+        raise UnsupportedCase("the hidden size is unknown")
+    return Shape(steps, batch, inputs, hidden, directions_of(node), batch_first, bool(node.attribute(JOINED)))
+
+
+def direction_of(node: NodeFacts) -> str:
+    """forward, reverse or bidirectional, in lower case; forward where the oldest models leave it empty."""
+    return str(node.attribute("direction") or "forward").lower()
+
+
+def directions_of(node: NodeFacts) -> int:
+    """How many directions a layer has."""
+    return 2 if direction_of(node) == "bidirectional" else 1
+
+
+@shape_rule("RNN")
+@shape_rule("GRU")
+@shape_rule("LSTM")
+def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """All hidden states, the last one, and the last cell state of an LSTM."""
+    shape = shape_of(node)
+    every: Dims
+    last: Dims
+    if shape.batch_first:
+        every = (shape.batch, shape.steps, shape.directions, shape.hidden)
+        last = (shape.batch, shape.directions, shape.hidden)
+    else:
+        inner = (shape.batch, shape.directions) if shape.joined else (shape.directions, shape.batch)
+        every = (shape.steps, *inner, shape.hidden)
+        last = (shape.directions, shape.batch, shape.hidden)
+    return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
+
+
+@generator("RNN", since=1)
+@generator("RNN", since=7)
+@generator("RNN", since=14)
+@generator("GRU", since=1)
+@generator("GRU", since=3)
+@generator("GRU", since=7)
+@generator("GRU", since=14)
+@generator("LSTM", since=1)
+@generator("LSTM", since=7)
+@generator("LSTM", since=14)
+def recurrent(node: NodeView) -> Fragment:
+    """A call for each direction. Opset 7 removed output_sequence, opset 14 added layout."""
+    return Layer(node, node.node.op_type, shape_of(node)).fragment()
+
+
+class Layer:
+    """The statements of one node."""
+
+    @property
+    def variant(self) -> type[Variant]:
+        """What writes the function of one direction."""
+        return Variant
+
+    def __init__(self, node: NodeView, kind: str, shape: Shape) -> None:
+        self.node = node
+        self.kind = kind
+        self.shape = shape
+        self.states = ["h", "c"] if self.kind == "LSTM" else ["h"]
+        self.activations = _activations(node, self.kind, self.shape.directions)
+
+    def fragment(self) -> Fragment:
+        """The calls of all directions, and the outputs from them."""
+        node, shape = self.node, self.shape
+        if shape.steps * shape.batch == 0:
+            return self._unchanged()
+        x = self.input()
+        backward = [direction_of(node) == "reverse"] if shape.directions == 1 else [False, True]
+        calls = []
+        for direction, is_backward in enumerate(backward):
+            function = self.variant(node, self.kind, self.activations[direction])
+            arguments = [x, *self.weights(direction), *self._states(direction), *self._extras(direction)]
+            calls.append(f"{function.register()}({', '.join([*arguments, str(int(is_backward))])})")
+        lines, results = self._in_parallel(calls) if self._is_worth_threads() else self._in_turn(calls)
+        fragment = node.fragment(lines)
+        for position, per_direction in enumerate(zip(*results)):
+            if node.wants(position):
+                text, view = self._last(per_direction) if position else self._every(per_direction)
+                fragment += node.result(text, view, position)
+        return fragment
+
+    def _in_turn(self, calls: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+        """Statements with the call of each direction, and for each its results: all states, the last ones."""
+        suffixes = ["_forward", "_backward"] if len(calls) == 2 else [""]
+        results = [[self.node.temporary(hint + suffix) for hint in ["all", *self.states]] for suffix in suffixes]
+        return [f"[{', '.join(names)}] = {call}" for names, call in zip(results, calls)], results
+
+    def _in_parallel(self, calls: Sequence[str]) -> tuple[list[str], list[list[str]]]:
+        """As `_in_turn`, each direction in a thread of its own; its results are a row of those of both."""
+        node, shape = self.node, self.shape
+        states = View(shape.batch, shape.hidden)
+        views = [View(shape.steps * shape.batch, shape.hidden), *(states for _ in self.states)]
+        hints = ["all", *self.states]
+        names = [node.temporary(hint) for hint in hints]
+        both = [node.temporary(f"both_{hint}") for hint in hints]
+        rows = [View(1, view.rows * view.cols) for view in views]
+        wanted = [position for position in range(len(hints)) if node.wants(position)]
+        direction = node.temporary("direction")
+        lines = [f"{both[i]} = matrix(0, rows=2, cols={node.dim(rows[i].cols)})" for i in wanted]
+        lines.append(f"parfor ({direction} in 1:2, check=0, par=2, mode=LOCAL, opt=CONSTRAINED) {{")
+        for opening, call in zip((f"if ({direction} == 1) {{", "} else {"), calls):
+            lines += [f"  {opening}", f"    [{', '.join(names)}] = {call}"]
+        lines += ["  }", *(f"  {both[i]}[{direction}, ] = {node.reshape(names[i], rows[i])}" for i in wanted), "}"]
+        results = [[node.reshape(f"{name}[{which}, ]", view) for name, view in zip(both, views)] for which in (1, 2)]
+        if not (shape.batch_first or shape.joined):  # all states are read by whole steps, which are reshaped anyway
+            results = [[f"{both[0]}[{which}, ]", *last] for which, (_, *last) in enumerate(results, 1)]
+        return lines, results
+
+    def _is_worth_threads(self) -> bool:
+        shape = self.shape
+        is_short = isinstance(shape.steps, int) and shape.steps < _PARALLEL_STEPS
+        return shape.directions == 2 and shape.hidden >= _PARALLEL_HIDDEN and not is_short
+
+    def _unchanged(self) -> Fragment:
+        """No step is taken: the states stay as they are."""
+        node, fragment = self.node, self.node.fragment()
+        for output, position in enumerate((_X, _H, _C)[: 1 + len(self.states)]):
+            if not node.wants(output):
+                continue
+            if output == 0 or self.shape.batch == 0:
+                fragment += empty(node, output)
+            else:
+                states = [self._state(position, direction) for direction in range(self.shape.directions)]
+                fragment += node.result(*self._last(states), output)
+        return fragment
+
+    def input(self) -> str:
+        """X with a row for each step and sequence, the steps outermost."""
+        node, shape = self.node, self.shape
+        rows = shape.steps * shape.batch
+        x = node.view(_X, View(rows, shape.inputs))
+        if not shape.batch_first or shape.batch == 1:
+            return x
+        return _swapped(node, x, shape.batch, shape.steps, shape.inputs, finite=is_finite(node, _X))
+
+    def weights(self, direction: int) -> list[str]:
+        """W and R as the products read them, and the bias as a row (two for GRUs that need them apart)."""
+        node, count = self.node, GATES[self.kind] * self.shape.hidden
+        texts = []
+        for position, hint, inner in ((_W, "input_weight", self.shape.inputs), (_R, "weight", self.shape.hidden)):
+            known = node.constant(position)
+            if known is not None:
+                texts.append(node.constant_matrix(known[direction].T, f"{hint}{direction}"))
+                continue
+            whole = node.view(position, View(self.shape.directions * count, inner))
+            texts.append(f"t({_rows(whole, direction, count, self.shape.directions)})")
+        return [*texts, *self.bias(direction, count)]
+
+    def bias(self, direction: int, count: int) -> list[str]:
+        """The bias of a direction as rows, where there is one."""
+        node = self.node
+        if not node.has(_B):
+            return []
+        apart = 2 * self.shape.hidden if _is_linear_before_reset(node) else count
+        known = node.constant(_B)
+        if known is not None:
+            given, recurrent_ = known[direction, :count].copy(), known[direction, count:]
+            given[:apart] += recurrent_[:apart]
+            rows = [given[None, :], recurrent_[None, apart:]]
+            return [node.constant_matrix(row, f"bias{direction}{'_of_state' if index else ''}")
+                    for index, row in enumerate(rows) if row.size]
+        whole = node.view(_B, View(self.shape.directions, 2 * count))
+        name = f"{whole}[{direction + 1}, "
+        both = f"{name}1:{apart}] + {name}{count + 1}:{count + apart}]"
+        if apart == count:
+            return [both]
+        return [f"cbind({both}, {name}{apart + 1}:{count}])", f"{name}{count + apart + 1}:{2 * count}]"]
+
+    def _states(self, direction: int) -> list[str]:
+        return [self._state(position, direction) for position in (_H, _C)[: len(self.states)]]
+
+    def _state(self, position: int, direction: int) -> str:
+        node, shape = self.node, self.shape
+        if not node.has(position):
+            return f"matrix(0, rows={node.dim(shape.batch)}, cols={shape.hidden})"
+        if shape.directions == 1:
+            return node.view(position, View(shape.batch, shape.hidden))
+        if shape.batch_first:
+            whole = node.view(position, View(shape.batch, 2 * shape.hidden))
+            return f"{whole}[, {direction * shape.hidden + 1}:{(direction + 1) * shape.hidden}]"
+        whole = node.view(position, View(2 * shape.batch, shape.hidden))
+        first, last = node.dim(shape.batch * direction + 1), node.dim(shape.batch * (direction + 1))
+        return f"{whole}[({first}):({last}), ]"
+
+    def _extras(self, direction: int) -> list[str]:
+        """Peepholes and lengths, where they are given."""
+        node, shape = self.node, self.shape
+        extras = []
+        if self.kind == "LSTM" and node.has(_P):
+            whole = node.view(_P, View(3 * shape.directions, shape.hidden))
+            extras.append(_rows(whole, direction, 3, shape.directions))
+        if node.has(_LENS):
+            extras.append(node.view(_LENS, View(shape.batch, 1)))
+        return extras
+
+    def _every(self, directions: Sequence[str]) -> tuple[str, View]:
+        node, shape = self.node, self.shape
+        rows = shape.steps * shape.batch
+        if shape.batch_first:
+            texts = [
+                text if shape.batch == 1
+                else _swapped(node, text, shape.steps, shape.batch, shape.hidden, finite=False)
+                for text in directions
+            ]  # fmt: skip
+            return _joined("cbind", texts), View(rows, shape.directions * shape.hidden)
+        if shape.directions == 1 or shape.joined:
+            return _joined("cbind", directions), View(rows, shape.directions * shape.hidden)
+        wide = View(shape.steps, shape.batch * shape.hidden)
+        return _joined("cbind", [node.reshape(text, wide) for text in directions]), View(wide.rows, 2 * wide.cols)
+
+    def _last(self, directions: Sequence[str]) -> tuple[str, View]:
+        shape = self.shape
+        if shape.batch_first:
+            return _joined("cbind", directions), View(shape.batch, shape.directions * shape.hidden)
+        return _joined("rbind", directions), View(shape.directions * shape.batch, shape.hidden)
+
+
+def _joined(builtin: str, texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"{builtin}({', '.join(texts)})"
+
+
+def _rows(whole: str, direction: int, count: int, directions: int) -> str:
+    return whole if directions == 1 else f"{whole}[{direction * count + 1}:{(direction + 1) * count}, ]"
+
+
+def _swapped(node: NodeView, text: str, outer: Dim, inner: Dim, cols: Dim, *, finite: bool) -> str:
+    """Rows that run over (outer, inner) in the order (inner, outer)."""
+    rows = outer * inner
+    count = f"seq(0, {node.dim(rows - 1)})"
+    index = f"({count} %% {node.factor(outer)}) * {node.factor(inner)} + ({count} %/% {node.factor(outer)}) + 1"
+    return gather_rows_text(node, text, index, rows, rows, cols, finite=finite)
+
+
+def _is_linear_before_reset(node: NodeFacts) -> bool:
+    return node.node.op_type == "GRU" and bool(node.attribute("linear_before_reset"))
+
+
+# --- activations ------------------------------------------------------------------------------------------------
+
+
+def _activations(node: NodeFacts, kind: str, directions: int) -> list[list[str]]:
+    """For each direction the activations as texts with ``{x}``; those that use alpha or beta take them in turn."""
+    defaults = _DEFAULTS[kind]
+    names = list(node.attribute("activations") or ()) or list(defaults) * directions
+    if len(names) < len(defaults) * directions:
+        raise UnsupportedCase(f"{len(names)} activations, {len(defaults) * directions} are needed")
+    alphas = iter(node.attribute("activation_alpha") or ())
+    betas = iter(node.attribute("activation_beta") or ())
+    texts = [_activation(str(name), alphas, betas) for name in names[: len(defaults) * directions]]
+    return [texts[start : start + len(defaults)] for start in range(0, len(texts), len(defaults))]
+
+
+def _activation(name: str, alphas: Any, betas: Any) -> str:
+    found = ACTIVATIONS.get(name.lower())
+    if found is None:
+        raise UnsupportedCase(f"the activation {name!r} is unknown")
+    text, alpha, beta = found
+    a = "" if alpha is None else _number(next(alphas, alpha))
+    b = "" if beta is None else _number(next(betas, beta))
+    return text.replace("{a}", a).replace("{b}", b)
+
+
+def _number(value: float) -> str:
+    text = literal(np.float32(value))
+    return f"({text})" if text.startswith("-") else text
+
+
+# --- the function of one variant ----------------------------------------------------------------------------------
+
+
+class Variant:
+    """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
+
+    def __init__(self, node: NodeView, kind: str, activations: Sequence[str]) -> None:
+        self.node = node
+        self.kind = kind
+        self.activations = activations
+        clip = node.attribute("clip")
+        self.clip = None if not clip else literal(np.float32(clip))
+        self.has_bias = node.has(_B)
+        self.has_lens = node.has(_LENS)
+        self.has_peepholes = kind == "LSTM" and node.has(_P)
+
+    def register(self) -> str:
+        """Hand the function's text to the node; returns the function's name, the same one for the same variant."""
+        node = self.node
+        states = ["h", "c"] if self.kind == "LSTM" else ["h"]
+        inputs = ["X", "W", "R"]
+        inputs += ["b"] if self.has_bias else []
+        inputs += ["b_state"] if self._adds_state_bias() else []
+        inputs += [f"{state}0" for state in states]
+        inputs += ["P"] if self.has_peepholes else []
+        inputs += ["lens"] if self.has_lens else []
+        steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
+        as_given = [f"{state} = {state}0" for state in states]
+        setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
+        parts = {
+            "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
+            "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
+            "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
+            "bias": " + b" if self.has_bias else "",
+            "gates": GATES[self.kind],
+            "scaling": scaling,
+            "setup": setup,
+            "steps": steps,
+            "rescaling": rescaling,
+        }
+        key = node.render("recurrent_layer", name="", **parts)[0]
+        return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
+            "recurrent_layer", name=name, **parts)[0])
+
+    def _is_scaled(self) -> bool:
+        """Whether it is an LSTM of which one sigmoid gives all gates and the candidate."""
+        usual = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        is_plain = self.clip is None and not self.has_peepholes and not self.node.attribute("input_forget")
+        return self.kind == "LSTM" and self.activations == usual and is_plain
+
+    def _scaled(self) -> tuple[list[str], list[str], list[str]]:
+        """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
+        scaling = [
+            "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",
+            "twice = cbind(matrix(1, rows=1, cols=3 * m), matrix(2, rows=1, cols=m))",
+            *(f"{name} = {name} * twice" for name in (["W", "R", "b"] if self.has_bias else ["W", "R"])),
+            *(f"minus_{name} = matrix(-{number}, rows=n, cols=m)" for name, number in (("one", 1), ("two", 2))),
+        ]
+        return ["h = h0", "c = 2 * c0"], scaling, ["c = c / 2"]
+
+    def _adds_state_bias(self) -> bool:
+        return self.has_bias and _is_linear_before_reset(self.node)
+
+    def _active(self, which: int, target: str, text: str, *, clipped: bool = True) -> list[str]:
+        """``target = activation(text)``, the argument clipped where that is wanted."""
+        if clipped and self.clip is not None:
+            text = f"max(min({text}, {self.clip}), -{self.clip})"
+        form = self.activations[which]
+        if text.isidentifier():
+            return [f"{target} = {form.replace('{x}', text)}"]
+        return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
+
+    def rnn_step(self) -> list[str]:
+        """From the gates ``G``, which hold the part of the inputs, and the state ``h`` to the new state."""
+        return self._active(0, "h_new", "matrix(G[at, ], rows=n, cols=m) + h %*% R")
+
+    def gru_step(self) -> list[str]:
+        """The gates z and r, the candidate, and the new state between it and ``h``."""
+        lines = ["g = matrix(G[at, ], rows=n, cols=3 * m)", "k = 2 * m", "l = k + 1", "w = 3 * m"]
+        if self.node.attribute("linear_before_reset"):
+            state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
+            lines += ["u = h %*% R", *self._active(0, "zr", "g[, 1:k] + u[, 1:k]")]
+            inner = f"g[, l:w] + zr[, (m + 1):k] * ({state})"
+        else:
+            lines += self._active(0, "zr", "g[, 1:k] + h %*% R[, 1:k]")
+            inner = "g[, l:w] + (zr[, (m + 1):k] * h) %*% R[, l:w]"
+        lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), "h_new = (1 - z) * h_tilde + z * h"]
+        return lines
+
+    def lstm_step(self) -> list[str]:
+        """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
+        lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        if self._is_scaled():
+            sigmoid = ACTIVATIONS["sigmoid"][0]
+            return [
+                *lines,
+                f"g = {sigmoid.format(x='g')}",
+                "c_new = g[, (k + 1):l] * c + g[, 1:m] * (minus_two + 4 * g[, (l + 1):w])",
+                f"h_new = g[, (m + 1):k] * (minus_one + 2 * ({sigmoid.format(x='c_new')}))",
+            ]
+        coupled = bool(self.node.attribute("input_forget"))
+        if self.has_peepholes:
+            lines += self._active(0, "i", "g[, 1:m] + c * P[1, ]")
+            lines += ["f = 1 - i"] if coupled else self._active(0, "f", "g[, (k + 1):l] + c * P[3, ]")
+        else:
+            lines += [*self._active(0, "iof", "g[, 1:l]"), "i = iof[, 1:m]", "o = iof[, (m + 1):k]"]
+            lines += ["f = 1 - i" if coupled else "f = iof[, (k + 1):l]"]
+        lines += [*self._active(1, "c_tilde", "g[, (l + 1):w]"), "c_new = f * c + i * c_tilde"]
+        if self.has_peepholes:
+            lines += self._active(0, "o", "g[, (m + 1):k] + c_new * P[2, ]")
+        # as in onnxruntime, the cell state is not clipped on its way into the last activation
+        return [*lines, *self._active(2, "c_active", "c_new", clipped=False), "h_new = o * c_active"]
+
+    def _advance(self, states: Sequence[str]) -> list[str]:
+        """Take the new states; a sequence that has ended keeps its state and gives zeros."""
+        if not self.has_lens:
+            return [*(f"{state} = {state}_new" for state in states), "Y[at, ] = matrix(h, rows=1, cols=n * m)"]
+        lines = ["live = (lens >= at) %*% matrix(1, rows=1, cols=m)"]
+        lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
+        return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]

@@ -1,0 +1,307 @@
+"""Reductions over axes.
+
+Runs of neighbouring axes that are reduced, or kept, count as one (axes of size 1 as none). A run at the end is
+aggregated by rows, one at the start by columns, one in between by slices or by way of a transposition;
+several runs one after the other, which every aggregate here permits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
+from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
+
+MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
+MOST_PARTS = 8  # elements of an inner axis that are compared as slices
+_PAIRWISE = {"Maxs": "max", "Mins": "min"}
+SPARSE_SUMS = 32  # from so many sums on the 0/1 matrix of a product is always stored sparse
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """An operator: ``behind(aggregate(ahead(x)))``.
+
+    aggregate: name of the engine's aggregates: rowSums, colSums and sum for "Sums"; "LogSumExp" for ours.
+    whole: the engine's aggregate of a whole matrix. empty: the result over no elements.
+    """
+
+    aggregate: str
+    whole: str
+    empty: float
+    ahead: Callable[[str], str] | None = None
+    behind: Callable[[str], str] | None = None
+    axes_as_input: int = 18
+
+
+def _square(x: str) -> str:
+    return f"({x} ^ 2)"
+
+
+REDUCTIONS = {
+    "ReduceSum": Reduction("Sums", "sum", 0.0, axes_as_input=13),
+    "ReduceMean": Reduction("Means", "mean", float("nan")),
+    "ReduceMax": Reduction("Maxs", "max", -float("inf")),
+    "ReduceMin": Reduction("Mins", "min", float("inf")),
+    "ReduceProd": Reduction("Prods", "prod", 1.0),
+    "ReduceL1": Reduction("Sums", "sum", 0.0, ahead=lambda x: f"abs({x})"),
+    "ReduceL2": Reduction("Sums", "sum", 0.0, ahead=_square, behind=lambda x: f"sqrt({x})"),
+    "ReduceLogSum": Reduction("Sums", "sum", -float("inf"), behind=lambda x: f"log({x})"),
+    "ReduceLogSumExp": Reduction("LogSumExp", "", -float("inf")),
+    "ReduceSumSquare": Reduction("Sums", "sum", 0.0, ahead=_square),
+}
+
+
+def reduced_axes(node: NodeFacts, reduction: Reduction) -> frozenset[int]:
+    """The axes to reduce: by attribute, later by input; none given means all, or none at all."""
+    if node.version < reduction.axes_as_input:
+        axes = node.attribute("axes")
+    elif node.has(1) and node.dims(1) == (0,):
+        axes = ()
+    else:
+        axes = node.require_constant(1, "the axes").ravel() if node.has(1) else ()
+    rank = node.rank(0)
+    if axes is None or len(axes) == 0:
+        noop = node.version >= reduction.axes_as_input and node.attribute("noop_with_empty_axes")
+        return frozenset() if noop else frozenset(range(rank))
+    return frozenset(node.normalize_axis(int(axis), rank) for axis in axes) if rank else frozenset()
+
+
+def _rule(reduction: Reduction) -> Callable[[NodeFacts], tuple[Value, ...]]:
+    def rule(node: NodeFacts) -> tuple[Value, ...]:
+        dims, axes = node.dims(0), reduced_axes(node, reduction)
+        for axis in sorted(axes):  # the engine's extremes and products of nothing are 0
+            is_sized = isinstance(dims[axis], int) or may_be_zero(dims[axis])
+            if reduction.aggregate in ("Maxs", "Mins", "Prods") and not is_sized:
+                node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
+        kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
+        if not node.attribute("keepdims"):
+            kept = (dim for axis, dim in enumerate(dims) if axis not in axes)
+        return (node.tensor(tuple(kept)),)
+
+    return rule
+
+
+def runs_of(dims: Dims, axes: frozenset[int]) -> list[tuple[bool, Dim]]:
+    """Runs of axes as (whether reduced, number of elements)."""
+    runs: list[tuple[bool, Dim]] = []
+    for axis, dim in enumerate(dims):
+        if dim == 1:
+            continue
+        if runs and runs[-1][0] == (axis in axes):
+            runs[-1] = (runs[-1][0], runs[-1][1] * dim)
+        else:
+            runs.append((axis in axes, dim))
+    return runs
+
+
+def reduce(node: NodeView, reduction: Reduction) -> Fragment:
+    """The reduction of the first input."""
+    dims, axes = node.dims(0), reduced_axes(node, reduction)
+    if 0 in dims:
+        return _of_nothing(node, reduction)
+    runs = runs_of(dims, axes)
+    if not any(reduced for reduced, _ in runs):
+        return _unreduced(node, reduction)
+    return _Steps(node, _exact(node, reduction), runs).fragment()
+
+
+def _exact(node: NodeView, reduction: Reduction) -> Reduction:
+    """Products of 32-bit integers by functions that hold all their bits."""
+    if node.dtype(0) not in WORDS:
+        return reduction
+    if reduction.aggregate == "Prods":
+        return replace(reduction, aggregate="WrappedProds", whole="")
+    if reduction is REDUCTIONS["ReduceSumSquare"]:
+        return replace(reduction, ahead=lambda x: node.call("wrapped_product", x, x, sign_offset(node.dtype(0))))
+    return reduction
+
+
+def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
+    """A tensor without elements: all results are the neutral element."""
+    dtype = node.dtype(0)
+    number: float = reduction.empty
+    if dtype == "bool":
+        number = float(number > 0)
+    elif dtype in FINITE_DTYPES and not np.isfinite(number):
+        limits = np.iinfo(numpy_dtype(dtype))
+        number = 0 if np.isnan(number) else float(limits.max if number > 0 else limits.min)
+    if node.output_dims() == ():
+        return node.result(literal(number), SCALAR)
+    view = node.split(0, 1)
+    return node.result(f"matrix({literal(number)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)
+
+
+def _unreduced(node: NodeView, reduction: Reduction) -> Fragment:
+    """Every result comes from one element; what is not the reduction itself is still done."""
+    if reduction.ahead is None and reduction.behind is None:
+        return node.same_elements()
+    form = node.wanted_form()
+    x = node.scalar(0) if form is SCALAR else node.view(0, form)
+    text = x if reduction.ahead is None else reduction.ahead(x)
+    return node.result(_finished(node, reduction, text), form)
+
+
+def _finished(node: NodeView, reduction: Reduction, text: str) -> str:
+    """The last step, in the input's type: integers are truncated and wrap."""
+    dtype = node.dtype(0)
+    if reduction.behind is not None:
+        text = reduction.behind(stripped(text))
+    if dtype in INTEGER_DTYPES:
+        if reduction.behind is not None or reduction.aggregate in ("Means", "LogSumExp"):
+            text = truncated(text)
+        elif reduction.aggregate not in ("Maxs", "Mins", "WrappedProds"):
+            text = wrapped(dtype, f"({stripped(text)})")
+    return stripped(text)
+
+
+class _Steps:
+    """The statements of a reduction, run by run."""
+
+    def __init__(self, node: NodeView, reduction: Reduction, runs: Sequence[tuple[bool, Dim]]) -> None:
+        self.node = node
+        self.reduction = reduction
+        self.runs = list(runs)
+        self.before: list[str] = []
+        self.view = View(1, 1)
+        self.text = ""
+
+    def fragment(self) -> Fragment:
+        """Reduce the last run first, then those in front of it."""
+        if len(self.runs) == 1 and self.reduction.whole:
+            # the wanted form of the consumers is the scalar; the view of the input is free
+            size = self.runs[0][1]
+            form = self.node.known_form(0)
+            view = form if isinstance(form, View) else View(1, size)
+            x = self.node.view(0, view)
+            ahead = x if self.reduction.ahead is None else self.reduction.ahead(x)
+            text = self._whole(stripped(ahead), view)
+            return self.node.result(_finished(self.node, self.reduction, text), SCALAR, before=self.before)
+        first = True
+        while any(reduced for reduced, _ in self.runs):
+            position = max(index for index, (reduced, _) in enumerate(self.runs) if reduced)
+            self._reduce_run(position, first)
+            first = False
+        return self.node.result(_finished(self.node, self.reduction, self.text), self.view, before=self.before)
+
+    def _reduce_run(self, position: int, first: bool) -> None:
+        ahead = product(size for _, size in self.runs[:position])
+        size = self.runs[position][1]
+        behind = product(size for _, size in self.runs[position + 1 :])
+        if position == len(self.runs) - 1:
+            x = self._source(View(ahead, size), first)
+            self._set(self._aggregate("row", x, size), View(ahead, 1))
+        elif position == 0:
+            x = self._source(View(size, behind), first)
+            self._set(self._aggregate("col", x, size), View(1, behind))
+        else:
+            self._reduce_inner(ahead, size, behind, first)
+        del self.runs[position]
+        if 0 < position < len(self.runs):  # the runs around it were kept, or reduced later
+            merged = self.runs[position - 1][1] * self.runs[position][1]
+            if self.runs[position - 1][0] == self.runs[position][0]:
+                self.runs[position - 1 : position + 1] = [(self.runs[position][0], merged)]
+
+    def _reduce_inner(self, ahead: Dim, size: Dim, behind: Dim, first: bool) -> None:
+        rows = View(ahead * size, behind)
+        if isinstance(ahead, int) and isinstance(size, int) and ahead <= MOST_SLICES:
+            x = self._named(self._source(rows, first))
+            slices = [self._aggregate("col", f"{x}[{i * size + 1}:{(i + 1) * size}, ]", size) for i in range(ahead)]
+            self._set(f"rbind({', '.join(slices)})", View(ahead, behind))
+        elif self.reduction.aggregate in ("Sums", "Means") and isinstance(ahead, int) and ahead >= SPARSE_SUMS:
+            x = self._source(rows, first)
+            total = self.node.dim(ahead * size)
+            index = f"(seq(0, {self.node.dim(ahead * size - 1)}) %/% {self.node.factor(size)}) + 1"
+            text = f"(table({index}, seq(1, {total}), {self.node.dim(ahead)}, {total}) %*% {x})"
+            divisor = f" / {self.node.factor(size)}" if self.reduction.aggregate == "Means" else ""
+            self._set(f"{text}{divisor}", View(ahead, behind))
+        elif self.reduction.aggregate in _PAIRWISE and isinstance(size, int) and size <= MOST_PARTS:
+            x = self._named(self._source(View(ahead, size * behind), first))
+            span = self.node.factor
+            parts = [f"{x}[, {span(i * behind + 1)}:{span((i + 1) * behind)}]" for i in range(size)]
+            self._set(_paired(_PAIRWISE[self.reduction.aggregate], parts), View(ahead, behind))
+        else:
+            x = self._source(View(ahead, size * behind), first)
+            front = self.node.reshape(f"t({x})", View(size, behind * ahead))
+            turned = self.node.reshape(self._aggregate("col", front, size), View(behind, ahead))
+            self._set(f"t({turned})", View(ahead, behind))
+
+    def _source(self, view: View, first: bool) -> str:
+        """What is to be aggregated next, as an operand."""
+        if first:
+            x = self.node.view(0, view)
+            return x if self.reduction.ahead is None else self.reduction.ahead(x)
+        if self.view == view:
+            return self._named(self.text)
+        return self.node.reshape(self._named(self.text), view)
+
+    def _named(self, text: str) -> str:
+        """An identifier for a text."""
+        if text.isidentifier():
+            return text
+        name = self.node.temporary("part")
+        self.before.append(f"{name} = {stripped(text)}")
+        return name
+
+    def _aggregate(self, side: str, x: str, size: Dim) -> str:
+        """The aggregates of rows (or columns) of ``size`` elements."""
+        if self.reduction.aggregate == "LogSumExp":
+            return self.node.call(f"{side}_log_sum_exp", stripped(x))
+        if self.reduction.aggregate == "WrappedProds":
+            return self.node.call(f"{side}_wrapped_prods", stripped(x), sign_offset(self.node.dtype(0)))
+        if self.reduction.aggregate in ("Sums", "Means"):
+            sums = (row_sums if side == "row" else col_sums)(stripped(x), self.node.dim(size))
+            return f"({sums})" if self.reduction.aggregate == "Sums" else f"({sums} / {self.node.factor(size)})"
+        if self.reduction.aggregate == "Prods":
+            return self.node.call(f"{side}_prods", stripped(x))
+        return f"{side}{self.reduction.aggregate}({stripped(x)})"
+
+    def _whole(self, x: str, view: View) -> str:
+        """The aggregate of a whole matrix."""
+        if self.reduction.whole == "prod":
+            column = self.node.reshape(x, View(view.rows * view.cols, 1))
+            return f"as.scalar({self.node.call('col_prods', column)})"
+        if self.reduction.whole not in ("sum", "mean"):
+            return f"{self.reduction.whole}({x})"
+        text = total(x, self.node.dim(view.rows), self.node.dim(view.cols))
+        return text if self.reduction.whole == "sum" else f"{text} / {self.node.factor(view.rows * view.cols)}"
+
+    def _set(self, text: str, view: View) -> None:
+        self.text, self.view = text, view
+
+
+def _paired(function: str, parts: Sequence[str]) -> str:
+    """A function of two operands over all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return f"{function}({_paired(function, parts[:half])}, {_paired(function, parts[half:])})"
+
+
+def _register(op_type: str, reduction: Reduction) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return reduce(node, reduction)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type}: axes by attribute, from opset {reduction.axes_as_input} on by input."
+    for since in dict.fromkeys((1, 11, reduction.axes_as_input)):
+        generator(op_type, since)(generate)
+    shape_rule(op_type)(_rule(reduction))
+
+
+for _name, _reduction in REDUCTIONS.items():
+    _register(_name, _reduction)

@@ -1,0 +1,291 @@
+"""Resize and Upsample: interpolation axis by axis, by selections or by matrices computed at conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference import dims as sizes
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.limits import LOOP_STEPS, check_table
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.indexing import empty
+from onnx_systemds.operators.onnx.interpolation import Array, Resampling, nearest, positions, weights
+from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.broadcasting import is_finite
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One resized axis: its size before and after, the factor, and the part of it that is sampled.
+
+    Without a factor the run calculates it from the sizes.
+    """
+
+    axis: int
+    size: Dim
+    count: Dim
+    scale: float | None
+    roi: tuple[float, float] = (0.0, 1.0)
+
+
+def upsample_axes(node: NodeFacts) -> list[Axis]:
+    """Upsample: two factors by attribute at opset 1, all by attribute at 7, by input at 9 (and Resize at 10)."""
+    if node.version >= 9:
+        scales = node.require_constant(1, "the scales").ravel().tolist()
+    elif node.version >= 7:
+        scales = list(node.attribute("scales"))
+    else:
+        scales = [1.0, 1.0, node.attribute("height_scale"), node.attribute("width_scale")]
+    dims = node.dims(0)
+    if len(scales) != len(dims):
+        raise UnsupportedCase(f"{len(scales)} scales for an input of rank {len(dims)}")
+    return [_scaled(axis, dims[axis], scale) for axis, scale in enumerate(scales)]
+
+
+def _scaled(axis: int, size: Dim, scale: float, roi: tuple[float, float] = (0.0, 1.0)) -> Axis:
+    if isinstance(size, int):
+        return Axis(axis, size, int(np.floor(np.float32(size) * np.float32(scale))), float(scale), roi)
+    if float(scale).is_integer():
+        return Axis(axis, size, size * int(scale), float(scale), roi)
+    inverse = 1 / float(scale)
+    if not abs(inverse - round(inverse)) < 1e-6:
+        raise UnsupportedCase(f"axis {axis} is scaled by {scale:g}: that needs its size", hint="fix it by --dim")
+    return Axis(axis, size, sizes.floor_divide(size, round(inverse)), float(scale), roi)
+
+
+def resize_axes(node: NodeFacts) -> list[Axis]:
+    """Resize from opset 11 on: scales (input 2) or sizes (input 3), from 18 on for chosen axes and with a policy."""
+    dims = node.dims(0)
+    given = node.attribute("axes")
+    axes = [node.normalize_axis(int(axis), len(dims)) for axis in (range(len(dims)) if given is None else given)]
+    rois = _rois(node, len(axes))
+    if node.has(2) and node.value(2).dims != (0,):
+        scales = node.require_constant(2, "the scales").ravel().tolist()
+        _check_count(scales, axes)
+        return [_scaled(axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
+    if not node.has(3):
+        raise InvalidModel("it has neither scales nor sizes")
+    policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
+    how = resampling(node)
+    if policy == "stretch" and how.is_simple:
+        counts = node.sizes(3, "the sizes")
+    else:
+        counts = node.require_integers(3, "the sizes")
+    _check_count(counts, axes)
+    if policy == "stretch":
+        return [
+            Axis(axis, dims[axis], count, _ratio(dims[axis], count), roi)
+            for axis, count, roi in zip(axes, counts, rois)
+        ]
+    factors = [_known_ratio(axis, dims[axis], count) for axis, count in zip(axes, counts)]
+    factor = min(factors) if policy == "not_larger" else max(factors)
+    return [
+        Axis(axis, dims[axis], int(np.floor(factor * int(dims[axis]) + 0.5)), factor, roi)  # type: ignore[arg-type]
+        for axis, roi in zip(axes, rois)
+    ]
+
+
+def _check_count(given: Sequence[object], axes: Sequence[int]) -> None:
+    if len(given) != len(axes):
+        raise InvalidModel(f"{len(given)} scales or sizes for {len(axes)} axes")
+
+
+def _ratio(size: Dim, count: Dim) -> float | None:
+    if isinstance(size, int) and isinstance(count, int):
+        return count / size if size else 1.0
+    exact = 1 if size == count else sizes.divide_exactly(count, size)
+    return float(exact) if isinstance(exact, int) else None
+
+
+def _known_ratio(axis: int, size: Dim, count: Dim) -> float:
+    ratio = _ratio(size, count)
+    if ratio is None:
+        raise UnsupportedCase(f"axis {axis} goes from {size} to {count}: that needs numbers", hint="fix them by --dim")
+    return ratio
+
+
+def _rois(node: NodeFacts, count: int) -> list[tuple[float, float]]:
+    if node.attribute("coordinate_transformation_mode") != "tf_crop_and_resize":
+        return [(0.0, 1.0)] * count
+    roi = node.require_constant(1, "the region of interest").ravel().tolist()
+    return list(zip(roi[:count], roi[count:]))
+
+
+def resampling(node: NodeFacts) -> Resampling:
+    """The attributes; Upsample and Resize at opset 10 know the mode only."""
+    mode = {"bilinear": "linear"}.get(node.attribute("mode"), str(node.attribute("mode")))
+    if node.node.op_type == "Upsample":
+        return Resampling(mode, "asymmetric", "floor")
+    if node.version < 11:
+        return Resampling(mode, "asymmetric", "simple")
+    return Resampling(
+        mode,
+        str(node.attribute("coordinate_transformation_mode")),
+        str(node.attribute("nearest_mode")),
+        float(node.attribute("cubic_coeff_a")),
+        bool(node.attribute("exclude_outside")),
+        bool(node.attribute("antialias")),
+    )
+
+
+def _axes(node: NodeFacts) -> list[Axis]:
+    return upsample_axes(node) if node.version < 11 else resize_axes(node)
+
+
+@shape_rule("Upsample")
+@shape_rule("Resize")
+def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The resized axes change."""
+    dims = list(node.dims(0))
+    for given in _axes(node):
+        dims[given.axis] = given.count
+    return (node.tensor(dims),)
+
+
+@generator("Upsample", since=1)
+@generator("Upsample", since=7)
+@generator("Upsample", since=9)
+@generator("Resize", since=10)
+@generator("Resize", since=11)
+@generator("Resize", since=13)
+@generator("Resize", since=18)
+def resize(node: NodeView) -> Fragment:
+    """Axis by axis, the last first: nearest selects, the others multiply by the weights' matrix."""
+    if product(node.output_dims()) == 0:
+        return empty(node)
+    how = resampling(node)
+    steps = Steps(node)
+    outside: dict[int, Array] = {}
+    cropped = how.coordinates == "tf_crop_and_resize"
+    known: dict[int, Array] = {}
+    for given in sorted(_axes(node), key=lambda found: -found.axis):
+        if given.size == given.count and given.scale == 1 and not (cropped and given.roi != (0.0, 1.0)):
+            continue
+        if given.scale is None or not (isinstance(given.size, int) and isinstance(given.count, int)):
+            _resize_at_run_time(node, steps, how, given)
+            continue
+        check_table(given.count * max(given.size, LOOP_STEPS), f"what interpolates axis {given.axis}")
+        at = positions(how, given.size, given.count, given.scale, given.roi)
+        if cropped:
+            out = (at < 0) | (at > given.size - 1)
+            outside.update({given.axis: out} if out.any() else {})
+        elif how.mode == "linear":
+            at = at if how.antialias else np.clip(at, 0, given.size - 1)
+        if how.mode == "nearest":
+            steps.pick(given.axis, nearest(how, at, given.size, given.scale))
+        else:
+            known[given.axis] = weights(how, at, given.size, given.scale)
+    _multiply(steps, known)
+    _truncate(node, steps, how)
+    if outside:
+        _extrapolate(node, steps, outside)
+    return steps.fragment()
+
+
+def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> None:
+    """An axis whose size before or after is not known at conversion."""
+    if _repeated(node, steps, how, given):
+        return
+    if not how.is_simple:
+        change = f"axis {given.axis} goes from {given.size} to {given.count}"
+        raise UnsupportedCase(f"{change}: this interpolation needs numbers", hint="fix them by --dim")
+    size, count = node.dim(given.size), node.dim(given.count)
+    scale = f"{node.factor(given.count)} / {node.factor(given.size)}" if given.scale is None else literal(given.scale)
+    at = node.call("resize_positions", size, count, scale, f'"{how.coordinates}"')
+    if how.mode == "nearest":
+        index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
+        steps.take(given.axis, f"{index} + 1", given.count)
+        return
+    right = node.temporary(f"weights{given.axis}")
+    steps.statements.append(f"{right} = {node.call('linear_weights', at, size)}")
+    _multiply_by(steps, given.axis, given.count, right)
+
+
+def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> bool:
+    """Repeat each element where an axis gets a whole number of times as long; False where that is not so."""
+    centred = how.coordinates in ("half_pixel", "pytorch_half_pixel") and how.nearest_mode.startswith("round")
+    plain = how.coordinates == "asymmetric" and how.nearest_mode in ("floor", "simple")
+    if how.mode != "nearest" or given.scale is None or not given.scale.is_integer() or not (centred or plain):
+        return False
+    index = f"(seq(0, {node.dim(given.count - 1)}) %/% {int(given.scale)}) + 1"
+    steps.take(given.axis, index, given.count)
+    return True
+
+
+def _multiply(steps: Steps, known: dict[int, Array]) -> None:
+    """Replace axes by weighted sums of their elements, the weights being known."""
+    node = steps.node
+    last = len(steps.dims) - 1
+    names = {axis: node.constant_matrix(matrix, f"weights{axis}") for axis, matrix in known.items()}
+    if len(known) == 2 and known.keys() == {last - 1, last} and last > 1 and not is_finite(node, 0):
+        before, height, width = product(steps.dims[:-2]), *steps.dims[-2:]
+        x = steps.matrix(View(before * height, width))
+        text = node.call("interpolated_planes", x, names[last - 1], names[last])
+        rows, cols = known[last - 1].shape[1], known[last].shape[1]
+        steps.dims = (*steps.dims[:-1], cols)
+        # the reshape tells the compiler the sizes, which it cannot see through the function
+        view = View(before, rows * cols)
+        steps.set(node.reshape(text, view), view, last - 1, rows)
+        return
+    for axis, matrix in known.items():
+        _multiply_by(steps, axis, matrix.shape[1], names[axis])
+
+
+def _multiply_by(steps: Steps, axis: int, count: Dim, parts: str) -> None:
+    """Replace an axis by weighted sums: ``parts`` has a column for each new element."""
+    node = steps.node
+    before, size, behind = steps.around(axis)
+    if before == 1 and behind != 1:
+        view = View(count, behind)
+        steps.set(_interpolated(node, steps.matrix(View(size, behind)), parts, view, by_rows=True), view, axis, count)
+        return
+    if behind == 1:
+        view = View(before, count)
+        steps.set(_interpolated(node, steps.matrix(View(before, size)), parts, view), view, axis, count)
+        return
+    turned = node.reshape(f"t({steps.matrix(View(before * size, behind))})", View(behind * before, size))
+    product_ = _interpolated(node, turned, parts, View(behind, before * count))
+    steps.set(f"t({product_})", View(before * count, behind), axis, count)
+
+
+def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bool = False) -> str:
+    """The product with the weights in a view; NaN and infinities stay with the elements that read them."""
+    if is_finite(node, 0):
+        return node.reshape(f"t({parts}) %*% {x}" if by_rows else f"{x} %*% {parts}", view)
+    # the reshape tells the compiler the sizes, which it cannot see through the function
+    return node.reshape(node.call("interpolated_rows" if by_rows else "interpolated_columns", x, parts), view)
+
+
+def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
+    """Interpolated integers lose their fraction."""
+    if how.mode != "nearest" and node.dtype(0) in INTEGER_DTYPES:
+        view = split_view(steps.dims, 1)
+        x = steps.matrix(view)
+        steps.set(f"sign({x}) * floor(abs({x}))", view, 0, steps.dims[0])
+
+
+def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> None:
+    """Elements from outside of the input get a fixed value."""
+    first = min(outside)
+    tail = steps.dims[first:]
+    if not sizes.all_known(tail):
+        raise UnsupportedCase("extrapolation needs known dims", hint="fix them by --dim")
+    check_table(int(str(product(tail))), "the mask of what lies outside")
+    mask = np.zeros([int(size) for size in tail if isinstance(size, int)], dtype=bool)
+    for axis, out in outside.items():
+        mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])
+    view = View(product(steps.dims[:first]), product(tail))
+    x = steps.matrix(view)
+    inside = node.constant_matrix(1.0 - mask.reshape(1, -1), "inside")
+    value = float(node.attribute("extrapolation_value"))
+    steps.set(f"{x} * {inside} + {literal(value)} * (1 - {inside})", view, first, steps.dims[first])

@@ -1,0 +1,133 @@
+"""GridSample, AffineGrid and NonMaxSuppression: operators of detection and warping."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onnx_systemds.errors import InvalidModel
+from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.limits import check_table
+from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.indexing import along_axes, empty, size_row
+
+# --- AffineGrid ------------------------------------------------------------------------------------------------
+
+
+@shape_rule("AffineGrid")
+def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The spatial sizes, and a coordinate for each of them."""
+    wanted = node.require_integers(1, "the size")
+    return (node.tensor((node.dims(0)[0], *wanted[2:], len(wanted) - 2)),)
+
+
+@generator("AffineGrid", since=20)
+def affine_grid(node: NodeView) -> Fragment:
+    """The places of a regular grid times each batch entry's matrix."""
+    spatial = node.require_integers(1, "the size")[2:]
+    batch, rank, count = node.dims(0)[0], len(spatial), product(spatial)
+    before, base = _places(node, spatial)
+    theta = node.view(0, View(batch * rank, rank + 1))
+    text = f"{base} %*% t({theta})"
+    if batch == 1:
+        return node.result(text, View(count, rank), before=before)
+    # the rows are [place, batch]
+    turned = node.reshape(text, View(count * batch, rank))
+    index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
+    column = f"matrix({index}, rows={node.dim(count * batch)}, cols=1)"
+    total = node.dim(count * batch)
+    view = View(count * batch, rank)
+    return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view, before=before)
+
+
+def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
+    """Statements and identifier of a row for each place of a grid: coordinates from -1 to 1, last axis first, and 1."""
+    aligned = bool(node.attribute("align_corners"))
+    known = [size for size in spatial if isinstance(size, int)]
+    if len(known) == len(spatial):
+        check_table((len(known) + 1) * math.prod(known), "the places of the grid")
+        ticks = [_ticks(size, aligned) for size in known]
+        places = np.stack(np.meshgrid(*ticks, indexing="ij")[::-1], axis=-1).reshape(-1, len(spatial))
+        return [], node.constant_matrix(np.hstack([places, np.ones((len(places), 1))]), "places")
+    flat, places_name, count = node.temporary("place"), node.temporary("places"), product(spatial)
+    columns = []
+    for at, size in zip(along_axes(node, flat, spatial), spatial):
+        if aligned:  # an axis of one place has it at -1, where ONNX's definition begins
+            columns.append(f"2 * {at} / {node.factor(maximum(size - 1, 1))} - 1")
+        else:
+            columns.append(f"(2 * {at} + 1) / {node.factor(size)} - 1")
+    ones = f"matrix(1, rows={node.dim(count)}, cols=1)"
+    return [f"{flat} = seq(0, {node.dim(count - 1)})",
+            f"{places_name} = cbind({', '.join([*columns[::-1], ones])})"], places_name
+
+
+def _ticks(size: int, aligned: bool) -> Array:
+    """Coordinates along an axis: of the pixels' centres, or with the outer pixels at -1 and 1."""
+    if not aligned:
+        return (2 * np.arange(size) + 1) / size - 1
+    return np.linspace(-1, 1, size)
+
+
+# --- GridSample ------------------------------------------------------------------------------------------------
+
+
+@shape_rule("GridSample")
+def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch and channels of the input, places of the grid."""
+    return (node.tensor((*node.dims(0)[:2], *node.dims(1)[1:-1])),)
+
+
+@generator("GridSample", since=16)
+@generator("GridSample", since=20)
+def grid_sample(node: NodeView) -> Fragment:
+    """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
+    dims, grid = node.dims(0), node.dims(1)
+    spatial = dims[2:]
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
+    places: Dim = product(grid[1:-1])
+    x = node.view(0, View(dims[0] * dims[1], product(spatial)))
+    g = node.view(1, View(dims[0] * places, len(spatial)))
+    call = node.call(
+        "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
+        f'"{node.attribute("padding_mode")}"', "TRUE" if node.attribute("align_corners") else "FALSE",
+    )  # fmt: skip
+    return node.result(call, View(dims[0] * dims[1], places))
+
+
+# --- NonMaxSuppression -----------------------------------------------------------------------------------------
+
+
+@shape_rule("NonMaxSuppression")
+def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A row of batch, class and box for each box that is kept."""
+    if (node.rank(0), node.rank(1)) != (3, 3):
+        raise InvalidModel("boxes and scores have three axes")
+    count = 0 if product((*node.dims(0), *node.dims(1))) == 0 else unknown_size(node, 0, 0)
+    return (node.tensor((count, 3), "int64"),)
+
+
+@generator("NonMaxSuppression", since=10)
+def non_max_suppression(node: NodeView) -> Fragment:
+    """Greedy, for each batch entry and class; without a maximum nothing is kept."""
+    count = node.output_dims()[0]
+    if count == 0:
+        return empty(node)
+    batch, boxes, _ = node.dims(0)
+    classes = node.dims(1)[1]
+    most = node.scalar(2) if node.has(2) else "0"
+    overlap = node.scalar(3) if node.has(3) else "0.0"
+    lowest = node.scalar(4) if node.has(4) else "(-Inf)"
+    kept = node.temporary("kept")
+    call = node.call(
+        "non_max_suppression", node.view(0, View(batch * boxes, 4)), node.view(1, View(batch * classes, boxes)),
+        node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
+    )  # fmt: skip
+    return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])

@@ -1,0 +1,282 @@
+"""Scan: a sub-graph called for each slice along an axis."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, product, symbols
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import InferenceFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.texts import EMPTY
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View, boundary_form, converted
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.carried_values import (
+    UNCHANGED,
+    carried_value,
+    changes_of,
+    check_counts,
+    grown,
+    iteration,
+    outer_dims,
+    output_values,
+    start_text,
+    started,
+    type_body,
+)
+
+
+def _options(node: NodeFacts, name: str, count: int) -> tuple[int, ...]:
+    """A list attribute with one integer for each scan input or output; zeros where it is left out."""
+    return tuple(node.attribute(name) or (0,) * count)
+
+
+def _input_axes(node: NodeFacts) -> tuple[int, ...]:
+    count = int(node.attribute("num_scan_inputs"))
+    first = node.input_count - count
+    axes = _options(node, "scan_input_axes", count)
+    return tuple(node.normalize_axis(axis, node.rank(first + i)) for i, axis in enumerate(axes))
+
+
+def _without(dims: Dims, axis: int) -> Dims:
+    return (*dims[:axis], *dims[axis + 1 :])
+
+
+@shape_rule("Scan", since=9)
+def scan_rule_9(node: NodeFacts) -> tuple[Value, ...]:
+    """The state variables, and the collected values with the number of slices at their axis."""
+    facts = cast(InferenceFacts, node)
+    axes = _input_axes(facts)
+    first = facts.input_count - len(axes)
+    check_counts(facts, "body", facts.input_count, max(first, len(node.node.outputs)))
+    states = [facts.value(position) for position in range(first)]
+    slices = [
+        Value(facts.dtype(first + i), _without(facts.dims(first + i), axis)) for i, axis in enumerate(axes)
+    ]
+    typed = type_body(facts, [], states, slices, 0)
+    outputs = [
+        carried_value(facts, position, value, typed, typed.inputs[position]) for position, value in enumerate(states)
+    ]
+    results = output_values(typed)[first:]
+    for position, (axis, value) in enumerate(zip(_options(facts, "scan_output_axes", len(results)), results), first):
+        inner = value.dims or ()
+        at = facts.normalize_axis(axis, len(inner) + 1)
+        others = [other for other in range(len(inner) + 1) if other != at]
+        dims = outer_dims(facts, position, inner, others, typed)
+        outputs.append(Value(value.dtype, (*dims[:at], _count(facts), *dims[at:])))
+    return tuple(outputs)
+
+
+def _count(node: NodeFacts) -> Dim:
+    """Number of slices."""
+    axes = _input_axes(node)
+    return node.dims(node.input_count - len(axes))[axes[0]]
+
+
+@generator("Scan", since=9)
+def scan_9(node: NodeView) -> Fragment:
+    """A for loop over rows or blocks of columns; what is collected goes into a matrix of its final size."""
+    axes = _input_axes(node)
+    first = node.input_count - len(axes)
+    typed = node.typed_body("body")
+    results = output_values(typed)
+    wanted = [position for position in range(first, len(results)) if node.wants(position)]
+    count, step = _count(node), node.temporary("step")
+    states = [node.target(position) for position in range(first)]
+    blocks = _Blocks(node, count, step)
+    given = [
+        blocks.read(first + i, axis, bool(backward), typed.values[typed.inputs[first + i]])
+        for i, (axis, backward) in enumerate(
+            zip(axes, _options(node, "scan_input_directions", len(axes)))
+        )
+    ]  # fmt: skip
+    output_axes = _options(node, "scan_output_axes", len(results) - first)
+    output_directions = _options(node, "scan_output_directions", len(results) - first)
+    writes: list[str] = []
+    slices: list[str] = []
+    fragment_results: list[tuple[str, View, int]] = []
+    for position in wanted:
+        axis = node.normalize_axis(output_axes[position - first], len(node.output_dims(position)))
+        whole, view, piece, write = blocks.write(
+            position, axis, bool(output_directions[position - first]), results[position]
+        )
+        slices.append(piece)
+        writes += write
+        fragment_results.append((whole, view, position))
+    function = node.body("body", [*range(first), *wanted])
+    inner = [node.value(position) for position in range(first)], [typed.values[name] for name in typed.inputs]
+    carried = {target: changes_of(*values) for target, *values in zip(states, *inner)}
+    starts = [line for position, target in enumerate(states)
+              for line in started(target, start_text(node, position), carried[target])]  # fmt: skip
+    called = iteration(node, function, [*states, *given], [*states, *slices], carried)
+    body = [*blocks.bounds, called.call, *writes, *called.after]
+    loop = [*called.before, f"for ({step} in seq(1, {node.dim(count)}, 1)) {{", *(f"  {line}" for line in body), "}"]
+    fragment = node.fragment([*starts, *blocks.before, "\n".join(loop), *blocks.after])
+    for position, target in enumerate(states):
+        if node.wants(position):
+            fragment += node.result(target, node.boundary(position), position)
+    for whole, view, position in fragment_results:
+        fragment += node.result(whole, view, position)
+    return fragment
+
+
+class _Blocks:
+    """Where the slice of a step lies: a row for axis 0, else a block of columns.
+
+    before, after: statements before and behind the loop. bounds: statements at the start of each step.
+    """
+
+    def __init__(self, node: NodeView, count: Dim, step: str) -> None:
+        self.node = node
+        self.count = count
+        self.step = step
+        self.before: list[str] = []
+        self.after: list[str] = []
+        self.bounds: list[str] = []
+        self._backward = ""
+
+    def read(self, position: int, axis: int, backward: bool, value: Value) -> str:
+        """The slice of an input in boundary form."""
+        dims = self.node.dims(position)
+        view, piece = self._views(dims, axis)
+        text = f"{self.node.view(position, view)}[{self._index(piece, axis, backward)}]"
+        return converted(text, piece, boundary_form(value.dims or ()), self.node.dim)
+
+    def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, list[str]]:
+        """The collecting matrix, its view, the identifier of one slice and the statements that put it in."""
+        node = self.node
+        view, piece = self._views(node.output_dims(position), axis)
+        whole = node.temporary(f"all{position}")
+        one = node.temporary(f"slice{position}")
+        if set(symbols(piece)).intersection(node.scope.graph.sizes.get(node.position, ())):
+            return whole, view, one, self._append(whole, one, value, first=axis == 0 and not backward)
+        self.before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
+        form = boundary_form(value.dims or ())
+        text = one if form is SCALAR else converted(one, form, piece, node.dim)
+        return whole, view, one, [f"{whole}[{self._index(piece, axis, backward)}] = {text}"]
+
+    def _append(self, whole: str, one: str, value: Value, *, first: bool) -> list[str]:
+        """The statements that put in a slice whose size only the run decides; all slices have the same."""
+        node = self.node
+        if not first:
+            raise UnsupportedCase("slices of a size that only the run decides are collected forwards along axis 0 only")
+        room = node.temporary("rows")
+        self.before.append(f"{room} = matrix(0, rows=0, cols=1)")
+        self.after.append(f"{whole} = {node.call('first_rows', room, node.dim(self.count))}")
+        row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
+        return grown(node, room, node.call("append_row", room, self.step, row))
+
+    def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
+        before, behind = product(dims[:axis]), product(dims[axis + 1 :])
+        if axis == 0:
+            return View(self.count, behind), View(1, behind)
+        return View(before, self.count * behind), View(before, behind)
+
+    def _index(self, piece: View, axis: int, backward: bool) -> str:
+        at = self._at(backward)
+        if axis == 0:
+            return f"{at}, "
+        if piece.cols == 1:
+            return f", {at}"
+        width = self.node.factor(piece.cols)
+        low, high = self.node.temporary("from"), self.node.temporary("to")
+        self.bounds += [f"{low} = ({at} - 1) * {width} + 1", f"{high} = {at} * {width}"]
+        return f", {low}:{high}"
+
+    def _at(self, backward: bool) -> str:
+        if not backward:
+            return self.step
+        if not self._backward:
+            self._backward = self.node.temporary("back")
+            self.bounds.insert(0, f"{self._backward} = {self.node.dim(self.count + 1)} - {self.step}")
+        return self._backward
+
+
+@shape_rule("Scan", since=8)
+def scan_rule_8(node: NodeFacts) -> tuple[Value, ...]:
+    """Opset 8: all values have a batch axis in front, and the slices are taken along the axis behind it."""
+    facts = cast(InferenceFacts, node)
+    count = int(facts.attribute("num_scan_inputs"))
+    first = facts.input_count - count
+    check_counts(facts, "body", facts.input_count - 1, max(first - 1, len(node.node.outputs)))
+    states = [Value(facts.dtype(i), facts.dims(i)[1:]) for i in range(1, first)]
+    slices = [Value(facts.dtype(i), facts.dims(i)[2:]) for i in range(first, facts.input_count)]
+    typed = type_body(facts, [], states, slices, 0)
+    batch, steps = facts.dims(first)[:2]
+    results = output_values(typed)
+    outputs = [Value(value.dtype, (batch, *(value.dims or ()))) for value in results[: len(states)]]
+    return (*outputs, *(Value(value.dtype, (batch, steps, *(value.dims or ()))) for value in results[len(states) :]))
+
+
+@generator("Scan", since=8)
+def scan_8(node: NodeView) -> Fragment:
+    """A loop over the batch around one over the steps; what lies behind a sequence's length stays zero."""
+    count = int(node.attribute("num_scan_inputs"))
+    first = node.input_count - count
+    typed = node.typed_body("body")
+    results = output_values(typed)
+    states = first - 1
+    batch, steps = node.dims(first)[:2]
+    wanted = [position for position in range(states, len(results)) if node.wants(position)]
+    directions = tuple(node.attribute("directions") or (0,) * count)
+    entry, step, row = node.temporary("entry"), node.temporary("step"), node.temporary("row")
+    length, back = node.temporary("length"), node.temporary("back")
+    function = node.body("body", [*range(states), *wanted])
+    before, start, given, end, after = [], [], [], [], []
+    inner_states = [node.temporary(f"state{i}") for i in range(states)]
+    for i, state in enumerate(inner_states):
+        dims = results[i].dims or ()
+        view = View(batch, product(dims))
+        whole = node.temporary(f"last{i}")
+        form = boundary_form(dims)
+        source = f"{node.view(1 + i, view)}[{entry}, ]"
+        start.append(f"{state} = {converted(source, View(1, view.cols), form, node.dim)}")
+        if node.wants(i):
+            before.append(f"{whole} = {node.filled(0, view)}")
+            text = state if form is SCALAR else converted(state, form, View(1, view.cols), node.dim)
+            end.append(f"{whole}[{entry}, ] = {text}")
+        after.append((whole, view, i))
+    for i in range(count):
+        dims = node.dims(first + i)[2:]
+        view = View(batch * steps, product(dims))
+        at = back if directions[i] else row
+        source = f"{node.view(first + i, view)}[{at}, ]"
+        given.append(converted(source, View(1, view.cols), boundary_form(dims), node.dim))
+    slices, writes = [], []
+    for position in wanted:
+        dims = results[position].dims or ()
+        view = View(batch * steps, product(dims))
+        whole, one = node.temporary(f"all{position}"), node.temporary(f"slice{position}")
+        before.append(f"{whole} = {node.filled(EMPTY if results[position].dtype == 'string' else 0, view)}")
+        form = boundary_form(dims)
+        text = one if form is SCALAR else converted(one, form, View(1, view.cols), node.dim)
+        slices.append(one)
+        writes.append(f"{whole}[{row}, ] = {text}")
+        after.append((whole, view, position))
+    lens = f"as.scalar({node.view(0, View(batch, 1))}[{entry}, 1])" if node.has(0) else node.dim(steps)
+    if not [*inner_states, *slices]:
+        raise UnsupportedCase("the scan has no results")
+    carried = dict.fromkeys(inner_states, UNCHANGED)
+    called = iteration(node, function, [*inner_states, *given], [*inner_states, *slices], carried)
+    offset = f"({entry} - 1) * {node.factor(steps)}"
+    lines = [
+        *called.before,
+        f"for ({entry} in seq(1, {node.dim(batch)}, 1)) {{",
+        f"  {length} = {lens}",
+        *(f"  {line}" for line in start),
+        f"  for ({step} in seq(1, {length}, 1)) {{",
+        f"    {row} = {offset} + {step}",
+        *([f"    {back} = {offset} + {length} + 1 - {step}"] if any(directions) else []),
+        *(f"    {line}" for line in [called.call, *writes, *called.after]),
+        "  }",
+        *(f"  {line}" for line in end),
+        "}",
+    ]
+    fragment = node.fragment([*before, "\n".join(lines)])
+    for whole, view, position in after:
+        if node.wants(position):
+            fragment += node.result(whole, view, position)
+    return fragment

@@ -1,0 +1,88 @@
+"""ScatterElements, Scatter, ScatterND and TensorScatter: updates at positions."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.indexing import element_index, index_depth, nd_index
+from onnx_systemds.operators.onnx.shaping import identity
+
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+@shape_rule("Scatter")
+@shape_rule("ScatterElements")
+@shape_rule("ScatterND")
+@shape_rule("TensorScatter")
+def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the data."""
+    return (node.tensor(node.dims(0)),)
+
+
+@generator("Scatter", since=9)
+@generator("ScatterElements", since=11)
+@generator("ScatterElements", since=16)
+def scatter_elements(node: NodeView) -> Fragment:
+    """Single elements as rows of one column; opset 16 added add and mul, 18 max and min."""
+    count = node.size(1)
+    if count == 0:
+        return identity(node)
+    return _scatter(node, element_index(node, 1, node.axis()), node.size(0), count, 1)
+
+
+@generator("ScatterND", since=11)
+@generator("ScatterND", since=16)
+def scatter_nd(node: NodeView) -> Fragment:
+    """Rows whose columns are what an index leaves; opset 16 added add and mul, 18 max and min."""
+    dims = node.dims(0)
+    if node.size(1) == 0:
+        return identity(node)
+    depth = index_depth(node, 0)
+    count = product(node.dims(1)[:-1])
+    return _scatter(node, nd_index(node, dims, 0, depth), product(dims[:depth]), count, product(dims[depth:]))
+
+
+def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fragment:
+    """The rows of input 2 go to the rows of input 0 that ``index`` names."""
+    reduction = str(node.attribute("reduction") or "none")
+    if reduction not in REDUCTIONS:
+        raise UnsupportedCase(f"the reduction {quoted(reduction)} is none of {', '.join(REDUCTIONS)}")
+    view = View(rows, cols)
+    x, u = node.view(0, view), node.view(2, View(count, cols))
+    if reduction == "none":
+        return node.result(node.call("scatter_rows", x, u, index), view)
+    before: list[str] = []
+    if reduction == "add":
+        text = node.call("scatter_add", x, u, index)
+    else:
+        text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
+    if reduction in ("add", "mul") and wrapped(node.dtype(0), "x") != "x":
+        name = node.temporary("sum")
+        before.append(f"{name} = {stripped(text)}")
+        text = wrapped(node.dtype(0), name)
+    return node.result(stripped(text), view, before=before)
+
+
+@generator("TensorScatter", since=24)
+def tensor_scatter(node: NodeView) -> Fragment:
+    """A cache update: each batch entry's new rows go behind its write index, in circular mode around the end."""
+    dims, new = node.dims(0), node.dims(1)
+    axis = node.axis()
+    batch, size, length = dims[0], dims[axis], new[axis]
+    middle, behind = product(dims[1:axis]), product(dims[axis + 1 :])
+    if node.has(2):
+        starts = node.view(2, View(batch, 1))
+    else:
+        starts = f"matrix(0, rows={node.dim(batch)}, cols=1)"
+    circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
+    index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
+    rows, count = batch * middle * size, batch * middle * length
+    x, u = node.view(0, View(rows, behind)), node.view(1, View(count, behind))
+    return node.result(node.call("scatter_rows", x, u, index), View(rows, behind))

@@ -1,0 +1,259 @@
+"""Selections along one axis of a tensor, step by step: the idioms under Slice, Gather and Resize."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from onnx_systemds.engine.safe_forms import progression
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
+
+MOST_RUNS = 8  # pieces of a selection that are written out as slices
+
+
+class Steps:
+    """The first input on its way through selections: its current text, view and dims, and the statements so far."""
+
+    def __init__(self, node: NodeView) -> None:
+        self.node = node
+        self.dims: Dims = node.dims(0)
+        self.finite = is_finite(node, 0)
+        self.statements: list[str] = []
+        self._text: str | None = None
+        self._view = View(0, 0)
+
+    def matrix(self, view: View) -> str:
+        """The current elements as an identifier of the given view."""
+        if self._text is None:
+            return self.node.view(0, view)
+        text = self._text if view == self._view else self._reshaped(view)
+        if not text.isidentifier():
+            name = self.node.temporary("part")
+            self.statements.append(f"{name} = {text}")
+            text = name
+        self._text, self._view = text, view
+        return text
+
+    def set(self, text: str, view: View, axis: int, count: Dim) -> None:
+        """Take ``text`` as the new state; the axis now has ``count`` elements."""
+        self._text, self._view = text, view
+        self.dims = (*self.dims[:axis], count, *self.dims[axis + 1 :])
+
+    def around(self, axis: int) -> tuple[Dim, Dim, Dim]:
+        """Number of elements before the axis, along it, and behind it."""
+        return product(self.dims[:axis]), self.dims[axis], product(self.dims[axis + 1 :])
+
+    def slice(self, axis: int, start: Dim, count: Dim) -> None:
+        """Keep ``count`` elements from ``start`` (from 0) on: a range of rows or columns."""
+        before, size, behind = self.around(axis)
+        if count == size and start == 0:
+            return
+        if may_be_zero(count):
+            self._slice_or_none(axis, start, count)
+        elif before == 1:
+            x = self.matrix(View(size, behind))
+            self.set(f"{x}[{self._range(start, count)}, ]", View(count, behind), axis, count)
+        else:
+            x = self.matrix(View(before, size * behind))
+            self.set(f"{x}[, {self._range(start * behind, count * behind)}]", View(before, count * behind), axis, count)
+
+    def _slice_or_none(self, axis: int, start: Dim, count: Dim) -> None:
+        """As `slice`, where the run may decide that nothing is left: the engine refuses empty ranges."""
+        node = self.node
+        before, size, behind = self.around(axis)
+        if before == 1:
+            text = node.call("row_range", self.matrix(View(size, behind)), node.dim(start), node.dim(count))
+            self.set(text, View(count, behind), axis, count)
+        else:
+            x = self.matrix(View(before, size * behind))
+            text = node.call("col_range", x, node.dim(start * behind), node.dim(count * behind))
+            self.set(text, View(before, count * behind), axis, count)
+
+    def _reshaped(self, view: View) -> str:
+        """The current elements in another view."""
+        assert self._text is not None
+        if may_be_zero(view):
+            return self.node.call("shaped", self._text, self.node.dim(view.rows), self.node.dim(view.cols))
+        return self.node.reshape(self._text, view)
+
+    def _range(self, start: Dim, count: Dim) -> str:
+        first, last = self.node.dim(start + 1), self.node.dim(start + count)
+        return first if first == last else f"{first}:{last}"
+
+    def reverse(self, axis: int) -> None:
+        """Keep all elements of an axis, the last one first."""
+        before, size, behind = self.around(axis)
+        if before == 1:
+            self.set(f"rev({self.matrix(View(size, behind))})", View(size, behind), axis, size)
+        else:
+            self.take(axis, progression(self.node.dim(size), "1", "(-1)"), size)
+
+    def pick(self, axis: int, indices: Sequence[int]) -> None:
+        """Keep the known indices (from 0) of an axis, in their order."""
+        runs = _runs(indices)
+        size = self.dims[axis]
+        count = len(indices)
+        if len(runs) == 1:
+            self.slice(axis, *runs[0])
+            return
+        before, size, behind = self.around(axis)
+        if before == 1 and list(indices) == list(range(count))[::-1] and size == count:
+            self.reverse(axis)
+        elif self._pick_every(axis, indices) or self._pick_repeated(axis, indices):
+            return
+        elif len(runs) <= MOST_RUNS:
+            if before == 1:
+                x = self.matrix(View(size, behind))
+                pieces = ", ".join(f"{x}[{self._range(start, length)}, ]" for start, length in runs)
+                self.set(f"rbind({pieces})", View(count, behind), axis, count)
+            else:
+                x = self.matrix(View(before, size * behind))
+                pieces = ", ".join(f"{x}[, {self._range(start * behind, length * behind)}]" for start, length in runs)
+                self.set(f"cbind({pieces})", View(before, count * behind), axis, count)
+        else:
+            column = np.asarray(indices, dtype=np.int64).reshape(-1, 1) + 1
+            self.take(axis, _progression(indices) or self.node.constant_matrix(column, "index"), count)
+
+    def _pick_every(self, axis: int, indices: Sequence[int]) -> bool:
+        """Keep every n-th index: the axis in blocks of n, of which one column (or run of them) is kept."""
+        before, size, behind = self.around(axis)
+        count, step = len(indices), int(indices[1]) - int(indices[0])
+        if step < 2 or not isinstance(size, int) or _progression(indices) is None:
+            return False
+        offset = max(0, int(indices[0]) + count * step - size)  # of what is kept within its block
+        start = int(indices[0]) - offset
+        if offset >= step or start < 0:
+            return False
+        self.slice(axis, start, count * step)
+        x = self.matrix(View(before * count, step * behind))
+        kept = self._range(offset * behind, behind)
+        self.set(f"{x}[, {kept}]", View(before * count, behind), axis, count)
+        return True
+
+    def _pick_repeated(self, axis: int, indices: Sequence[int]) -> bool:
+        """Keep each index several times in a row: the elements side by side with themselves."""
+        before, size, behind = self.around(axis)
+        times = len(indices) // size if isinstance(size, int) and size else 0
+        if not 2 <= times <= MOST_RUNS or behind == 1:
+            return False
+        if [int(index) for index in indices] != [place for place in range(int(str(size))) for _ in range(times)]:
+            return False
+        x = self.matrix(View(before * size, behind))
+        self.set(f"cbind({', '.join([x] * times)})", View(before * size, behind * times), axis, len(indices))
+        return True
+
+    def take(self, axis: int, index: str, count: Dim) -> None:
+        """Keep the elements that a DML column of ``count`` indices (from 1) names."""
+        node = self.node
+        before, size, behind = self.around(axis)
+        if may_be_zero((count, *self.dims)):
+            x = self.matrix(View(before * size, behind))
+            text = node.call("picked_rows", x, index, node.dim(before))
+            self.set(text, View(before * count, behind), axis, count)
+        elif before == 1:
+            x = self.matrix(View(size, behind))
+            text = gather_rows_text(node, x, index, size, count, behind, finite=self.finite)
+            self.set(_bare(text), View(count, behind), axis, count)
+        elif behind == 1:
+            self._take_columns(axis, index, count)
+        else:
+            x = self.matrix(View(before * size, behind))
+            starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
+            whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
+            text = gather_rows_text(node, x, whole, before * size, before * count, behind, finite=self.finite)
+            self.set(_bare(text), View(before * count, behind), axis, count)
+
+    def _take_columns(self, axis: int, index: str, count: Dim) -> None:
+        """A product with a 0/1 matrix; few columns are padded so that it is stored sparse (0 * NaN is NaN)."""
+        node = self.node
+        before, size, _ = self.around(axis)
+        x = self.matrix(View(before, size))
+        padded = not (self.finite or (isinstance(count, int) and count >= SPARSE_ROWS))
+        width = count + SPARSE_ROWS if padded else count
+        one_hot = f"table({index}, seq(1, {node.dim(count)}), {node.dim(size)}, {node.dim(width)})"
+        self.set(f"{x} %*% {one_hot}", View(before, width), axis, count)
+        if padded:
+            name = self.matrix(View(before, width))
+            self.set(f"{name}[, 1:{node.dim(count)}]", View(before, count), axis, count)
+
+    def fragment(self, output: int = 0) -> Fragment:
+        """The current elements as an output of the node."""
+        if self._text is None:
+            return self.node.same_elements(0, output)
+        wanted = self.node.wanted_form(output)
+        if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
+            self._text, self._view = self._reshaped(wanted), wanted
+        return self.node.result(self._text, self._view, output, before=self.statements)
+
+
+def axis_last(node: NodeView, position: int, axis: int) -> str:
+    """Text of an input with one row for each place outside the axis: in the order [behind, before].
+
+    `from_axis_last` undoes it; for results of any width this costs two transpositions and no permutation.
+    """
+    dims = node.dims(position)
+    before, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    if behind == 1:
+        return node.view(position, View(before, size))
+    turned = f"t({node.view(position, View(before * size, behind))})"
+    return turned if before == 1 else node.reshape(turned, View(behind * before, size))
+
+
+def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, behind: Dim) -> tuple[str, View]:
+    """A result of ``count`` columns for the rows of `axis_last`, back in row-major order."""
+    if behind == 1:
+        return text, View(before, count)
+    if before != 1 and may_be_zero(count):
+        text = node.call("shaped", text, node.dim(behind), node.dim(before * count))
+    elif before != 1:
+        text = node.reshape(text, View(behind, before * count))
+    return f"t({text})", View(before * count, behind)
+
+
+def axis_first(node: NodeView, position: int, axis: int) -> str:
+    """Text of an input with the axis in the rows and [behind, before] in the columns."""
+    dims = node.dims(position)
+    before, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    if before == 1:
+        return node.view(position, View(size, behind))
+    turned = f"t({node.view(position, View(before, size * behind))})"
+    return turned if behind == 1 else node.reshape(turned, View(size, behind * before))
+
+
+def from_axis_first(node: NodeView, text: str, before: Dim, count: Dim, behind: Dim) -> tuple[str, View]:
+    """A result of ``count`` rows for the columns of `axis_first`, back in row-major order."""
+    if before == 1:
+        return text, View(count, behind)
+    if behind != 1:
+        text = node.reshape(text, View(count * behind, before))
+    return f"t({text})", View(before, count * behind)
+
+
+def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
+    """Ascending runs as (start, length)."""
+    runs: list[tuple[int, int]] = []
+    for index in indices:
+        if runs and index == runs[-1][0] + runs[-1][1]:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((int(index), 1))
+    return runs
+
+
+def _progression(indices: Sequence[int]) -> str | None:
+    """An arithmetic progression as seq, counted from 1."""
+    step = int(indices[1]) - int(indices[0])
+    if step == 0 or any(int(b) - int(a) != step for a, b in pairwise(indices)):
+        return None
+    text = str(step) if step > 0 else f"({step})"
+    return progression(str(int(indices[0]) + 1), str(int(indices[-1]) + 1), text)
+
+
+def _bare(text: str) -> str:
+    return text[1:-1] if text.startswith("(") and text.endswith(")") else text

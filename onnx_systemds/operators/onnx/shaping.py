@@ -1,0 +1,155 @@
+"""Operators that keep the elements and change the dims."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
+
+
+@shape_rule("Identity")
+def identity_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The same value."""
+    return (node.value(0),)
+
+
+@generator("Identity", since=1)
+def identity(node: NodeView) -> Fragment:
+    """The input under another name."""
+    return node.same_elements()
+
+
+@shape_rule("Reshape", since=1)
+def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by attribute."""
+    return (node.tensor(reshaped_dims(node.dims(0), tuple(node.attribute("shape")), keep_zero=False)),)
+
+
+@shape_rule("Reshape", since=5)
+def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by input."""
+    shape = node.sizes(1, "the shape", signed=True)
+    keep_zero = bool(node.attribute("allowzero"))
+    if may_be_zero(shape):
+        return (node.tensor(_run_time_dims(node, shape, keep_zero=keep_zero)),)
+    return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=keep_zero)),)
+
+
+def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
+    """Dims after a reshape to a shape of which only the run knows which entries are 0, -1 or sizes."""
+    dims = node.dims(0)
+    entries: list[Dim] = []
+    for axis, entry in enumerate(shape):
+        copied = dims[axis] if axis < len(dims) and not keep_zero else 0
+        if may_be_zero(entry) and copied not in (0, entry):
+            entry = node.computed("shape_entry", entry, copied, hint=f"entry{axis}", signed=True)
+        entries.append(copied if entry == 0 else entry)
+    left = [axis for axis, entry in enumerate(shape) if may_be_zero(entry)]
+    total = product(dims)
+    if len(left) == 1 and -1 not in entries:
+        exact = divide_exactly(total, product(entry for axis, entry in enumerate(entries) if axis != left[0]))
+        if exact is not None and exact != 0:  # whatever the entry says, it can mean nothing else
+            return (*entries[: left[0]], exact, *entries[left[0] + 1 :])
+    if -1 in entries:
+        others = product(entry for entry in entries if entry != -1)
+        return tuple(floor_divide(total, others) if entry == -1 else entry for entry in entries)
+    every = product(entries)
+    return tuple(
+        node.computed("open_size", entry, total, every, hint=f"size{axis}") if axis in left else entry
+        for axis, entry in enumerate(entries)
+    )
+
+
+def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dims:
+    """Dims after a reshape: 0 copies the input's dim (unless ``keep_zero``), -1 takes what is left."""
+    result: list[Dim] = []
+    for axis, size in enumerate(shape):
+        if size == 0 and not keep_zero:
+            if axis >= len(dims):
+                raise UnsupportedCase(f"the shape copies dim {axis} of an input of rank {len(dims)}")
+            size = dims[axis]
+        result.append(size)
+    if -1 in result:
+        position = result.index(-1)
+        others = product(size for axis, size in enumerate(result) if axis != position)
+        if others == 0:
+            raise UnsupportedCase("the shape leaves a dim open beside a zero")
+        exact = divide_exactly(product(dims), others)
+        if exact is None and isinstance(others, int) and isinstance(product(dims), int):
+            raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
+        result[position] = floor_divide(product(dims), others) if exact is None else exact
+    elif isinstance(product(result), int) and isinstance(product(dims), int) and product(result) != product(dims):
+        raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
+    return tuple(result)
+
+
+@shape_rule("Flatten")
+def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axes before ``axis``, and those from it on."""
+    dims = node.dims(0)
+    axis = int(node.attribute("axis"))
+    axis = axis + len(dims) if axis < 0 else axis
+    return (node.tensor((product(dims[:axis]), product(dims[axis:]))),)
+
+
+@shape_rule("Squeeze", since=1)
+def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by attribute."""
+    return (node.tensor(_squeezed(node, node.attribute("axes"))),)
+
+
+@shape_rule("Squeeze", since=13)
+def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by input."""
+    return (node.tensor(_squeezed(node, _axes(node) if node.has(1) else None)),)
+
+
+def _axes(node: NodeFacts) -> tuple[int, ...]:
+    return tuple(int(axis) for axis in node.require_constant(1, "the axes").ravel())
+
+
+def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
+    dims = node.dims(0)
+    if axes is None:
+        for axis, dim in enumerate(dims):
+            if not isinstance(dim, int):
+                node.assume(dim, Relation.OTHER, 1, node.axis_words(0, axis))
+        return tuple(dim for dim in dims if dim != 1)
+    gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
+    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+
+
+@shape_rule("Unsqueeze", since=1)
+def unsqueeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by attribute."""
+    return (node.tensor(_unsqueezed(node.dims(0), node.attribute("axes"))),)
+
+
+@shape_rule("Unsqueeze", since=13)
+def unsqueeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes by input."""
+    return (node.tensor(_unsqueezed(node.dims(0), _axes(node))),)
+
+
+def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:
+    rank = len(dims) + len(axes)
+    new = {NodeFacts.normalize_axis(axis, rank) for axis in axes}
+    if len(new) != len(axes):
+        raise UnsupportedCase("an axis is inserted twice")
+    kept = iter(dims)
+    return tuple(1 if axis in new else next(kept) for axis in range(rank))
+
+
+def _same(node: NodeView) -> Fragment:
+    return node.same_elements()
+
+
+_VERSIONS = {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "Unsqueeze": [1, 13]}
+for _name, _versions in _VERSIONS.items():
+    for _since in _versions:
+        generator(_name, _since)(_same)

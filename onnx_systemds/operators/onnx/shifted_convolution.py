@@ -1,0 +1,162 @@
+"""Convolutions as sums over the taps of the filters: of shifted images, or of shifted results.
+
+Holes of a dilation are never read so, and of one image a product takes more than one thread.
+"""
+
+from __future__ import annotations
+
+import math
+
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense, is_sparse
+from onnx_systemds.operators.support.windows import Image, Windows, padded, shape_list
+
+MOST_TAP_RESULTS = 1_000_000  # numbers for an image, up to which the results of all taps are there at once
+
+
+def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """One plane per filter, with holes: a sum of shifted planes, weighted by row, that never reads the holes."""
+    window = layer.window
+    rows, taps = layer.batch * layer.channels, product(window.kernel)
+    statements, planes, line = _padded_planes(node, x, layer)
+    weight = filters.read(View(layer.channels, taps))
+    if layer.batch != 1:
+        all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
+        ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
+        weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
+    if not weight.isidentifier():
+        name = node.temporary("taps")
+        statements.append(f"{name} = {weight}")
+        weight = name
+    total = node.temporary("sum")
+    for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
+        term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    text = _without_gaps(node, total, rows, line, window, statements)
+    return statements, layer.biased(node.reshape(text, layer.output_view)), layer.output_view
+
+
+def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], str, Dim]:
+    """Statements, identifier of the padded planes, one in each row, and the length of their lines."""
+    window, rows = layer.window, layer.batch * layer.channels
+    view = View(rows, product(window.sizes))
+    statements, image = padded(
+        node, Image(x(view), view, rows, window.sizes), window.before, window.after
+    )
+    planes = seen = image.seen(node, View(rows, product(image.sizes)))
+    if not seen.isidentifier():
+        planes = node.temporary("planes")
+        statements.append(f"{planes} = {seen}")
+    return statements, planes, image.sizes[1]
+
+
+def stacked(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """The form that serves the number of images and their size."""
+    if layer.batch == 1:
+        return _in_one_product(node, x, filters, layer)
+    if _has_few_results(layer):
+        return _shifted_results(node, x, filters, layer)
+    return _tap_by_tap(node, x, filters, layer)
+
+
+def _has_few_results(layer: Layer) -> bool:
+    """Whether there is room for those of all taps, and what sums them is sparse: else zeros carry NaN everywhere."""
+    taps = math.prod(layer.window.kernel)
+    of_plane = taps * product(layer.window.sizes)
+    if not isinstance(of_plane, int):
+        return False
+    return layer.filters * of_plane <= MOST_TAP_RESULTS and is_sparse(of_plane, taps)
+
+
+def _in_one_product(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """Planes of one image, shifted for each tap, all at once: they lie above each other for one product."""
+    window = layer.window
+    statements, planes, line = _padded_planes(node, x, layer)
+    rows = layer.channels * math.prod(window.kernel)
+    total, stack = node.temporary("sum"), node.temporary("stack")
+    shifted = [f"{planes}[, {columns}]" for columns in _shifts(node, line, window)]
+    weight = filters.read(View(layer.filters, rows))
+    joined = f"cbind({', '.join(shifted)})"
+    statements.append(f"{stack} = {node.reshape(joined, View(rows, _span(line, window)))}")
+    whole = f"{weight} %*% {stack}"
+    statements.append(f"{total} = {whole if layer.bias is None else f'{whole} + {layer.bias}'}")
+    lines = _without_gaps(node, total, layer.filters, line, window, statements)
+    view = View(layer.filters, product(window.outputs))
+    return statements, node.reshape(lines, view), view
+
+
+def _shifted_results(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """All pixels weighted for each tap by one builtin; a product with a sparse matrix shifts and sums these results.
+
+    The results are dense, where shifted images would often be sparse, of which the engine takes columns slowly.
+    """
+    window, taps, count = layer.window, math.prod(layer.window.kernel), layer.filters
+    weight, shifts, results = node.temporary("filters"), node.temporary("shifts"), node.temporary("taps")
+    by_tap = node.reshape(f"t({filters.read(View(count * layer.channels, taps))})", View(taps * count, layer.channels))
+    sizes = (*window.sizes, *window.kernel, *window.dilations, *window.before, *window.outputs)
+    images = x(View(layer.batch, layer.channels * product(window.sizes)))
+    statements = [
+        f"{weight} = {node.call('swapped_rows', by_tap, '1', str(taps), str(count))}",
+        f"{shifts} = {node.call('tap_shifts', *map(node.dim, sizes))}",
+        f"{results} = {dense(_of_pixels(node, layer, images, window.sizes, weight, taps * count), taps * count)}",
+    ]
+    by_filter = node.reshape(results, View(layer.batch * count, taps * product(window.sizes)))
+    total = node.reshape(f"t({shifts} %*% t({by_filter}))", layer.output_view)
+    return statements, layer.biased(total), layer.output_view
+
+
+def _tap_by_tap(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list[str], str, View]:
+    """The sum over the taps of shifted planes, each weighted by the builtin: of large images, all at once need room."""
+    window, taps = layer.window, math.prod(layer.window.kernel)
+    statements, planes, line = _padded_planes(node, x, layer)
+    total, span = node.temporary("sum"), _span(line, window)
+    weight = filters.read(View(layer.filters * layer.channels, taps))
+    for tap, columns in enumerate(_shifts(node, line, window)):
+        images = node.reshape(f"{planes}[, {columns}]", View(layer.batch, layer.channels * span))
+        own = node.reshape(f"{weight}[, {tap + 1}]", View(layer.filters, layer.channels))
+        text = _of_pixels(node, layer, images, (1, span), own, layer.filters)
+        term = layer.biased(text) if tap == 0 and layer.bias else dense(text, layer.filters)
+        statements.append(f"{total} = {term}" if tap == 0 else f"{total} = {total} + {term}")
+    rows = layer.batch * layer.filters
+    statements.append(f"{total} = {node.reshape(total, View(rows, span))}")
+    lines = _without_gaps(node, total, rows, line, window, statements)
+    return statements, node.reshape(lines, layer.output_view), layer.output_view
+
+
+def _of_pixels(node: NodeView, layer: Layer, images: str, sizes: tuple[Dim, ...], weight: str, filters: int) -> str:
+    """A convolution of single pixels, of all channels of the layer."""
+    given = shape_list(node, (layer.batch, layer.channels, *sizes))
+    filter_shape = shape_list(node, (filters, layer.channels, 1, 1))
+    shapes = f"input_shape={given}, filter_shape={filter_shape}, stride=[1, 1], padding=[0, 0]"
+    return f"conv2d({images}, {weight}, {shapes})"
+
+
+def _span(line: Dim, window: Windows) -> Dim:
+    """Columns from the first result in a plane of lines to the last one."""
+    return (window.outputs[0] - 1) * line + window.outputs[1]
+
+
+def _shifts(node: NodeView, line: Dim, window: Windows) -> list[str]:
+    """For each tap the columns of a plane that it meets, gaps between the lines of the result included."""
+    span = _span(line, window)
+    firsts = [
+        line * (i * window.dilations[0]) + j * window.dilations[1]
+        for i in range(window.kernel[0]) for j in range(window.kernel[1])
+    ]  # fmt: skip
+    return [f"{node.dim(first + 1)}:{node.dim(first + span)}" for first in firsts]
+
+
+def _without_gaps(
+    node: NodeView, total: str, rows: Dim, line: Dim, window: Windows, statements: list[str]
+) -> str:
+    """Planes of whole lines, each in a row, less what lies between the lines of the result; a line in each row."""
+    height, width = window.outputs
+    whole = View(rows * height, line)
+    if width == line:
+        return node.reshape(total, whole)
+    lines = node.temporary("lines")
+    rest = f"matrix(0, rows={node.dim(rows)}, cols={node.dim(line - width)})"
+    statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
+    return f"{lines}[, 1:{node.dim(width)}]"

@@ -1,0 +1,96 @@
+"""The softmax family, in its old and its new meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx_systemds.inference.dims import product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.broadcasting import minus_vector
+
+Columns = bool  # whether a matrix is normalized along its columns instead of its rows
+Normalize = Callable[[NodeView, str, Columns], tuple[list[str], str]]
+
+
+def _softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
+    powers = node.temporary("exp")
+    side = "col" if columns else "row"
+    return [f"{powers} = exp({x} - {side}Maxs({x}))"], f"{powers} / {side}Sums({powers})"
+
+
+def _log_softmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
+    shifted = node.temporary("shifted")
+    side = "col" if columns else "row"
+    return [f"{shifted} = {x} - {side}Maxs({x})"], minus_vector(shifted, f"log({side}Sums(exp({shifted})))")
+
+
+def _hardmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
+    """The first of equal maxima: the one up to which one of them was counted."""
+    maxima = node.temporary("maxima")
+    side, count = ("col", "cumsum") if columns else ("row", "rowcumsum")
+    return [f"{maxima} = {x} == {side}Maxs({x})"], f"{maxima} * ({count}({maxima}) == 1)"
+
+
+def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
+    """Normalize along one axis: rows where it is the last, columns where it is the first of what is not 1.
+
+    An axis in between comes to the front by one transposition, and back by another.
+    """
+    dims = node.dims(0)
+    if not dims:
+        before, text = normalize(node, node.view(0, View(1, 1)), False)
+        return node.result(text, View(1, 1), before=before)
+    before_axis, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    if behind == 1:
+        view = View(before_axis, size)
+        before, text = normalize(node, node.view(0, view), False)
+        return node.result(text, view, before=before)
+    if before_axis == 1:
+        view = View(size, behind)
+        before, text = normalize(node, node.view(0, view), True)
+        return node.result(text, view, before=before)
+    front = node.temporary("front")
+    x = node.view(0, View(before_axis, size * behind))
+    before, text = normalize(node, front, True)
+    return node.result(
+        f"t({node.reshape(text, View(size * behind, before_axis))})",
+        View(before_axis, size * behind),
+        before=[f"{front} = {node.reshape(f't({x})', View(size, behind * before_axis))}", *before],
+    )
+
+
+def flattened(node: NodeView, normalize: Normalize) -> Fragment:
+    """Before opset 13: all axes from ``axis`` on are normalized as one."""
+    axis = node.axis()
+    view = View(product(node.dims(0)[:axis]), product(node.dims(0)[axis:]))
+    before, text = normalize(node, node.view(0, view), False)
+    return node.result(text, view, before=before)
+
+
+def _register(op_type: str, normalize: Normalize, doc: str) -> None:
+    def old(node: NodeView) -> Fragment:
+        return flattened(node, normalize)
+
+    def new(node: NodeView) -> Fragment:
+        return along_axis(node, node.axis(), normalize)
+
+    @shape_rule(op_type)
+    def rule(node: NodeFacts) -> tuple[Value, ...]:
+        return (node.tensor(node.dims(0)),)
+
+    old.__name__, new.__name__ = f"{op_type.lower()}_1", f"{op_type.lower()}_13"
+    old.__doc__ = f"{doc} All axes from ``axis`` on count as one."
+    new.__doc__ = f"{doc} Along one axis."
+    generator(op_type, 1)(old)
+    generator(op_type, 11)(old)  # allowed negative axes
+    generator(op_type, 13)(new)
+
+
+_register("Softmax", _softmax, "exp(x) by its sum.")
+_register("LogSoftmax", _log_softmax, "Logarithm of the softmax.")
+_register("Hardmax", _hardmax, "1 at the first maximum, else 0.")

@@ -1,0 +1,315 @@
+"""Spectra: DFT, STFT, the windows Hann, Hamming and Blackman, MelWeightMatrix.
+
+A Fourier transform is a product with a matrix of cosines and sines that the script calculates from the length.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, floor_divide, minimum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.limits import LOOP_STEPS, check_table
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
+from onnx_systemds.operators.support.movement import Moved, empty_result, gathered, input_source, permuted
+
+# --- DFT ---------------------------------------------------------------------------------------------------------
+
+
+def _dft_axis(node: NodeFacts) -> int:
+    """The transformed axis: by attribute, since opset 20 by input (the last signal axis without)."""
+    if node.version < 20:
+        axis = int(node.attribute("axis"))
+    else:
+        axis = int(node.require_constant(2, "the axis").ravel()[0]) if node.has(2) else -2
+    axis = node.normalize_axis(axis, node.rank(0))
+    if axis == node.rank(0) - 1:
+        raise UnsupportedCase("the axis of a DFT is that of the real and imaginary parts")
+    return axis
+
+
+def _is_real_inverse(node: NodeFacts) -> bool:
+    """Whether one side of a spectrum becomes a real signal."""
+    return bool(node.attribute("onesided")) and bool(node.attribute("inverse"))
+
+
+def _dft_length(node: NodeFacts) -> Dim:
+    """The number of points of the transform."""
+    if node.has(1):
+        return node.require_integers(1, "the length of the DFT")[0]
+    given = node.dims(0)[_dft_axis(node)]
+    return 2 * (given - 1) if _is_real_inverse(node) else given
+
+
+def _one_side(length: Dim) -> Dim:
+    return floor_divide(length, 2) + 1
+
+
+@shape_rule("DFT")
+def dft_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axis has the length of the transform or one side of it; the last axis two parts or, if real, one."""
+    dims, axis, length = node.dims(0), _dft_axis(node), _dft_length(node)
+    if _is_real_inverse(node):
+        return (node.tensor((*dims[:axis], length, *dims[axis + 1 : -1], 1)),)
+    wanted = _one_side(length) if node.attribute("onesided") else length
+    return (node.tensor((*dims[:axis], wanted, *dims[axis + 1 : -1], 2)),)
+
+
+def _parts(node: NodeFacts) -> int:
+    parts = node.dims(0)[-1]
+    if parts not in (1, 2):
+        raise UnsupportedCase(f"a DFT of {parts} parts, not one (real) or two (real and imaginary)")
+    return int(parts)
+
+
+MOST_STEPS = 16  # in a frame, whose parts are taken as slices
+LARGEST_TRANSFORM = 1 << 21  # elements of a transform's matrix that is stored with the weights
+
+
+def _transform(
+    node: NodeView, used: Dim, length: Dim, wanted: Dim, parts: int, inverse: bool,
+    window: np.ndarray[tuple[int, ...], np.dtype[np.float64]] | None = None,
+) -> str:  # fmt: skip
+    """The transform's matrix: an identifier where it is stored like a weight, a known window in it; else a call.
+
+    It is calculated at run time where it is large, or its size only known then.
+    """
+    if (
+        isinstance(used, int) and isinstance(length, int) and isinstance(wanted, int)
+        and used * parts * wanted * 2 <= LARGEST_TRANSFORM
+    ):  # fmt: skip
+        matrix = dft_matrix(used, length, wanted, parts, inverse)
+        if window is not None:
+            matrix = matrix * np.repeat(window.astype(np.float64).ravel(), parts).reshape(-1, 1)
+        return node.constant_matrix(matrix, "transform")
+    return node.call("dft_matrix", node.dim(used), node.dim(length), node.dim(wanted), parts, int(inverse))
+
+
+def dft_matrix(
+    used: int, length: int, wanted: int, parts: int, inverse: bool
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Real and imaginary parts alternate in the columns, with two ``parts`` in the rows, too."""
+    turns = np.outer(np.arange(used), np.arange(wanted)) % length
+    angles = np.arange(length) * (2 * np.pi / length)
+    cosines, sines = np.cos(angles)[turns], np.sin(angles)[turns]
+    if inverse:
+        cosines, sines = cosines / length, -sines / length
+    matrix = np.stack([cosines, -sines], 2).reshape(used, 2 * wanted)
+    if parts == 2:
+        matrix = np.stack([matrix, np.stack([sines, cosines], 2).reshape(used, 2 * wanted)], 1)
+    return matrix.reshape(used * parts, 2 * wanted)
+
+
+@generator("DFT", since=17)
+@generator("DFT", since=20)
+def dft(node: NodeView) -> Fragment:
+    """Signals in the rows, times the transform's matrix; opset 20 made the axis an input."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    dims, axis, parts, length = node.dims(0), _dft_axis(node), _parts(node), _dft_length(node)
+    outer, size, inner = product(dims[:axis]), dims[axis], product(dims[axis + 1 : -1])
+    back = _is_real_inverse(node)
+    if back and parts != 2:
+        raise UnsupportedCase("a one-sided inverse DFT of real numbers")
+    before: list[str] = []
+    if inner == 1:
+        signals = node.view(0, View(outer, size * parts))
+    else:
+        moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
+        signals = moved.source(node)(View(outer * inner, size * parts))
+        before += moved.before
+    used = minimum(size, _one_side(length) if back else length)
+    if used != size:
+        name = node.temporary("signals")
+        before.append(f"{name} = {signals}")
+        signals = f"{name}[, 1:{node.dim(used * parts)}]"
+    wanted, out_parts = node.output_dims()[axis], 1 if back else 2
+    if back:
+        matrix = node.call("real_dft_matrix", node.dim(used), node.dim(length))
+    else:
+        matrix = _transform(node, used, length, wanted, parts, bool(node.attribute("inverse")))
+    spectra = Moved(f"{signals} %*% {matrix}", View(outer * inner, wanted * out_parts), tuple(before))
+    if inner == 1:
+        return node.result(spectra.text, spectra.view, before=spectra.before)
+    spectra = spectra.bound(node, "spectra")
+    moved = permuted(node, spectra.source(node), (outer, inner, wanted, out_parts), (0, 2, 1, 3), finite=False)
+    return node.result(moved.text, moved.view, before=[*spectra.before, *moved.before])
+
+
+# --- STFT --------------------------------------------------------------------------------------------------------
+
+
+def _frame_sizes(node: NodeFacts) -> tuple[Dim, Dim, Dim]:
+    """Length of a frame, step between frames, number of frames."""
+    step = node.require_integers(1, "the step between frames")[0]
+    if node.has(3):
+        length = node.require_integers(3, "the length of a frame")[0]
+    elif node.has(2):
+        length = node.dims(2)[0]
+    else:
+        length = node.dims(0)[1]
+    return length, step, floor_divide(node.dims(0)[1] - length, step) + 1
+
+
+@shape_rule("STFT")
+def stft_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, frames, frequencies, two parts."""
+    length, _, frames = _frame_sizes(node)
+    wanted = _one_side(length) if node.attribute("onesided") else length
+    return (node.tensor((node.dims(0)[0], frames, wanted, 2)),)
+
+
+@generator("STFT", since=17)
+def stft(node: NodeView) -> Fragment:
+    """Frames of the signals in the rows, times the transform's matrix, whose rows the window weighs."""
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    dims = (*node.dims(0), 1)[:3]
+    parts = _parts(node) if node.rank(0) == 3 else 1
+    length, step, frames = _frame_sizes(node)
+    before: list[str] = []
+    signals = _frames(node, dims, (length, step, frames), before)
+    wanted = node.output_dims()[2]
+    known_window = node.constant(2) if node.has(2) else None
+    matrix = _transform(node, length, length, wanted, parts, False, known_window)
+    if node.has(2) and not (known_window is not None and matrix.isidentifier()):
+        window = node.view(2, View(length, 1))
+        if parts == 2:
+            window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"
+        matrix = f"({matrix} * {window})"
+    view = View(dims[0] * frames, 2 * wanted)
+    return node.result(f"{signals} %*% {matrix}", view, before=before)
+
+
+def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: list[str]) -> str:
+    """The frames of all signals below each other; sizes: length of a frame, step, number of frames."""
+    length, step, frames = sizes
+    batch, points, parts = dims
+    if isinstance(length, int) and isinstance(step, int) and length % step == 0 and length // step <= MOST_STEPS:
+        # side by side: the steps in which frames begin, those in which their second part lies, and so on
+        x = node.view(0, View(batch, points * parts))
+        pieces = []
+        for first in range(0, length, step):
+            span = f"{node.factor(first * parts + 1)}:{node.factor((frames * step + first) * parts)}"
+            pieces.append(node.reshape(f"{x}[, {span}]", View(batch * frames, step * parts)))
+        return f"cbind({', '.join(pieces)})" if len(pieces) > 1 else pieces[0]
+    index = node.temporary("positions")
+    starts = f"seq(0, {node.dim(frames - 1)}) * {node.factor(step)}"
+    offsets = f"t(seq(0, {node.dim(length - 1)}))"
+    count = frames * length
+    before.append(f'{index} = matrix(outer({starts}, {offsets}, "+"), rows={node.dim(count)}, cols=1)')
+    moved = gathered(node, input_source(node, 0), dims, 1, index, count, finite=False)
+    before.extend(moved.before)
+    return moved.source(node)(View(batch * frames, length * parts))
+
+
+# --- windows -----------------------------------------------------------------------------------------------------
+
+# by operator: weights of the cosines of no, one and two turns
+_WINDOWS = {
+    "HannWindow": (0.5, -0.5),
+    "HammingWindow": (25 / 46, -21 / 46),
+    "BlackmanWindow": (0.42, -0.5, 0.08),
+}
+
+
+def _output_datatype(node: NodeFacts) -> str:
+    return str(TensorProto.DataType.Name(int(node.attribute("output_datatype")))).lower()
+
+
+def window_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As many numbers as the input says."""
+    known = node.integers(0)
+    size = unknown_size(node, 0, 0) if known is None else known[0]
+    return (node.tensor((size,), _output_datatype(node)),)
+
+
+def _register_window(op_type: str) -> None:
+    weights = _WINDOWS[op_type]
+
+    def generate(node: NodeView) -> Fragment:
+        empty = empty_result(node)
+        if empty is not None:
+            return empty
+        size = node.output_dims()[0]
+        before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
+        turn = size if node.attribute("periodic") else size - 1
+        angle = node.temporary("angle")
+        before.append(f"{angle} = seq(0, {node.dim(size - 1)}) * (2 * pi / {node.factor(turn)})")
+        terms = [literal(weights[0])]
+        for turns, weight in enumerate(weights[1:], 1):
+            argument = angle if turns == 1 else f"{turns} * {angle}"
+            terms.append(f"{'-' if weight < 0 else '+'} {literal(abs(weight))} * cos({argument})")
+        text = " ".join(terms)
+        if node.output_dtype() in INTEGER_DTYPES:
+            text = f"sign({text}) * floor(abs({text}))"
+        elif node.output_dtype() not in FLOAT_FORMATS:
+            raise UnsupportedCase(f"a window of type {node.output_dtype()}")
+        return node.result(text, View(size, 1), before=before)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type}: a sum of cosines."
+    generator(op_type, 17)(generate)
+    shape_rule(op_type)(window_rule)
+
+
+for _name in _WINDOWS:
+    _register_window(_name)
+
+
+# --- MelWeightMatrix ---------------------------------------------------------------------------------------------
+
+
+@shape_rule("MelWeightMatrix")
+def mel_weight_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """One side of a spectrum by the number of bands."""
+    bands = node.require_integers(0, "the number of mel bands")[0]
+    length = node.require_integers(1, "the length of the DFT")[0]
+    return (node.tensor((_one_side(length), bands), _output_datatype(node)),)
+
+
+@generator("MelWeightMatrix", since=17)
+def mel_weight_matrix(node: NodeView) -> Fragment:
+    """Triangular bands, evenly spaced on the mel scale; calculated at conversion."""
+    names = ("the number of mel bands", "the length of the DFT", "the sample rate", "the lower edge", "the upper edge")
+    bands, length, rate, low, high = (
+        node.require_constant(position, name).ravel()[0] for position, name in enumerate(names)
+    )
+    weights = mel_weights(int(bands), int(length), int(rate), float(low), float(high))
+    return node.result(node.constant_matrix(weights, "weights"), View(*weights.shape))
+
+
+def mel_weights(
+    bands: int, length: int, rate: int, low: float, high: float
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Weight of each frequency in each band: rises to the band's middle and falls behind it."""
+    mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
+    check_table(max(length // 2 + 1, LOOP_STEPS) * (bands + 2), "the weights of the bands")
+    points = np.arange(bands + 2) * ((mel_high - mel_low) / (bands + 2)) + mel_low
+    hertz = 700 * np.expm1(points / 2595 * np.log(10))
+    bins = ((length + 1) * hertz // rate).astype(np.int64)
+    weights = np.zeros((length // 2 + 1, bands))
+    if bins.min() < 0 or bins.max() >= len(weights):
+        raise UnsupportedCase(f"mel bands from {low} to {high} Hz at {rate} samples per second")
+    for band in range(bands):
+        start, middle, end = bins[band : band + 3]
+        if start == middle:
+            weights[middle, band] = 1
+        else:
+            rising = np.arange(start, middle + 1)
+            weights[rising, band] = (rising - start) / (middle - start)
+        if middle < end:
+            falling = np.arange(middle, end)
+            weights[falling, band] = (end - falling) / (end - middle)
+    return weights

@@ -1,0 +1,155 @@
+"""Text: operators that work on codes as on numbers, and those that make new strings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnx_systemds.dml.java_text import java_regex, java_string_literal
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.texts import EMPTY
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import stripped
+from onnx_systemds.operators.support.broadcasting import SINGLE, broadcast, operands
+
+# They move or compare elements, and a code is as good as a number. Control flow hands text on.
+takes_text(
+    "CenterCropPad", "Compress", "Concat", "ConcatFromSequence", "DepthToSpace", "Equal", "Expand", "Flatten",
+    "Gather", "GatherElements", "GatherND", "Identity", "If", "Loop", "OneHot", "Optional", "OptionalGetElement",
+    "OptionalHasElement", "Pad", "Reshape", "ReverseSequence", "Scan", "Scatter", "ScatterElements", "ScatterND",
+    "SequenceAt", "SequenceConstruct", "SequenceErase", "SequenceInsert", "SequenceLength", "Shape", "Size",
+    "Slice", "SpaceToDepth", "Split", "SplitToSequence", "Squeeze", "TensorScatter", "Tile", "Transpose",
+    "Unique", "Unsqueeze", "Where", "StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer",
+)  # fmt: skip
+
+
+@shape_rule("StringConcat")
+def string_concat_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Broadcast dims."""
+    return (node.tensor(broadcast(node, {0: node.dims(0), 1: node.dims(1)})),)
+
+
+@generator("StringConcat", since=20)
+def string_concat_20(node: NodeView) -> Fragment:
+    """Each different pair is joined once."""
+    given = operands(node, (0, 1), node.output_dims(), full=True)
+    matrices = [_full(node, operand.text, operand.kind, given.form) for operand in given.items]
+    return node.text_result(node.call("concat_texts", *matrices, node.texts()), given.form)
+
+
+def _full(node: NodeView, text: str, kind: str, form: Form) -> str:
+    if form is SCALAR:
+        return f"as.matrix({stripped(text)})"
+    if kind != SINGLE:
+        return stripped(text)
+    return f"matrix({stripped(text)}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
+
+
+@shape_rule("RegexFullMatch")
+def regex_full_match_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """A boolean for each string."""
+    return (node.tensor(node.dims(0), "bool"),)
+
+
+@generator("RegexFullMatch", since=20)
+def regex_full_match_20(node: NodeView) -> Fragment:
+    """Each different string is matched once, by Java's regular expressions."""
+    pattern = _in_dml(java_string_literal(java_regex(str(node.attribute("pattern") or ""))))
+    return _mapped(node, lambda codes: node.call("texts_match", codes, node.texts(), pattern))
+
+
+def _in_dml(java: str) -> str:
+    """A Java expression as a DML string: it holds double quotes, and no single one."""
+    return f"'{java}'"
+
+
+def _mapped(node: NodeView, call: Callable[[str], str]) -> Fragment:
+    """A call on a matrix of codes that gives numbers of the same form."""
+    form = node.known_form(0)
+    if form is SCALAR:
+        return node.result(f"as.scalar({call(f'as.matrix({node.scalar(0)})')})", SCALAR)
+    return node.result(call(node.form(0, form)), form)
+
+
+@shape_rule("StringSplit")
+def string_split_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The pieces along a new last axis as long as the most pieces, and how many they are."""
+    dims = node.dims(0)
+    most: Dim = 0 if node.value(0).is_known_size and node.size(0) == 0 else unknown_size(node, 0, len(dims))
+    return (node.tensor((*dims, most)), node.tensor(dims, "int64"))
+
+
+@generator("StringSplit", since=20)
+def string_split_20(node: NodeView) -> Fragment:
+    """Each different string is split once."""
+    count = node.size(0)
+    limit = node.attribute("maxsplit")
+    delimiter = _in_dml(java_string_literal(str(node.attribute("delimiter") or "")))
+    codes = node.view(0, View(count, 1))
+    pieces, counts = node.temporary("pieces"), node.temporary("counts")
+    call = node.call("split_texts", codes, node.texts(), delimiter, -1 if limit is None else int(limit))
+    before = [node.extending_texts(call, pieces, counts)]
+    dims = node.output_dims(0)
+    if dims[:1] == (count,):
+        first = node.result(pieces, split_view(dims, 1), 0, before=before)
+    else:  # the width shows in the pieces only
+        rows = node.dim(product(dims[:1]))
+        first = node.result(f"matrix({pieces}, rows={rows}, cols=length({pieces}) / {node.factor(product(dims[:1]))})",
+                            split_view(dims, 1), 0, before=before)  # fmt: skip
+    return first + node.result(counts, View(count, 1), 1)
+
+
+@shape_rule("StringNormalizer")
+def string_normalizer_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The strings that are no stop words along the last axis."""
+    dims = node.dims(0)
+    if len(dims) not in (1, 2) or (len(dims) == 2 and dims[0] != 1):
+        raise UnsupportedCase("the input is neither [C] nor [1, C]")
+    if not node.attribute("stopwords"):
+        return (node.tensor(dims),)
+    return (node.tensor((*dims[:-1], unknown_size(node, 0, len(dims) - 1))),)
+
+
+@generator("StringNormalizer", since=10)
+def string_normalizer_10(node: NodeView) -> Fragment:
+    """Stop words are left out, compared in lower case unless case counts; then the case is changed."""
+    codes = node.view(0, View(node.size(0), 1))
+    stop = [str(word) for word in node.attribute("stopwords") or ()]
+    action = str(node.attribute("case_change_action"))
+    locale = str(node.attribute("locale") or "en_US").replace("_", "-")
+    before: list[str] = []
+    if stop:
+        compared = codes
+        if not node.attribute("is_case_sensitive"):
+            compared = node.temporary("folded")
+            before.append(node.extending_texts(_cased(node, codes, "LOWER", locale), compared))
+            stop = sorted({word.lower() for word in stop})
+        words = node.constant_matrix(node.codes(np.array(stop, dtype=object)).reshape(1, -1), "stopwords")
+        kept = node.temporary("kept")
+        before.append(f'{kept} = rowSums(outer({compared}, {words}, "==")) == 0')
+        # nothing left is one empty string, code 1
+        before.append(f'{kept} = max(removeEmpty(target={codes}, margin="rows", select={kept}), {EMPTY})')
+        codes = kept
+    form = split_view(node.output_dims(), 1)
+    result = codes if len(node.output_dims()) == 1 else f"t({codes})"
+    if action == "NONE":
+        return node.result(result, form, before=before)
+    changed = node.temporary("changed")
+    before.append(node.extending_texts(_cased(node, codes, action, locale), changed))
+    return node.result(changed if result == codes else f"t({changed})", form, before=before)
+
+
+def _cased(node: NodeView, codes: str, action: str, locale: str) -> str:
+    method = {"LOWER": "toLowerCase", "UPPER": "toUpperCase"}.get(action)
+    if method is None:
+        raise UnsupportedCase(f"case_change_action {action!r} is none of LOWER, UPPER and NONE")
+    java = f"x.{method}(java.util.Locale.forLanguageTag({java_string_literal(locale)}))"
+    return node.call("map_texts", codes, node.texts(), _in_dml(java))

@@ -1,0 +1,192 @@
+"""Transposed convolutions of 1, 2 and 3 spatial axes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.convolution import dilated
+from onnx_systemds.operators.support.windows import (
+    Image,
+    cropped,
+    declared_pads,
+    halves,
+    inflated,
+    padded,
+    per_axis,
+    shape_list,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How one input element spreads over the output along one axis.
+
+    whole: size of all windows together; the output begins ``before`` elements into it.
+    """
+
+    size: Dim
+    kernel: int
+    stride: int
+    dilation: int
+    whole: Dim
+    before: Dim
+    output: Dim
+
+    @property
+    def extent(self) -> int:
+        """Size of a window with its holes."""
+        return (self.kernel - 1) * self.dilation + 1
+
+    @property
+    def builtin_padding(self) -> int:
+        """The padding with which the engine gives the output itself, -1 where it cannot."""
+        if not isinstance(self.before, int) or self.before < 0:
+            return -1
+        rest = self.output + 2 * self.before - self.whole  # what the forward convolution would leave over
+        return self.before if isinstance(rest, int) and 0 <= rest < self.stride else -1
+
+
+def spreads(node: NodeFacts) -> tuple[Spread, ...]:
+    """The windows on each axis; output_shape wins over pads, auto_pad asks for input size times stride."""
+    rank = node.rank(0) - 2
+    kernel = node.known_dims(1, "a transposed convolution's weight")[2:]
+    if rank < 1 or rank > 3 or len(kernel) != rank:
+        raise UnsupportedCase(f"a transposed convolution of an input of rank {rank + 2}")
+    strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
+    extra = tuple(node.attribute("output_padding") or ()) or (0,) * rank
+    wanted = tuple(node.attribute("output_shape") or ())[-rank:]
+    declared = declared_pads(node, rank)
+    found = []
+    for axis, size in enumerate(node.dims(0)[2:]):
+        stride, step = strides[axis], dilations[axis]
+        whole = (size - 1) * stride + (kernel[axis] - 1) * step + 1
+        if wanted or declared is None:
+            output = wanted[axis] if wanted else size * stride
+            total = maximum(whole + extra[axis] - output, 0)
+            before, _ = halves(total, upper=node.attribute("auto_pad") == "SAME_UPPER")
+        else:
+            before, after = declared[axis]
+            output = whole + extra[axis] - before - after
+        found.append(Spread(size, kernel[axis], stride, step, whole, before, output))
+    return tuple(found)
+
+
+@shape_rule("ConvTranspose")
+def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Batch, filters of all groups, output sizes."""
+    filters = node.dims(1)[1] * int(node.attribute("group"))
+    return (node.tensor((node.dims(0)[0], filters, *(spread.output for spread in spreads(node)))),)
+
+
+@generator("ConvTranspose", since=1)
+def conv_transpose(node: NodeView) -> Fragment:
+    """The gradient of a convolution with respect to its input."""
+    axes = spreads(node)
+    statements, text, view = _deep(node, axes) if len(axes) == 3 else _flat(node, axes)
+    if node.has(2):
+        text = f"bias_add({text}, {node.view(2, View(node.dims(2)[0], 1))})"
+    return node.result(text, view, before=statements)
+
+
+def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
+    """One and two spatial axes."""
+    if len(axes) == 1:
+        axes = (Spread(1, 1, 1, 1, 1, 0, 1), *axes)
+    channels, planes = node.known_dims(1, "a transposed convolution's weight")[:2]
+    batch, view = node.dims(0)[0], View(node.dims(0)[0], product(node.dims(0)[1:]))
+    group = int(node.attribute("group"))
+    statements, weight = _weight(node, axes, channels, planes)
+    more, text, image_sizes = _planar(node, node.view(0, view), weight, batch, channels, planes, group, axes)
+    statements += more
+    filters = planes * group
+    image = Image(text, View(batch, filters * product(image_sizes)), batch * filters, image_sizes)
+    more, image = _placed(node, image, axes)
+    whole = View(batch, filters * product(axis.output for axis in axes))
+    return [*statements, *more], image.seen(node, whole), whole
+
+
+def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int) -> tuple[list[str], str]:
+    """Identifier of the weight, an input channel per row; holes of a dilation in the last two axes are zeros."""
+    kernel, steps = tuple(axis.kernel for axis in axes[-2:]), tuple(axis.dilation for axis in axes[-2:])
+    extents = tuple(axis.extent for axis in axes[-2:])
+    lead = planes * product(axis.kernel for axis in axes[:-2])
+    view = View(channels, lead * product(kernel))
+    if kernel == extents:
+        return [], node.view(1, view)
+    content = node.constant(1)
+    if content is not None:
+        return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
+    statements, image = inflated(node, Image(node.view(1, view), view, channels * lead, kernel), steps)
+    name = node.temporary("weight")
+    statements.append(f"{name} = {image.seen(node, View(channels, lead * product(extents)))}")
+    return statements, name
+
+
+def _planar(
+    node: NodeView, x: str, weight: str, batch: Dim, channels: int, planes: int, group: int, axes: tuple[Spread, ...]
+) -> tuple[list[str], str, Dims]:
+    """The engine's builtin, per group: statements, text, and the sizes of the images it gives."""
+    builtin = all(axis.builtin_padding >= 0 for axis in axes)
+    sizes = tuple(axis.output if builtin else axis.whole for axis in axes)
+    own = channels // group
+    tail = (
+        f"input_shape={shape_list(node, (batch, planes, *sizes))}, "
+        f"filter_shape={shape_list(node, (own, planes, *(axis.extent for axis in axes)))}, "
+        f"stride={shape_list(node, [axis.stride for axis in axes])}, "
+        f"padding={shape_list(node, [axis.builtin_padding if builtin else 0 for axis in axes])}"
+    )
+    if group == 1:
+        return [], f"conv2d_backward_data({weight}, {x}, {tail})", sizes
+    width = own * product(axis.size for axis in axes)
+    statements, parts = [], []
+    for number in range(group):
+        rows = f"{weight}[{number * own + 1}:{(number + 1) * own}, ]"
+        columns = f"{x}[, {node.dim(number * width + 1)}:{node.dim((number + 1) * width)}]"
+        part = node.temporary("group")
+        statements.append(f"{part} = conv2d_backward_data({rows}, {columns}, {tail})")
+        parts.append(part)
+    return statements, f"cbind({', '.join(parts)})", sizes
+
+
+def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> tuple[list[str], Image]:
+    """The outputs cut out of the windows; where they reach beyond, there are zeros."""
+    if image.sizes == tuple(axis.output for axis in axes):
+        return [], image
+    none = (0,) * len(axes)
+    behind = tuple(maximum(axis.before + axis.output - axis.whole, 0) for axis in axes)
+    statements, image = padded(node, image, none, behind)
+    more, image = cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
+    return [*statements, *more], image
+
+
+def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
+    """Three spatial axes: depths are images, the taps along them are planes, which are summed where they meet."""
+    depth, planar = axes[0], axes[1:]
+    channels, planes = node.known_dims(1, "a transposed convolution's weight")[:2]
+    group, batch = int(node.attribute("group")), node.dims(0)[0]
+    filters, images = planes * group, batch * depth.size
+    statements, weight = _weight(node, axes, channels, planes)
+    plane = product(axis.size for axis in planar)
+    slabs = node.view(0, View(batch * channels * depth.size, plane))
+    name = node.temporary("slabs")
+    moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
+    statements.append(f"{name} = {node.reshape(moved, View(images, channels * plane))}")
+    more, text, sizes = _planar(node, name, weight, images, channels, planes * depth.kernel, group, planar)
+    statements += more
+    lead = images * filters * depth.kernel
+    image = Image(text, View(images, filters * depth.kernel * product(sizes)), lead, sizes)
+    more, image = _placed(node, image, planar)
+    statements += more
+    area = product(axis.output for axis in planar)
+    counts = (batch, depth.size, filters, depth.kernel, depth.output, depth.stride, depth.dilation, depth.before)
+    summed = node.call("depth_sums", image.seen(node, View(lead, area)), *map(node.dim, counts))
+    whole = View(batch, filters * depth.output * area)
+    return statements, node.reshape(summed, whole), whole

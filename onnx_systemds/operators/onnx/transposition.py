@@ -1,0 +1,111 @@
+"""Transpose and other permutations of axes."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dims, divide_exactly
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.movement import empty_result, input_source, merged, permuted
+
+
+@shape_rule("Transpose")
+def transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The dims in the order of ``perm``."""
+    dims = node.dims(0)
+    return (node.tensor([dims[axis] for axis in _perm(node)]),)
+
+
+@generator("Transpose", since=1)
+def transpose(node: NodeView) -> Fragment:
+    """Axes in another order; without ``perm`` the reverse one."""
+    return permutation(node, node.dims(0), _perm(node))
+
+
+def permutation(node: NodeView, dims: Dims, perm: tuple[int, ...]) -> Fragment:
+    """The first input, seen with axes ``dims``, with these axes in another order."""
+    if len(merged(dims, perm)[0]) < 2:
+        return node.same_elements()
+    empty = empty_result(node)
+    if empty is not None:
+        return empty
+    moved = permuted(node, input_source(node, 0), dims, perm, finite=is_finite(node, 0))
+    return node.result(moved.text, moved.view, before=moved.before)
+
+
+def _perm(node: NodeFacts) -> tuple[int, ...]:
+    rank = node.rank(0)
+    given = node.attribute("perm")
+    if given is None:
+        return tuple(reversed(range(rank)))
+    perm = tuple(node.normalize_axis(int(axis), rank) for axis in given)
+    if sorted(perm) != list(range(rank)):
+        raise UnsupportedCase(f"perm {list(given)} is no order of {rank} axes")
+    return perm
+
+
+# --- blocks of images --------------------------------------------------------------------------------------------
+
+
+@shape_rule("DepthToSpace")
+def depth_to_space_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Channels become blocks of b x b pixels."""
+    block = _block(node)
+    batch, channels, height, width = _image(node)
+    depth = divide_exactly(channels, block * block)
+    if depth is None:
+        raise UnsupportedCase(f"{channels} channels do not make blocks of {block} x {block}")
+    return (node.tensor((batch, depth, height * block, width * block)),)
+
+
+@generator("DepthToSpace", since=1)
+@generator("DepthToSpace", since=11)
+def depth_to_space(node: NodeView) -> Fragment:
+    """The channel axis holds (block row, block column, depth), or in mode CRD (since opset 11) depth first."""
+    block = _block(node)
+    batch, _, height, width = _image(node)
+    depth = node.output_dims()[1]
+    if node.attribute("mode") == "CRD":
+        return permutation(node, (batch, depth, block, block, height, width), (0, 1, 4, 2, 5, 3))
+    return permutation(node, (batch, block, block, depth, height, width), (0, 3, 4, 1, 5, 2))
+
+
+@shape_rule("SpaceToDepth")
+def space_to_depth_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Blocks of b x b pixels become channels."""
+    block = _block(node)
+    batch, channels, height, width = _image(node)
+    for size in (height, width):
+        if isinstance(size, int) and size % block:
+            raise UnsupportedCase(f"a size of {size} pixels does not divide into blocks of {block}")
+    return (node.tensor((batch, channels * (block * block), height // block, width // block)),)
+
+
+@generator("SpaceToDepth", since=1)
+@generator("SpaceToDepth", since=28)
+def space_to_depth(node: NodeView) -> Fragment:
+    """Channels become (block row, block column, depth), or in mode CRD (since opset 28) depth first."""
+    block = _block(node)
+    batch, _, rows, cols = node.output_dims()
+    dims = (batch, node.dims(0)[1], rows, block, cols, block)
+    return permutation(
+        node, dims, (0, 1, 3, 5, 2, 4) if node.attribute("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
+    )
+
+
+def _block(node: NodeFacts) -> int:
+    block = int(node.attribute("blocksize") or 0)
+    if block < 1:
+        raise UnsupportedCase(f"a block size of {block}")
+    return block
+
+
+def _image(node: NodeFacts) -> Dims:
+    dims = node.dims(0)
+    if len(dims) != 4:
+        raise UnsupportedCase(f"blocks of an input of rank {len(dims)}, rank 4 is needed")
+    return dims

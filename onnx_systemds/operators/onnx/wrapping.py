@@ -1,0 +1,69 @@
+"""Products of 32-bit integers that wrap around exactly: their 64 bits are more than FP64 holds.
+
+Narrower integers need nothing of it, and of 64-bit ones the engine holds 53 bits anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.operators.api.layout import SCALAR
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import as_matrix
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
+
+WORDS = frozenset(["int32", "uint32"])
+_FACTOR_BITS = 21  # a word times a number of so many bits is exact in FP64
+
+
+def sign_offset(dtype: str) -> str:
+    """What must be added before 2^32 is cut off: 2^31 for signed words."""
+    return "2147483648" if dtype == "int32" else "0"
+
+
+def may_exceed(node: NodeFacts, terms: Dim = 1) -> bool:
+    """Whether sums of so many products of the first two inputs may have more bits than FP64 holds."""
+    if node.dtype(0) not in WORDS:
+        return False
+    count = terms if isinstance(terms, int) else 1 << 53
+    return all(_largest(node, position) * count > 1 << _FACTOR_BITS for position in (0, 1))
+
+
+def _largest(node: NodeFacts, position: int) -> int:
+    content = node.constant(position)
+    if content is None or content.size > 1 << 16:
+        return 1 << 32
+    return int(np.abs(content.astype(np.int64)).max(initial=0))
+
+
+def wrapped_products(node: NodeView, given: Operands) -> Operand:
+    """Elementwise product of two operands."""
+    left, right = given.items
+    if right.kind == FULL:
+        left, right = right, left
+    texts = [as_matrix(node, operand, given.form) for operand in (left, right)]
+    text = node.call("wrapped_product", *texts, sign_offset(node.dtype(0)))
+    return Operand(f"as.scalar({text})", SINGLE) if given.form is SCALAR else Operand(text, FULL)
+
+
+def wrapped_matmul(node: NodeView, x: str, y: str, multiply: Callable[[str, str], str], before: list[str]) -> str:
+    """A matrix product by halves of 16 bits; ``multiply`` writes one of two identifiers.
+
+    The result still has to be wrapped: it has fewer than 53 bits as long as a sum has fewer than 2^19 terms.
+    """
+    names = [node.temporary(hint) for hint in ("left", "upper", "lower", "right", "high", "low", "middle")]
+    left, upper, lower, right, high, low, middle = names
+    before += [
+        f"{left} = {x}",
+        f"{upper} = floor({left} / 65536)",
+        f"{lower} = {left} - {upper} * 65536",
+        f"{right} = {y}",
+        f"{high} = floor({right} / 65536)",
+        f"{low} = {right} - {high} * 65536",
+        f"{middle} = {multiply(upper, low)} + {multiply(lower, high)}",
+    ]
+    return f"(({middle} - 65536 * floor({middle} / 65536)) * 65536 + {multiply(lower, low)})"

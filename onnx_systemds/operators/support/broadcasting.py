@@ -1,0 +1,263 @@
+"""Numpy-style broadcasting on matrices.
+
+The engine broadcasts a row or column vector over a matrix, as the *right* operand only. So an operand whose dims are
+a suffix of the result's becomes a row vector, a prefix a column vector; what is repeated in between is replicated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import FINITE_DTYPES
+from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api.scope import constant_literal, is_uniform
+
+FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """An operand in the common view: its DML text and how much of the view it covers."""
+
+    text: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """All operands of an elementwise operator in one view of the result."""
+
+    items: tuple[Operand, ...]
+    form: Form
+
+
+def broadcast_dims(all_dims: Sequence[Dims]) -> Dims:
+    """Dims of the result. Two differing expressions are taken to be equal at run time; known ones win."""
+    rank = max((len(dims) for dims in all_dims), default=0)
+    result: list[Dim] = []
+    for axis in range(rank):
+        found: Dim = 1
+        for dims in all_dims:
+            position = axis - rank + len(dims)
+            dim = dims[position] if position >= 0 else 1
+            if dim != 1 and (found == 1 or isinstance(dim, int)):
+                found = dim
+        result.append(found)
+    return tuple(result)
+
+
+def broadcast(node: NodeFacts, given: Mapping[int, Dims]) -> Dims:
+    """Dims of the result of inputs, by position, each with those of its first axes that are broadcast.
+
+    Of two sizes of the run neither is taken to be a 1 that is repeated: the script checks it. Raises UnsupportedCase.
+    """
+    result = broadcast_dims(list(given.values()))
+    chosen: dict[int, str] = {}
+    for position, dims in given.items():
+        for axis, dim in enumerate(dims):
+            place = axis - len(dims)
+            if dim == result[place]:
+                chosen.setdefault(place, node.axis_words(position, axis))
+    for position, dims in given.items():
+        for axis, dim in enumerate(dims):
+            if dim != 1:
+                place = axis - len(dims)
+                node.assume_equal(result[place], dim, chosen[place], node.axis_words(position, axis))
+    return result
+
+
+def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bool = False) -> Operands:
+    """The node's inputs at ``positions`` as operands in one view of ``result``.
+
+    With ``full`` vectors are replicated, for operations that cannot broadcast them (ifelse).
+    """
+    form = node.wanted_form() if node.output_dims() == result else None
+    if product(result) == 1:
+        return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
+    # axes of size 1 do not change where an element lies
+    kept = [axis for axis, dim in enumerate(result) if dim != 1]
+    dims = tuple(result[axis] for axis in kept)
+    patterns = [_pattern(node.dims(position), len(result), kept) for position in positions]
+    literals = _uniform_literals(node, positions, patterns)
+    patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
+    split = _common_split(patterns, form, dims)
+    view = split_view(dims, split)
+    if all(all(pattern) or not any(pattern) for pattern in patterns) and form is not SCALAR:
+        view = form if form is not None else view
+    items = tuple(
+        Operand(text, SINGLE) if text else _operand(node, position, pattern, dims, split, view, full)
+        for position, pattern, text in zip(positions, patterns, literals)
+    )
+    return Operands(items, view)
+
+
+def _uniform_literals(
+    node: NodeView, positions: Sequence[int], patterns: Sequence[tuple[bool, ...]]
+) -> list[str | None]:
+    """For each operand its literal, if it is a constant of equal elements and another operand gives the dims."""
+    if not any(all(pattern) and node.constant(position) is None for position, pattern in zip(positions, patterns)):
+        return [None] * len(positions)
+    texts: list[str | None] = []
+    for position in positions:
+        constant = node.constant(position)
+        uniform = constant is not None and constant.size > 1 and is_uniform(constant)
+        texts.append(constant_literal(constant.ravel()[:1]) if constant is not None and uniform else None)
+    return texts
+
+
+def _pattern(dims: Dims, rank: int, kept: Sequence[int]) -> tuple[bool, ...]:
+    """For each kept axis of the result whether the operand varies along it."""
+    offset = rank - len(dims)
+    return tuple(axis >= offset and dims[axis - offset] != 1 for axis in kept)
+
+
+def _common_split(patterns: Sequence[tuple[bool, ...]], form: Form, dims: Dims) -> int:
+    """The split that makes the most operands vectors; where all are full, the one the consumers want."""
+    votes: dict[int, int] = {}
+    for pattern in patterns:
+        for split in _splits_of(pattern):
+            votes[split] = votes.get(split, 0) + 1
+    if votes:
+        return max(votes, key=lambda split: (votes[split], -split))
+    for split in range(len(dims) + 1):
+        if form == split_view(dims, split):
+            return split
+    return min(1, len(dims))
+
+
+def _splits_of(pattern: tuple[bool, ...]) -> list[int]:
+    """Splits in which an operand is a row or column vector, or becomes one by repeating its rows."""
+    if all(pattern) or not any(pattern):
+        return []
+    first = pattern.index(True)
+    last = len(pattern) - 1 - pattern[::-1].index(True)
+    if not all(pattern[first : last + 1]):
+        return []
+    if last == len(pattern) - 1:
+        return [first]
+    return [last + 1]
+
+
+def _operand(
+    node: NodeView, position: int, pattern: tuple[bool, ...], dims: Dims, split: int, view: View, full: bool
+) -> Operand:
+    if not any(pattern):
+        return Operand(node.scalar(position), SINGLE)
+    if all(pattern):
+        return Operand(node.view(position, view), FULL)
+    rows, cols = pattern[:split], pattern[split:]
+    if not any(rows) and all(cols) and not full:
+        return Operand(node.view(position, View(1, view.cols)), ROW)
+    if all(rows) and not any(cols) and not full:
+        return Operand(node.view(position, View(view.rows, 1)), COLUMN)
+    if not any(cols) and not full:
+        column = _expanded(node, position, rows, dims[:split], View(view.rows, 1))
+        return Operand(column, COLUMN)
+    return Operand(_expanded(node, position, pattern, dims, view), FULL)
+
+
+def _expanded(node: NodeView, position: int, pattern: tuple[bool, ...], dims: Dims, view: View) -> str:
+    """Text of an input repeated along the axes where ``pattern`` is false."""
+    own = tuple(dim for dim, varies in zip(dims, pattern) if varies)
+    text = node.view(position, View(1, product(own)))
+    form = View(1, product(own))
+    return expand_text(node, text, form, pattern, dims, view, finite=is_finite(node, position))
+
+
+def expand_text(
+    node: NodeView, text: str, form: View, pattern: Sequence[bool], dims: Dims, view: View, *, finite: bool
+) -> str:
+    """Text of the row-major elements of the varying axes, repeated to all ``dims`` and laid out as ``view``.
+
+    Works from the last axis to the first: each run of repeated axes is a replication of rows or of a row.
+    """
+    runs: list[tuple[bool, Dim]] = []
+    for varies, dim in zip(pattern, dims):
+        if runs and runs[-1][0] == varies:
+            runs[-1] = (varies, runs[-1][1] * dim)
+        else:
+            runs.append((varies, dim))
+    done: Dim = 1  # elements of the part behind that is already expanded
+    left = product(dim for varies, dim in runs if varies)  # elements of the part in front, not expanded
+    for varies, count in reversed(runs):
+        if varies:
+            done = done * count
+            left = left // count if left != count else 1
+            continue
+        if count == 1:
+            continue
+        if isinstance(count, int) and count <= MOST_COPIES and done != 1 and _is_short(text):
+            matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
+            text = f"cbind({', '.join([matrix] * count)})"
+            form = View(left, count * done)
+        elif left == 1:
+            row = node.reshape(text, View(1, done)) if form != View(1, done) else text
+            text = repeated_row(row, node.dim(count))
+            form = View(count, done)
+        elif done == 1:
+            column = node.reshape(text, View(left, 1)) if form != View(left, 1) else text
+            text = repeated_column(column, node.dim(count))
+            form = View(left, count)
+        else:
+            matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
+            index = f"(seq(0, {node.dim(left * count - 1)}) %/% {node.factor(count)}) + 1"
+            text = gather_rows_text(node, matrix, index, left, left * count, done, finite=finite)
+            form = View(left * count, done)
+        done = done * count
+    return text if form == view else node.reshape(text, view)
+
+
+# The engine drops a product with a plain matrix(1, ...) where it is the right operand of another operator, and takes
+# the vector for it: right beside a matrix, but wrong beside a scalar (2 * Y, -Y) and in cbind and rbind. And it makes
+# outer(column, row, ...) of the left one, whose result has one column where the row is known to be zeros.
+
+
+def repeated_row(row: str, count: str) -> str:
+    """A row vector below itself, ``count`` times."""
+    return f"(abs(matrix(1, rows={count}, cols=1)) %*% {row})"
+
+
+def repeated_column(column: str, count: str) -> str:
+    """A column vector beside itself, ``count`` times."""
+    return f"({column} %*% abs(matrix(1, rows=1, cols={count})))"
+
+
+def minus_vector(matrix: str, vector: str) -> str:
+    """A matrix minus a row or column; of -(X - v) the engine would make v - X, which it then refuses."""
+    return f"{matrix} + (-{vector})"
+
+
+def gather_rows_text(
+    node: NodeView, matrix: str, index: str, rows: Dim, count: Dim, cols: Dim, *, finite: bool
+) -> str:
+    """Rows ``index`` (1-based column, text) of ``matrix`` with ``rows`` rows, as a product with a 0/1 matrix.
+
+    The 0/1 matrix must be stored sparse where the data may hold NaN or infinities (0 * NaN is NaN), which the engine
+    only does for enough columns: so few rows are padded by rows of zeros.
+    """
+    width: Dim = rows
+    if not finite and not (isinstance(rows, int) and rows >= SPARSE_ROWS):
+        padding = SPARSE_ROWS - rows if isinstance(rows, int) else SPARSE_ROWS
+        matrix = f"rbind({matrix}, matrix(0, rows={node.dim(padding)}, cols={node.dim(cols)}))"
+        width = rows + padding
+    total = node.dim(count)
+    return f"(table(seq(1, {total}), {index}, {total}, {node.dim(width)}) %*% {matrix})"
+
+
+def _is_short(text: str) -> bool:
+    """Whether a text is an identifier, or the reshape of one: it may be written several times."""
+    inner = text.removeprefix("matrix(").split(",")[0]
+    return inner.isidentifier()
+
+
+MOST_COPIES = 12  # up to here what is repeated is written side by side with itself
+SPARSE_ROWS = 32  # from about 20 rows on a permutation matrix is always stored sparse
+
+
+def is_finite(node: NodeView, position: int) -> bool:
+    """Whether an input cannot hold NaN or infinities."""
+    return node.dtype(position) in FINITE_DTYPES or node.dtype(position) == "string"

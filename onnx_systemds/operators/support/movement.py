@@ -1,0 +1,337 @@
+"""Moving elements: permutations of axes, and padding or cropping along one axis at a time, as DML text.
+
+An input is given as a `Source`: a function that says the text of the same row-major elements in a wanted view. So the
+first step asks for the view that suits it, and every further one reshapes what the step before left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.broadcasting import gather_rows_text
+
+Source = Callable[[View], str]
+Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and behind it; negative amounts crop
+
+MOST_PIECES = 8  # elements added to an axis that are written out as slices
+LONG_BLOCK = 32  # from this length on a row is worth gathering as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Elements on their way: DML text, the view it has, and the statements that run before it."""
+
+    text: str
+    view: View
+    before: tuple[str, ...] = ()
+
+    def source(self, node: NodeView) -> Source:
+        """The text as the source of a further step."""
+        return lambda view: self.text if view == self.view else node.reshape(self.text, view)
+
+    def bound(self, node: NodeView, hint: str) -> Moved:
+        """The same elements under a name of their own, so that a chain of steps is read line by line."""
+        name = node.temporary(hint)
+        return Moved(name, self.view, (*self.before, f"{name} = {self.text}"))
+
+
+def input_source(node: NodeView, position: int) -> Source:
+    """An input of the node, in whatever view a step asks for."""
+    return lambda view: node.view(position, view)
+
+
+def empty_result(node: NodeView, output: int = 0) -> Fragment | None:
+    """The fragment of an output that holds no elements, None where it may hold some."""
+    if product(node.output_dims(output)) != 0:
+        return None
+    form = node.wanted_form(output)
+    view = View(0, 1) if form is None else form
+    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
+
+
+# --- permutations ------------------------------------------------------------------------------------------------
+
+
+def merged(dims: Dims, perm: Sequence[int]) -> tuple[Dims, tuple[int, ...]]:
+    """The same permutation on fewer axes: without those of size 1, neighbours that stay together as one."""
+    order = [axis for axis in perm if dims[axis] != 1]
+    rank_of = {axis: rank for rank, axis in enumerate(sorted(order))}
+    sizes = [dims[axis] for axis in sorted(order)]
+    runs: list[list[int]] = []
+    for axis in order:
+        rank = rank_of[axis]
+        if runs and runs[-1][-1] + 1 == rank:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    source_order = sorted(runs)
+    return (
+        tuple(product(sizes[rank] for rank in run) for run in source_order),
+        tuple(source_order.index(run) for run in runs),
+    )
+
+
+def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *, finite: bool) -> Moved:
+    """The source's elements with its axes ``dims`` in the order ``perm``: at most one t() and one gather of rows."""
+    dims, order = merged(dims, perm)
+    last = len(dims) - 1
+    if last < 1:
+        view = View(product(dims), 1)
+        return Moved(source(view), view)
+    if last == 1:
+        return Moved(f"t({source(View(*dims))})", View(dims[1], dims[0]))
+    wanted = order[-1]
+    if wanted == last:
+        return _rows_permuted(node, source, dims, order, finite=finite)
+    if _is_better_block(dims[last], dims[wanted]):
+        # rows are moved as they are, then the axes behind the last one of the input come to the front by t()
+        cut = order.index(last) + 1
+        moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
+        moved = moved.bound(node, "blocks")
+        behind = View(
+            product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut])
+        )
+        return Moved(f"t({moved.source(node)(behind)})", View(behind.cols, behind.rows), moved.before)
+    cut = wanted + 1
+    flipped = split_view(dims, cut)
+    turned = Moved(f"t({source(flipped)})", View(flipped.cols, flipped.rows))
+    shifted = tuple((axis - cut) % len(dims) for axis in order)
+    return _rows_permuted(node, turned.source(node), (*dims[cut:], *dims[:cut]), shifted, finite=finite)
+
+
+def _is_better_block(left: Dim, right: Dim) -> bool:
+    """Whether rows of length ``left`` are gathered faster than those of length ``right``: longer ones."""
+    if isinstance(left, int) and isinstance(right, int):
+        return left > right
+    return (
+        left >= LONG_BLOCK if isinstance(left, int) else not (isinstance(right, int) and right >= LONG_BLOCK)
+    )
+
+
+def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *, finite: bool) -> Moved:
+    """A permutation that leaves the last axis where it is: a gather of rows."""
+    dims, order = merged(dims, perm)
+    if len(dims) < 2:
+        view = View(1, product(dims))
+        return Moved(source(view), view)
+    lead, block = dims[:-1], dims[-1]
+    count = product(lead)
+    rows, index = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
+    text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
+    return Moved(text.removeprefix("(").removesuffix(")"), View(count, block), index)
+
+
+def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
+    """Positions from 1 of the elements of axes ``dims`` in the order of ``perm``, as a column."""
+    count = node.dim(product(dims))
+    if len(dims) == 2:
+        table = f"matrix(seq(1, {count}), rows={node.dim(dims[0])}, cols={node.dim(dims[1])})"
+        return f"matrix(t({table}), rows={count}, cols=1)"
+    text, done = "", 1  # type: str, Dim
+    for axis in perm:
+        steps = f"seq(0, {node.dim(dims[axis] - 1)})"
+        stride = product(dims[axis + 1 :])
+        if stride != 1:
+            steps = f"{steps} * {node.factor(stride)}"
+        done = done * dims[axis]
+        text = steps if not text else f'matrix(outer({text}, t({steps}), "+"), rows={node.dim(done)}, cols=1)'
+    return f"{text} + 1"
+
+
+# --- padding and cropping ----------------------------------------------------------------------------------------
+
+
+def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tuple[Moved | None, Dims]:
+    """Take away what negative ``amounts`` say; None where they say nothing. The dims that are left follow."""
+    moved: Moved | None = None
+    for axis, (before, behind) in enumerate(amounts):
+        first, gone = -1 * minimum(before, 0), -1 * minimum(behind, 0)
+        if (first, gone) == (0, 0):
+            continue
+        for amount in (before, behind):
+            _require_sign(amount)
+        kept = dims[axis] - first - gone
+        text, view, statements = _sliced(node, source, dims, axis, (first, kept))
+        moved = Moved(text, view, (*(moved.before if moved else ()), *statements))
+        source, dims = moved.source(node), (*dims[:axis], kept, *dims[axis + 1 :])
+    return moved, dims
+
+
+def _sliced(
+    node: NodeView, source: Source, dims: Dims, axis: int, part: tuple[Dim, Dim]
+) -> tuple[str, View, tuple[str, ...]]:
+    """A run of one axis: ``part`` is where it starts and how long it is."""
+    start, length = part
+    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    by_rows = prefix == 1
+    view = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
+    text, statements = source(view), ()  # type: str, tuple[str, ...]
+    if not text.isidentifier():  # only identifiers can be indexed
+        name = node.temporary("whole")
+        text, statements = name, (f"{name} = {text}",)
+    if by_rows:
+        span = f"{node.factor(start + 1)}:{node.factor(start + length)}"
+        return f"{text}[{span}, ]", View(length, suffix), statements
+    span = f"{node.factor(start * suffix + 1)}:{node.factor((start + length) * suffix)}"
+    return f"{text}[, {span}]", View(prefix, length * suffix), statements
+
+
+def _require_sign(amount: Dim) -> None:
+    if not is_non_negative(amount) and not is_non_negative(-1 * amount):
+        raise UnsupportedCase(
+            f"whether a pad of {amount} adds or removes is only known when the model runs",
+            hint="fix the sizes by --dim",
+        )
+
+
+def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
+    """The axes that a pad changes, from the last to the first, with what it adds before and behind."""
+    for axis, (before, behind) in reversed(list(enumerate(amounts))):
+        if (before, behind) != (0, 0):
+            _require_sign(before)
+            _require_sign(behind)
+            yield axis, before, behind
+
+
+def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
+    """Add ``value`` (DML text) before and behind each axis; for all images at once, one axis after the other.
+
+    ``amounts`` are not negative (crop before). At least one of them must not be 0.
+    """
+    moved = Moved("", View(0, 0))
+    for axis, before, behind in _grown_axes(amounts):
+        if moved.text:
+            moved = moved.bound(node, "padded")
+            source = moved.source(node)
+        moved = _padded_axis(node, source, dims, axis, before, behind, value, moved.before)
+        dims = (*dims[:axis], before + dims[axis] + behind, *dims[axis + 1 :])
+    return moved
+
+
+def _padded_axis(
+    node: NodeView, source: Source, dims: Dims, axis: int, before: Dim, behind: Dim, value: str,
+    statements: tuple[str, ...],
+) -> Moved:  # fmt: skip
+    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    by_rows = prefix == 1
+    text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
+
+    def margin(amount: Dim) -> str:
+        view = View(amount, suffix) if by_rows else View(prefix, amount * suffix)
+        return f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+
+    first, last = margin(before), margin(behind)
+    if before == behind and before != 0:
+        name = node.temporary("margin")
+        statements = (*statements, f"{name} = {first}")
+        first = last = name
+    parts = [part for part, amount in ((first, before), (text, 1), (last, behind)) if amount != 0]
+    joined = f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})"
+    whole = before + size + behind
+    return Moved(joined, View(whole, suffix) if by_rows else View(prefix, whole * suffix), statements)
+
+
+def gathered(
+    node: NodeView, source: Source, dims: Dims, axis: int, positions: str, length: Dim, *, finite: bool
+) -> Moved:
+    """Elements ``positions`` (from 0: the identifier of a column of ``length`` numbers) of one axis."""
+    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    index = f"{positions} + 1"
+    if prefix == 1:
+        text = source(View(size, suffix))
+        rows = gather_rows_text(node, text, index, size, length, suffix, finite=finite)
+        return Moved(rows.removeprefix("(").removesuffix(")"), View(length, suffix))
+    if suffix == 1:
+        # columns as the rows of the transposed: long rows, and no product that spreads NaN
+        text = f"t({source(View(prefix, size))})"
+        rows = gather_rows_text(node, text, index, size, length, prefix, finite=finite)
+        return Moved(f"t{rows}", View(prefix, length))
+    starts = f"seq(0, {node.dim(prefix - 1)})"
+    starts = starts if size == 1 else f"{starts} * {node.factor(size)}"
+    name = node.temporary("rows")
+    count = prefix * length
+    statement = f'{name} = matrix(outer({starts}, t({index}), "+"), rows={node.dim(count)}, cols=1)'
+    rows = gather_rows_text(
+        node, source(View(prefix * size, suffix)), name, prefix * size, count, suffix, finite=finite
+    )
+    return Moved(rows.removeprefix("(").removesuffix(")"), View(count, suffix), (statement,))
+
+
+def _few_runs(mode: str, before: Dim, size: Dim, behind: Dim) -> list[tuple[int, int]]:
+    """The continued axis as ascending runs (start, length) of its elements, if sizes are known and they are few."""
+    if not (isinstance(before, int) and isinstance(size, int) and isinstance(behind, int)):
+        return []
+    if before + behind >= MOST_PIECES:
+        return []
+    places = range(-before, size + behind)
+    if mode == "edge":
+        found = [min(max(place, 0), size - 1) for place in places]
+    elif mode == "wrap":
+        found = [place % size for place in places]
+    else:
+        period = max(2 * (size - 1), 1)
+        found = [size - 1 - abs(size - 1 - place % period) for place in places]
+    runs: list[tuple[int, int]] = []
+    for place in found:
+        if runs and sum(runs[-1]) == place:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((place, 1))
+    return runs
+
+
+def _joined(
+    node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[int, int]], before: tuple[str, ...]
+) -> Moved:
+    """Runs of an axis side by side."""
+    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    count = sum(length for _, length in runs)
+    by_rows = prefix == 1
+    text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
+    if not text.isidentifier():  # only identifiers can be indexed
+        name = node.temporary("whole")
+        text, before = name, (*before, f"{name} = {text}")
+    if by_rows:
+        pieces = [f"{text}[{start + 1}:{start + length}, ]" for start, length in runs]
+        return Moved(f"rbind({', '.join(pieces)})", View(count, suffix), before)
+    spans = [(start * suffix + 1, (start + length) * suffix) for start, length in runs]
+    pieces = [f"{text}[, {node.factor(first)}:{node.factor(last)}]" for first, last in spans]
+    return Moved(f"cbind({', '.join(pieces)})", View(prefix, count * suffix), before)
+
+
+def padded_from_inside(
+    node: NodeView, source: Source, dims: Dims, amounts: Amounts, mode: str, *, finite: bool
+) -> Moved:
+    """Continue each axis beyond its ends by its own elements: mode edge, reflect or wrap.
+
+    ``amounts`` are not negative (crop before). At least one of them must not be 0.
+    """
+    moved = Moved("", View(0, 0))
+    for axis, before, behind in _grown_axes(amounts):
+        size = dims[axis]
+        length = before + size + behind
+        if moved.text:
+            moved = moved.bound(node, "padded")
+            source = moved.source(node)
+        pieces = _few_runs(mode, before, size, behind)
+        if pieces:
+            moved = _joined(node, source, dims, axis, pieces, moved.before)
+            dims = (*dims[:axis], length, *dims[axis + 1 :])
+            continue
+        positions = node.temporary("positions")
+        call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(behind))
+        step = gathered(node, source, dims, axis, positions, length, finite=finite)
+        moved = Moved(step.text, step.view, (*moved.before, f"{positions} = {call}", *step.before))
+        dims = (*dims[:axis], length, *dims[axis + 1 :])
+    return moved
+
+
+def positive_parts(amounts: Amounts) -> Amounts:
+    """What is added, where ``amounts`` may also crop."""
+    return [(maximum(before, 0), maximum(behind, 0)) for before, behind in amounts]

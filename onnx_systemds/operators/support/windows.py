@@ -1,0 +1,245 @@
+"""Windows that slide over spatial axes: pads, auto_pad, output sizes, and padding that the engine cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.dims import Dim, Dims, maximum, minimum, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """How windows lie on the spatial axes; every field has one entry per axis.
+
+    sizes: of the input. kernel: elements of a window. before, after: the padding that makes rounding down right,
+    thus ``after`` is longer than ``declared_after`` where ceil_mode adds a window. outputs: number of windows.
+    """
+
+    sizes: Dims
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    before: Dims
+    after: Dims
+    declared_after: Dims
+    outputs: Dims
+
+    @property
+    def rank(self) -> int:
+        """Number of spatial axes."""
+        return len(self.sizes)
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """Sizes of a window with its holes."""
+        return tuple((size - 1) * step + 1 for size, step in zip(self.kernel, self.dilations))
+
+    @property
+    def padded_sizes(self) -> Dims:
+        """Sizes of the input with its padding."""
+        return tuple(before + size + after for before, size, after in zip(self.before, self.sizes, self.after))
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each window is one element of the input itself."""
+        return all(size == 1 for size in self.kernel) and not any(
+            pad != 0 for pad in (*self.before, *self.after)
+        )
+
+    def axes(self, first: int, last: int) -> Windows:
+        """The windows on some of the axes only."""
+        return Windows(*(getattr(self, name)[first:last] for name in self.__slots__))
+
+    def with_flat_axis(self) -> Windows:
+        """The same windows with an axis of size 1 in front."""
+        ones, zeros = (1,), (0,)
+        return Windows(
+            ones + self.sizes, ones + self.kernel, ones + self.strides, ones + self.dilations, zeros + self.before,
+            zeros + self.after, zeros + self.declared_after, ones + self.outputs,
+        )  # fmt: skip
+
+    def without_padding(self) -> Windows:
+        """The same windows on the padded input."""
+        zeros = (0,) * self.rank
+        return replace(self, sizes=self.padded_sizes, before=zeros, after=zeros, declared_after=zeros)
+
+
+def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
+    """The windows that a node's attributes strides, dilations, pads, auto_pad and ceil_mode describe."""
+    rank = len(sizes)
+    strides = per_axis(node, "strides", rank)
+    dilations = per_axis(node, "dilations", rank)
+    if len(kernel) != rank:
+        raise UnsupportedCase(f"a window of {len(kernel)} axes on {rank} spatial axes")
+    if min(kernel, default=1) < 1:
+        raise InvalidModel(f"kernel_shape {list(kernel)}: a window has one element at least along each axis")
+    ceil = bool(node.attribute("ceil_mode"))
+    declared = declared_pads(node, rank)
+    found: list[tuple[Dim, Dim, Dim, Dim]] = []
+    for axis, size in enumerate(sizes):
+        extent = (kernel[axis] - 1) * dilations[axis] + 1
+        pads = declared[axis] if declared else same_pads(node, size, strides[axis], extent)
+        placed = _placed(size, extent, strides[axis], *pads, ceil)
+        if isinstance(placed[-1], int) and placed[-1] < 0:
+            whole = size + pads[0] + pads[1]
+            raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
+        found.append(placed)
+    before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
+    return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
+
+
+def per_axis(node: NodeFacts, name: str, rank: int) -> tuple[int, ...]:
+    """An attribute with one positive integer per spatial axis, 1 where it is not given."""
+    given = tuple(node.attribute(name) or ()) or (1,) * rank
+    if len(given) != rank or min(given, default=1) < 1:
+        raise UnsupportedCase(f"{name} {list(given)} for {rank} spatial axes")
+    return given
+
+
+def declared_pads(node: NodeFacts, rank: int) -> tuple[tuple[int, int], ...] | None:
+    """(before, after) per axis, None where auto_pad asks for output sizes instead."""
+    mode = node.attribute("auto_pad") or "NOTSET"
+    if mode in ("SAME_UPPER", "SAME_LOWER"):
+        return None
+    if mode == "VALID":
+        return ((0, 0),) * rank
+    if mode != "NOTSET":
+        raise UnsupportedCase(f"auto_pad {mode}")
+    pads = tuple(node.attribute("pads") or ()) or (0,) * (2 * rank)
+    if len(pads) != 2 * rank or min(pads, default=0) < 0:
+        raise UnsupportedCase(f"pads {list(pads)} for {rank} spatial axes")
+    return tuple(zip(pads[:rank], pads[rank:]))
+
+
+def same_pads(node: NodeFacts, size: Dim, stride: int, extent: int) -> tuple[Dim, Dim]:
+    """The padding with which there are ``ceil(size / stride)`` windows; the odd element goes where auto_pad says."""
+    outputs = (size + stride - 1) // stride
+    total = maximum((outputs - 1) * stride + extent - size, 0) if stride > 1 else max(extent - 1, 0)
+    return halves(total, upper=node.attribute("auto_pad") == "SAME_UPPER")
+
+
+def halves(total: Dim, *, upper: bool) -> tuple[Dim, Dim]:
+    """(before, after) of a padding; the odd element is behind where ``upper``."""
+    half = total // 2
+    return (half, total - half) if upper else (total - half, half)
+
+
+def _placed(size: Dim, extent: int, stride: int, before: Dim, after: Dim, ceil: bool) -> tuple[Dim, Dim, Dim, Dim]:
+    """before, after, declared after and number of windows of one axis."""
+    room = size + before + after - extent
+    if not ceil:
+        return before, after, after, room // stride + 1
+    # a window must begin in the input or in the padding before it
+    outputs = minimum((room + stride - 1) // stride, (size + before - 1) // stride) + 1
+    return before, maximum(after, (outputs - 1) * stride + extent - size - before), after, outputs
+
+
+def builtin_padding(window: Windows) -> tuple[tuple[int, ...], Dims, Dims]:
+    """The symmetric padding that the engine does, and what is left before and behind each axis."""
+    common = tuple(
+        min(before, after) if isinstance(before, int) and isinstance(after, int) else 0
+        for before, after in zip(window.before, window.after)
+    )
+    left = tuple(before - done for before, done in zip(window.before, common))
+    right = tuple(after - done for after, done in zip(window.after, common))
+    return common, left, right
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A matrix with ``lead`` times the row-major elements of spatial axes ``sizes``, in some view."""
+
+    text: str
+    view: View
+    lead: Dim
+    sizes: Dims
+
+    def seen(self, node: NodeView, view: View) -> str:
+        """The text of another view."""
+        return self.text if view == self.view else node.reshape(self.text, view)
+
+
+def padded(
+    node: NodeView, image: Image, before: Dims, after: Dims, value: str = "0"
+) -> tuple[list[str], Image]:
+    """Statements that put ``value`` around the spatial axes, the last axis first, and the padded image."""
+    statements: list[str] = []
+    for axis in reversed(range(len(image.sizes))):
+        if before[axis] == 0 and after[axis] == 0:
+            continue
+        suffix = product(image.sizes[axis + 1 :])
+        rows = image.lead * product(image.sizes[:axis])
+        inner = image.seen(node, View(rows, image.sizes[axis] * suffix))
+        blocks = [
+            "" if pad == 0 else f"matrix({value}, rows={node.dim(rows)}, cols={node.dim(pad * suffix)})"
+            for pad in (before[axis], after[axis])
+        ]
+        name = node.temporary("padded")
+        statements.append(f"{name} = cbind({', '.join(part for part in (blocks[0], inner, blocks[1]) if part)})")
+        size = before[axis] + image.sizes[axis] + after[axis]
+        sizes = (*image.sizes[:axis], size, *image.sizes[axis + 1 :])
+        image = Image(name, View(rows, size * suffix), image.lead, sizes)
+    return statements, image
+
+
+def cropped(node: NodeView, image: Image, before: Dims, sizes: Dims) -> tuple[list[str], Image]:
+    """Statements that cut ``sizes`` out of the spatial axes from position ``before`` on."""
+    statements: list[str] = []
+    for axis in range(len(sizes)):
+        if before[axis] == 0 and sizes[axis] == image.sizes[axis]:
+            continue
+        suffix = product(image.sizes[axis + 1 :])
+        rows = image.lead * product(image.sizes[:axis])
+        whole, name = node.temporary("whole"), node.temporary("cut")
+        first, last = node.dim(before[axis] * suffix + 1), node.dim((before[axis] + sizes[axis]) * suffix)
+        statements.append(f"{whole} = {image.seen(node, View(rows, image.sizes[axis] * suffix))}")
+        statements.append(f"{name} = {whole}[, {first}:{last}]")
+        kept = (*image.sizes[:axis], sizes[axis], *image.sizes[axis + 1 :])
+        image = Image(name, View(rows, sizes[axis] * suffix), image.lead, kept)
+    return statements, image
+
+
+def inflated(node: NodeView, image: Image, factors: Sequence[int]) -> tuple[list[str], Image]:
+    """Statements that put ``factor - 1`` zeros between the elements of each spatial axis (an exact dilation)."""
+    statements: list[str] = []
+    for axis in reversed(range(len(image.sizes))):
+        factor, size = factors[axis], image.sizes[axis]
+        if factor == 1 or size == 1:
+            continue
+        suffix = product(image.sizes[axis + 1 :])
+        rows = image.lead * product(image.sizes[:axis])
+        spread, name = node.temporary("spread"), node.temporary("dilated")
+        elements = image.seen(node, View(rows * size, suffix))
+        zeros = f"matrix(0, rows={node.dim(rows * size)}, cols={node.dim(suffix * (factor - 1))})"
+        whole = node.reshape(f"cbind({elements}, {zeros})", View(rows, size * factor * suffix))
+        extent = (size - 1) * factor + 1
+        statements += [f"{spread} = {whole}", f"{name} = {spread}[, 1:{node.dim(extent * suffix)}]"]
+        sizes = (*image.sizes[:axis], extent, *image.sizes[axis + 1 :])
+        image = Image(name, View(rows, extent * suffix), image.lead, sizes)
+    return statements, image
+
+
+def shape_list(node: NodeView, sizes: Sequence[Dim]) -> str:
+    """Sizes as the list that the engine's window builtins read."""
+    return f"[{', '.join(node.dim(size) for size in sizes)}]"
+
+
+def every_nth(node: NodeView, image: Image, strides: Sequence[int]) -> tuple[str, View, Dims]:
+    """Text, view and sizes of the elements at multiples of the strides of two spatial axes."""
+    sizes: Dims = tuple((size - 1) // stride + 1 for size, stride in zip(image.sizes, strides))
+    view = View(image.lead, product(image.sizes))
+    if all(stride == 1 for stride in strides):
+        return image.seen(node, view), view, sizes
+    shape = shape_list(node, (image.lead, 1, *image.sizes))
+    # a window of one element picks strided elements faster than a product with a selection matrix; max_pool would turn
+    # -Inf into the least double
+    text = (
+        f"avg_pool({image.seen(node, view)}, input_shape={shape}, pool_size=[1, 1], "
+        f"stride={shape_list(node, strides)}, padding=[0, 0])"
+    )
+    return text, View(image.lead, product(sizes)), sizes

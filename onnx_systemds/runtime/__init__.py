@@ -1,0 +1,1 @@
+"""Runs a script from Python: scoring, its inputs and outputs, and forms for sizes that stay."""

@@ -1,0 +1,420 @@
+"""Run a generated script on the embedded engine with numpy tensors of any rank."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
+from onnx_systemds.engine.prepared_script import ResultMatrix
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.wide_integers import TYPES
+from onnx_systemds.model.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
+from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.runtime import list_transfer
+from onnx_systemds.runtime.batch_parts import divided, joined
+from onnx_systemds.runtime.boundary_integers import check_given, integers_of
+from onnx_systemds.runtime.driver import Shapes, Sizes, driver_text, functions_of
+from onnx_systemds.runtime.specialisation.constants import Constants
+from onnx_systemds.runtime.specialisation.contest import Contest
+from onnx_systemds.runtime.specialisation.scripts import Engine, SteadyScript, steady_script
+
+Tensor = np.ndarray[Any, np.dtype[Any]]
+
+
+LONG_CALL = 0.004
+"""Seconds from which on a call is divided, and large matrices are expected; below, what that costs is more than what it
+saves."""
+
+
+class ScoringFunction:
+    """A script prepared in a session: weights are loaded once, calls take and give tensors by ONNX name.
+
+    Once the sizes of its inputs stay the same it is compiled for them. Then samples that do not depend on each other
+    (`Script.batch`) are also divided among the processors: much of the engine takes one thread only. Where there are
+    several forms of the script, they are called by turns until it is known which one is the fastest; one that the
+    engine refuses is dropped.
+    """
+
+    def __init__(
+        self, script: Script, session: Session | None = None, *, steady_after: int = 20, parts: int | None = None
+    ) -> None:
+        """Compile the script. Raises EngineError when there is no engine or the script does not compile.
+
+        ``steady_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
+        ``parts``: into how many parts samples are divided then; None is one for each processor, where calls are long.
+        """
+        self.script = script
+        inputs = [name for i, port in enumerate(script.inputs) for name in _variables(port, f"in{i}")]
+        inputs += [f"weight{position}" for position in range(len(script.weights))]
+        outputs = [name for i, port in enumerate(script.outputs) for name in _variables(port, f"out{i}")]
+        outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
+        session = shared_session() if session is None else session
+        self._session, self._names = session, (inputs, outputs)
+        sizes = [f"size{position}" for position in range(len(script.sizes))]
+        self._prepared = self._prepare(driver_text(script, functions_of(script)), sizes)
+        self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
+        self._steady: tuple[dict[str, tuple[int, ...]], Contest[Sequence[PreparedScript]]] | None = None
+        self._shapes: dict[str, tuple[int, ...]] = {}
+        self._repeats, self._steady_after = 0, steady_after
+        self._parts, self._shortest = parts, math.inf
+        for position, weight in enumerate(script.weights):
+            self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
+            if weight.release is not None:
+                weight.release()
+
+    def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
+        """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
+
+        A sequence is a list of arrays, an optional its content or None, a map a dict. What is not of the declared
+        element type is converted where nothing is lost by it, see `given_inputs`.
+        timeout: seconds. Raises InvalidInput when an input is missing or has another type or shape than declared.
+        """
+        check_names(inputs, [port.name for port in self.script.inputs])
+        tensors = {port.name: tensor_of(port, inputs) for port in self.script.inputs if not port.is_list}
+        sizes = bind_sizes(self.script.inputs, tensors)
+        for complaint in filter(None, (assumption.complaint(sizes) for assumption in self.script.unchecked)):
+            raise InvalidInput(complaint)
+        try:
+            return self._called(tensors, inputs, sizes, timeout)
+        except (ScriptRuntimeError, ValueError) as error:
+            name = next((port.name for port in self.script.inputs if _is_emptied(port, tensors)), None)
+            if name is None:
+                raise
+            message = f"input {quoted(name)} has no elements, a script for open sizes takes some here: {error}"
+            raise InvalidInput(message, hint="fix the dims by --dim") from error
+
+    def _called(
+        self, tensors: Mapping[str, Tensor], inputs: Mapping[str, Any], sizes: Mapping[str, int], timeout: float | None
+    ) -> dict[str, Any]:
+        matrices = self._matrices(tensors, inputs)
+        try:
+            scripts = self._for_sizes(matrices, tensors, sizes)
+        except ScriptRuntimeError:  # what is computed of sizes beforehand fails; the script for open sizes says why
+            scripts = [self._prepared]
+        start = time.perf_counter()
+        try:
+            results = self._scored(scripts, matrices, tensors, sizes, timeout)
+        except ScriptRuntimeError:
+            if self._steady is None or scripts[0] is self._prepared:
+                raise
+            results = self._scored([self._prepared], matrices, tensors, sizes, timeout)  # raises what inputs cause
+            self._steady[1].drop(scripts, [self._prepared])
+        else:
+            self._took(scripts, time.perf_counter() - start)
+        return results
+
+    def _scored(
+        self,
+        scripts: Sequence[PreparedScript],
+        matrices: Mapping[str, Tensor],
+        tensors: Mapping[str, Tensor],
+        sizes: Mapping[str, int],
+        timeout: float | None,
+    ) -> dict[str, Any]:
+        """The results of a script, or of one for each part of the samples."""
+        if len(scripts) > 1:
+            return self._in_parts(scripts, tensors, timeout)
+        given = dict(matrices)
+        if scripts[0] is self._prepared:
+            given |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
+        return self._results(scripts[0](given, timeout), sizes)
+
+    def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
+        """Remember how long a call took, by which later ones are chosen."""
+        self._shortest = min(self._shortest, seconds)
+        if self._steady is not None:
+            self._steady[1].took(scripts, seconds)
+
+    def _in_parts(
+        self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
+    ) -> dict[str, Any]:
+        """Score the samples with as many scripts at the same time."""
+        parts = divided(self.script, tensors, len(scripts))
+        computed = self._session.run_together(scripts, [self._matrices(part, {}) for part in parts], timeout)
+        sizes = [bind_sizes(self.script.inputs, part) for part in parts]
+        return joined(self.script, [self._results(part, bound) for part, bound in zip(computed, sizes)])
+
+    def _matrices(self, tensors: Mapping[str, Tensor], inputs: Mapping[str, Any]) -> dict[str, Tensor]:
+        """What the prepared script takes of the inputs."""
+        matrices: dict[str, Tensor] = {}
+        for position, port in enumerate(self.script.inputs):
+            if not port.is_list:
+                matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
+            else:
+                matrices |= list_transfer.sent(port, _list(port, inputs[port.name]), f"in{position}")
+        return matrices
+
+    def _results(self, computed: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
+        """Tensors from what the prepared script gives."""
+        script, sizes = self.script, dict(sizes)
+        for position, symbol in enumerate(script.returned, len(script.outputs)):
+            sizes[symbol] = int(computed[f"out{position}"].item())
+        return {
+            port.name: list_transfer.received(port, computed, f"out{position}", sizes)
+            if port.is_list
+            else as_maps(port, restored(port, computed[f"out{position}"], sizes))
+            for position, port in enumerate(script.outputs)
+        }
+
+    def _for_sizes(
+        self, matrices: Mapping[str, Tensor], tensors: Mapping[str, Tensor], sizes: Mapping[str, int]
+    ) -> Sequence[PreparedScript]:
+        """The script; once inputs of the same sizes have come a number of times in a row, compiled for these sizes.
+
+        With open sizes the engine compiles it again in part at each call, which small models feel. Several scripts are
+        for one part of the samples each.
+        """
+        shapes = _shapes(matrices) | {name: (sizes[name],) for name in self.script.sizes}
+        if self._steady is not None and self._steady[0] == shapes:
+            return self._steady[1].next()
+        if shapes != self._shapes:
+            self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
+        self._repeats += 1
+        if self._repeats < self._steady_after or not all(all(shape) for shape in shapes.values()):
+            return [self._prepared]
+        batch = self.script.batch
+        count = 1 if batch is None else min(self._wanted_parts(), sizes[batch.symbol])
+        whole = (_shapes(matrices), sizes)
+        if count == 1:
+            candidates = self._candidates([whole])
+        else:
+            parts = divided(self.script, tensors, count)
+            of_parts = [(_shapes(self._matrices(part, {})), bind_sizes(self.script.inputs, part)) for part in parts]
+            first = self._candidates([whole], most=1) if _starts_threads(self.script) else []
+            candidates = [*first, *self._candidates(of_parts)]
+        self._steady = (shapes, Contest(candidates))
+        return self._steady[1].next()
+
+    def _candidates(
+        self, parts: Sequence[tuple[Shapes, Sizes]], most: int | None = None
+    ) -> list[Sequence[PreparedScript]]:
+        """The forms of the script for sizes that stay, each as a script for each of the parts; the first ``most``."""
+        options = {"is_open": self._is_open, "is_long": self._is_long(), "is_part": len(parts) > 1}
+        engine = Engine(self._computed, self._session.values, self._recompiled)
+        known: dict[str, SteadyScript] = {}
+        steady: list[SteadyScript] = []  # for each part
+        for shapes, sizes in parts:
+            key = repr((shapes, sizes))
+            if key in known:  # the constants are the same, but parts run together
+                steady.append(replace(known[key], kept=self._session.copies(known[key].kept)))
+            else:
+                known[key] = steady_script(self.script, shapes, sizes, engine, **options)
+                steady.append(known[key])
+        candidates: list[Sequence[PreparedScript]] = []
+        for form in range(min(len(script.texts) for script in steady))[:most]:
+            try:
+                candidates.append(
+                    [
+                        self._prepare_steady(script, form, sizes, is_part=len(parts) > 1)
+                        for script, (_, sizes) in zip(steady, parts)
+                    ]
+                )
+            except ScriptCompileError:  # the engine takes sizes for others than they are
+                if not candidates:
+                    raise
+        return candidates
+
+    def _prepare_steady(self, script: SteadyScript, form: int, sizes: Sizes, *, is_part: bool) -> PreparedScript:
+        """Compile a form of a script for sizes that stay, with its weights and constants."""
+        text = script.texts[form]
+        if text is None:
+            return self._prepared
+        shapes = _result_shapes(self.script, sizes)
+        prepared = self._prepare(text, [*script.kept], shapes, single_threaded=is_part)
+        prepared.pin_as(self._prepared)  # raises when the function is closed
+        prepared.pin_results(script.kept)
+        return prepared
+
+    def _computed(self, constants: Constants) -> Mapping[str, ResultMatrix]:
+        """The constants, computed of the weights that are pinned already."""
+        text = constants.once([weight.array.shape for weight in self.script.weights])
+        once = self._session.prepare(text, [*constants.weights], [*constants.candidates])
+        once.pin_as(self._prepared, {name: f"weight{place}" for name, place in constants.weights.items()})
+        return once.computed_matrices()
+
+    def _recompiled(self, text: str, kept: Sequence[str]) -> frozenset[str]:
+        """The functions of a main program that the engine compiles anew at each of their calls."""
+        prepared = self._prepare(text, kept)
+        try:
+            return prepared.recompiled_functions()
+        finally:
+            prepared.close()
+
+    def _wanted_parts(self) -> int:
+        """As asked for; else one for each processor, if calls are long."""
+        if self._parts is not None:
+            return self._parts
+        return self._session.processors if self._is_long() else 1
+
+    def _is_long(self) -> bool:
+        """Whether calls have taken long; they are taken to do so where the number of parts is given."""
+        return self._parts is not None or LONG_CALL <= self._shortest < math.inf
+
+    def _prepare(
+        self,
+        text: str,
+        further: Sequence[str] = (),
+        shapes: Mapping[str, tuple[int, int]] | None = None,
+        *,
+        single_threaded: bool = False,
+    ) -> PreparedScript:
+        """Compile the text, which has these further inputs; shapes: rows and columns of outputs that are known.
+
+        One with sparse filters runs without the session's native BLAS: with it the engine makes them
+        dense, which is more work, and what is no number in one channel reaches all of them.
+        """
+        native_blas = "depthwise_filters(" not in text
+        inputs, outputs = self._names
+        inputs = [*inputs, *further]
+        return self._session.prepare(
+            text, inputs, outputs, shapes=shapes, native_blas=native_blas, single_threaded=single_threaded
+        )
+
+    def close(self) -> None:
+        """Give the prepared script back to the engine; safe to call twice."""
+        self._steady = None
+        self._prepared.close()
+
+    def __enter__(self) -> ScoringFunction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def boundary_matrix(tensor: Tensor) -> Tensor:
+    """A tensor as the matrix it is at function boundaries: rank 0 is 1 x 1, rank 1 is n x 1, else d0 x rest."""
+    if tensor.ndim < 2:
+        return _as_numbers(tensor.reshape(-1, 1))
+    return _as_numbers(tensor.reshape(tensor.shape[0], int(np.prod(tensor.shape[1:]))))
+
+
+def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
+    """Sizes of the symbols in the inputs' dims. Raises InvalidInput where dims contradict each other."""
+    sizes: dict[str, int] = {}
+    for port in ports:
+        if port.name not in tensors:
+            continue
+        shape = tensors[port.name].shape
+        for declared, actual in zip(port.dims, shape):
+            if isinstance(declared, int):
+                fits = declared == actual
+            else:
+                fits = sizes.setdefault(dim.symbols(declared)[0], actual) == actual
+            if not fits:
+                raise _other_dims(port, port.name, tensors[port.name])
+    return sizes
+
+
+def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
+    """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
+    matrix = list_transfer.with_rows(matrix, port.dims, sizes)
+    shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
+    if shape is None:
+        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
+    tensor = matrix.reshape(shape)
+    if tensor.dtype == object:
+        return tensor
+    if port.dtype in TYPES:
+        return integers_of(port, tensor)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tensor.astype(numpy_dtype(port.dtype))
+
+
+def _is_emptied(port: Port, tensors: Mapping[str, Tensor]) -> bool:
+    """Whether an input has no elements along an axis of open size: known ones are converted for."""
+    if port.name not in tensors:
+        return False
+    return any(size == 0 and not isinstance(declared, int)
+               for declared, size in zip(port.dims, tensors[port.name].shape))  # fmt: skip
+
+
+def _shapes(matrices: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Rows and columns of those that are no frames."""
+    return {name: matrix.shape for name, matrix in matrices.items() if matrix.dtype != object}
+
+
+def _result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
+    """Rows and columns of the outputs, where the sizes of inputs tell them."""
+    shapes: dict[str, tuple[int, int]] = {}
+    for position, port in enumerate(script.outputs):
+        if port.kind != "tensor" or port.dtype == "string":
+            continue
+        rows, cols = (dim.substitute(dim.product(dims), sizes) for dims in (port.dims[:1], port.dims[1:]))
+        if isinstance(rows, int) and isinstance(cols, int):
+            shapes[f"out{position}"] = (rows, cols)
+    return shapes
+
+
+def _starts_threads(script: Script) -> bool:
+    return any("parfor (" in function for function in (*script.library, *script.functions))
+
+
+def _variables(port: Port, name: str) -> list[str]:
+    return list_transfer.variables(port, name) if port.is_list else [name]
+
+
+def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
+    """The tensor given for an input, of a map its keys and values. Raises InvalidInput when it does not fit."""
+    if port.kind == "map":
+        tensor = _map_matrix(port, inputs[port.name])
+    else:
+        tensor = given_tensor(port.name, inputs[port.name], port.dtype)
+    if tensor.ndim != len(port.dims):
+        raise _other_dims(port, port.name, tensor)
+    check_given(port, tensor)
+    return tensor
+
+
+def _list(port: Port, given: Any) -> Any:
+    """A list, its items of the declared element type, and of the declared sizes where these are known."""
+    if port.kind == "optional":
+        found = None if given is None else given_tensor(port.name, given, port.dtype)
+    else:
+        found = given_list(port.name, given, port.dtype, optional=port.kind != "sequence")
+    for number, item in enumerate([found] if port.kind == "optional" else found or []):
+        if item is not None and port.dims and not _fits(port, item):
+            raise _other_dims(port, f"{port.name}/{number}", item)
+    return found
+
+
+def _fits(port: Port, item: Tensor) -> bool:
+    known = [(size, actual) for size, actual in zip(port.dims, item.shape) if isinstance(size, int)]
+    return item.ndim == len(port.dims) and all(size == actual for size, actual in known)
+
+
+def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
+    shown = ", ".join(map(str, port.dims))
+    return InvalidInput(f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}")
+
+
+def _map_matrix(port: Port, given: Any) -> Tensor:
+    """The keys and the values of a map side by side, numbers written as text where either is text."""
+    assert port.map_type is not None
+    pairs = given_map(port.name, given, port.map_type)
+    if port.dtype == "string":
+        return np.array([[str(key), str(value)] for key, value in pairs.items()], dtype=object).reshape(-1, 2)
+    return np.array([list(pairs), list(pairs.values())], dtype=np.float64).T
+
+
+def as_maps(port: Port, tensor: Tensor) -> Any:
+    """A dict for each row, where the output is a sequence of maps."""
+    return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
+
+
+def _as_numbers(array: Tensor) -> Tensor:
+    """Element types that the engine does not take (bfloat16, float8, 4-bit ...) widened to float64."""
+    if array.dtype == object or array.dtype.name in ("float64", "float32", "int32", "uint8"):
+        return array
+    return array.astype(np.float64)

@@ -1,0 +1,80 @@
+"""Images with the samples last, as `sample_columns` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.runtime.specialisation.trees import call, whole_number
+
+
+@dataclass(frozen=True)
+class Images:
+    """An expression that holds images, the samples last: one in each column, or a channel in each row.
+
+    bias: a column that is still to be added. Below the channels there is another one then, which is empty, and of ones
+    behind a maximum.
+    """
+
+    value: tree.Expression
+    samples: int
+    channels: int
+    pixels: int
+    by_channel: bool = False
+    bias: tree.Expression | None = None
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Those that two images have in common to be added."""
+        return self.samples, self.channels, self.pixels
+
+    @property
+    def columns(self) -> tree.Expression:
+        """With a sample in each column."""
+        assert self.bias is None
+        rows = self.channels * self.pixels
+        return reshaped(self.value, rows, self.samples) if self.by_channel else self.value
+
+    @property
+    def planes(self) -> tree.Expression:
+        """With a channel in each row."""
+        assert self.bias is None
+        cols = self.pixels * self.samples
+        return self.value if self.by_channel else reshaped(self.value, self.channels, cols)
+
+
+def stacked(parts: Sequence[Images]) -> Images | None:
+    """Images with the channels of all, one after the other; None where they do not have the same samples and pixels."""
+    first = parts[0]
+    if any((part.samples, part.pixels) != (first.samples, first.pixels) for part in parts):
+        return None
+    value = call("rbind", *(part.planes for part in parts))
+    return Images(value, first.samples, sum(part.channels for part in parts), first.pixels, by_channel=True)
+
+
+def reshaped(value: tree.Expression, rows: int, cols: int) -> tree.Expression:
+    """``matrix(value, rows=rows, cols=cols)``."""
+    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
+    return tree.Call("matrix", (tree.CallArgument(None, value), *sizes))
+
+
+def filled(number: int, rows: int, cols: int) -> tree.Expression:
+    """A matrix of a number."""
+    return reshaped(tree.IntLiteral(number), rows, cols)
+
+
+def shape_of(node: tree.Expression, sizes: Mapping[str, int]) -> tuple[int, int] | None:
+    """Rows and columns of ``matrix(..., rows=rows, cols=cols)``, where both are known."""
+    if not isinstance(node, tree.Call) or node.function != "matrix":
+        return None
+    given = {argument.name: argument.value for argument in node.arguments[1:]}
+    if given.keys() != {"rows", "cols"}:
+        return None
+    rows, cols = (whole_number(given[name], sizes) for name in ("rows", "cols"))
+    return None if rows is None or cols is None else (rows, cols)
+
+
+def is_zero(node: tree.Expression) -> bool:
+    """Whether it is ``matrix(0, rows=..., cols=...)``."""
+    return isinstance(node, tree.Call) and node.function == "matrix" and node.arguments[0].value == tree.IntLiteral(0)

@@ -1,0 +1,136 @@
+"""Forms of statements that are faster where sizes are known: products.
+
+Depthwise convolutions become products with one sparse matrix, which is made once. The engine's `conv2d` copies each
+window for it, and of one image takes one thread; with a native BLAS it makes the sparse filters of a depthwise
+convolution dense. The matrix has an entry for each number that a result depends on. Sums and means of rows become
+products with a column, which do not correct the rounding of each addition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.runtime.specialisation.trees import call, known_sizes, rewritten, whole_number
+
+MOST_ENTRIES = 16_000_000
+"""Of all such matrices of a script; an entry takes 12 bytes."""
+
+FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
+ROW_AGGREGATES = {"rowSums": "row_sums", "rowMeans": "row_means"}  # library functions instead of builtins
+_SHAPES = ("input_shape", "filter_shape", "stride", "padding")
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """The sizes of a ``conv2d``: images N x C x H x W, filters F x C x KH x KW, and two numbers each."""
+
+    images: tuple[int, ...]
+    filters: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: tuple[int, ...]
+
+    @property
+    def pixels(self) -> int:
+        """Of a plane of the result."""
+        sizes = zip(self.images[2:], self.filters[2:], self.stride, self.padding)
+        height, width = ((size + 2 * pad - kernel) // step + 1 for size, kernel, step, pad in sizes)
+        return height * width
+
+    @property
+    def entries(self) -> int:
+        """Non-zeros of its matrix if it is depthwise, at most."""
+        return self.filters[0] * self.filters[2] * self.filters[3] * self.pixels
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether each pixel of a result is made of one pixel."""
+        return self.filters[2:] == self.stride == (1, 1) and self.padding == (0, 0)
+
+
+def with_plain_sums(body: tree.Block) -> tree.Block:
+    """The statements with products for the sums and means of rows; sums of squares are fast as they are."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if not isinstance(node, tree.Call) or node.function not in ROW_AGGREGATES:
+            return node
+        operand = node.arguments[0].value
+        if node.function == "rowSums" and isinstance(operand, tree.Binary) and operand.operator == "^":
+            return node
+        return replace(node, function=ROW_AGGREGATES[node.function])
+
+    changed: tree.Block = rewritten(body, change)
+    return changed
+
+
+def with_sparse_products(
+    body: tree.Block, constant: frozenset[int]
+) -> tuple[tree.Block, Mapping[str, Convolution]]:
+    """The statements of a function with products for those depthwise convolutions that have constant filters.
+
+    constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
+    that would exceed `MOST_ENTRIES`. Also gives the convolutions, by the names of their matrices.
+    """
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    read = Counter(
+        node.name
+        for statement in body
+        for node in tree.walk(statement.value if isinstance(statement, tree.Assign) else statement)
+        if isinstance(node, tree.Name)
+    )
+    sizes = known_sizes(body)
+    filters = {
+        statement.target.name: number
+        for number, statement in enumerate(body)
+        if number in constant
+        and isinstance(statement, tree.Assign)
+        and isinstance(statement.value, tree.Call)
+        and statement.value.function == FILTERS
+        and counts[statement.target.name] == read[statement.target.name] == 1
+    }
+    found: dict[str, Convolution] = {}
+    left = MOST_ENTRIES
+
+    def change(node: tree.Node) -> tree.Node:
+        nonlocal left
+        if not isinstance(node, tree.Call) or node.function != "conv2d":
+            return node
+        images, weight = (argument.value for argument in node.arguments[:2])
+        convolution = convolution_of(node, sizes)
+        if not isinstance(weight, tree.Name) or weight.name not in filters or convolution is None:
+            return node
+        if convolution.entries > left:
+            return node
+        left -= convolution.entries
+        found[weight.name] = convolution
+        return transposed(tree.Binary("%*%", weight, transposed(images)))
+
+    changed = list(rewritten(body, change))
+    for name, convolution in found.items():
+        statement = changed[filters[name]]
+        numbers = [*convolution.images[1:], *convolution.filters[2:], *convolution.stride, *convolution.padding]
+        given = (statement.value.arguments[0], *(tree.CallArgument(None, tree.IntLiteral(n)) for n in numbers))
+        changed[filters[name]] = replace(statement, value=tree.Call(MATRIX, given))
+    return tuple(changed), found
+
+
+def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | None:
+    """The sizes of a ``conv2d``, where all are known."""
+    given = {argument.name: argument.value for argument in call.arguments}
+    shapes: list[tuple[int, ...]] = []
+    for name in _SHAPES:
+        value = given.get(name)
+        numbers = [whole_number(item, sizes) for item in value.items] if isinstance(value, tree.ListExpression) else []
+        known = tuple(number for number in numbers if number is not None)
+        if not known or len(known) < len(numbers):
+            return None
+        shapes.append(known)
+    return Convolution(*shapes)
+
+
+def transposed(operand: tree.Expression) -> tree.Call:
+    """``t(operand)``."""
+    return call("t", operand)

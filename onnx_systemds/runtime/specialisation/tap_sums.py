@@ -1,0 +1,104 @@
+"""Convolutions that weight all pixels for each tap of a filter, and shift and sum what these give by a product."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.runtime.specialisation.images import reshaped, shape_of
+from onnx_systemds.runtime.specialisation.products import transposed
+from onnx_systemds.runtime.specialisation.trees import call
+
+SHIFTS, SHIFTS_OF_SAMPLES = "tap_shifts", "sample_tap_shifts"  # library functions
+
+
+@dataclass(frozen=True)
+class TapSum:
+    """``matrix(t(shifts %*% t(matrix(taps, ...))), ...)``: for each sample and filter what the taps give, summed.
+
+    taps, shifts: variables. given, pixels: numbers for a sample and filter, before the sum and behind it.
+    """
+
+    taps: str
+    shifts: str
+    samples: int
+    filters: int
+    given: int
+    pixels: int
+
+
+def tap_sum_of(node: tree.Expression, sizes: Mapping[str, int]) -> TapSum | None:
+    """The sum that an expression is, by its form; sizes: known numbers."""
+    outer = shape_of(node, sizes)
+    product = _operand(node, "matrix", "t")
+    if outer is None or not isinstance(product, tree.Binary) or product.operator != "%*%":
+        return None
+    given = _operand(product.right, "t")
+    inner = None if given is None else shape_of(given, sizes)
+    taps = None if given is None else _operand(given, "matrix")
+    if inner is None or not isinstance(product.left, tree.Name) or not isinstance(taps, tree.Name):
+        return None
+    samples = outer[0]
+    if not samples or not inner[0] or inner[0] % samples or outer[1] % (inner[0] // samples):
+        return None
+    filters = inner[0] // samples
+    return TapSum(taps.name, product.left.name, samples, filters, inner[1], outer[1] // filters)
+
+
+def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
+    """The sums by their shifts, of those whose variables are assigned once and read by nothing else."""
+    made = {
+        statement.target.name
+        for statement in body
+        if isinstance(statement, tree.Assign)
+        and isinstance(statement.value, tree.Call)
+        and statement.value.function == SHIFTS
+    }
+    if not made:
+        return {}
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    nodes = [node for statement in body for node in tree.walk(statement)]
+    seen = Counter(node.name for node in nodes if isinstance(node, tree.Name))
+    found = {}
+    for node in nodes:
+        sum_of = tap_sum_of(node, sizes) if isinstance(node, tree.Call) else None
+        if sum_of is None or sum_of.shifts not in made:
+            continue
+        if all(counts[name] == 1 and seen[name] == 2 for name in (sum_of.taps, sum_of.shifts)):  # once assigned
+            found[sum_of.shifts] = sum_of
+    return found
+
+
+def shifts_of_samples(found: TapSum, shifts: tree.Expression) -> tree.Call:
+    """The shifts for samples next to each other, instead of those of each sample; shifts: the call that makes these."""
+    assert isinstance(shifts, tree.Call)
+    samples = tree.CallArgument(None, tree.IntLiteral(found.samples))
+    return tree.Call(SHIFTS_OF_SAMPLES, (samples, *shifts.arguments))
+
+
+def weights_by_tap(found: TapSum, weights: tree.Expression, taps: int) -> tree.Expression:
+    """A column for each tap and filter, of weights with a row for each filter and tap."""
+    return transposed(call("swapped_rows", weights, *map(tree.IntLiteral, (1, found.filters, taps))))
+
+
+def summed_taps(found: TapSum, planes: tree.Expression, by_tap: tree.Expression) -> tree.Expression:
+    """The sum, a row for each filter, of images with a row for each channel and of `weights_by_tap`.
+
+    A matrix with a column for each channel stays dense where most of its numbers are zeros, but with a row for each it
+    would not: the engine passes over zeros much more slowly than it multiplies all numbers.
+    """
+    results = tree.Binary("%*%", transposed(planes), by_tap)
+    rows = reshaped(results, found.given * found.samples, found.filters)
+    return transposed(tree.Binary("%*%", tree.Name(found.shifts), rows))
+
+
+def _operand(node: tree.Expression, *functions: str) -> tree.Expression | None:
+    """The first operand of calls of these functions in each other."""
+    for function in functions:
+        if not isinstance(node, tree.Call) or node.function != function:
+            return None
+        node = node.arguments[0].value
+    return node

@@ -1,0 +1,106 @@
+"""What the passes over the tree of a script share: what a statement reads and calls, sizes, rewriting."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned, read_in
+
+Change = Callable[[Any], Any]
+
+
+def reads(statement: tree.Statement) -> frozenset[str]:
+    """The variables that a statement reads; of a branch or a loop also those that it may leave as they were."""
+    if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name) and not statement.accumulate:
+        return read_in(statement.value)
+    return read_in(statement)
+
+
+def calls(node: tree.Node) -> set[str]:
+    """The names of all functions called in a part of a script."""
+    return {found.function for found in tree.walk(node) if isinstance(found, tree.Call)}
+
+
+def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tree.Function]:
+    """The functions of a script that are called from ``roots``, directly or not, in the order of the script."""
+    functions = script.functions
+    wanted: set[str] = set()
+    stack = list(roots)
+    while stack:
+        for name in calls(stack.pop()) & functions.keys() - wanted:
+            wanted.add(name)
+            stack.append(functions[name])
+    return [function for name, function in functions.items() if name in wanted]
+
+
+def call(function: str, *operands: tree.Expression) -> tree.Call:
+    """A call with these arguments by their places."""
+    return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
+
+
+def is_number(node: tree.Expression) -> bool:
+    """Whether it is a literal number, of any sign."""
+    operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
+    return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
+
+
+def rewritten(node: Any, change: Change) -> Any:
+    """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
+    if isinstance(node, tuple):
+        items = tuple(rewritten(item, change) if isinstance(item, (tree.Node, tuple)) else item for item in node)
+        return node if all(new is old for new, old in zip(items, node)) else items
+    spine: list[tree.Binary] = []  # sums of many terms are deep on the left
+    while isinstance(node, tree.Binary):
+        spine.append(node)
+        node = node.left
+    fields = {} if not isinstance(node, tree.Node) else {
+        name: value for name in tree.child_fields(type(node))
+        if isinstance(value := getattr(node, name), (tree.Node, tuple))
+    }  # fmt: skip
+    changed = {name: new for name, value in fields.items() if (new := rewritten(value, change)) is not value}
+    result = change(replace(node, **changed) if changed else node)
+    for binary in reversed(spine):
+        right = rewritten(binary.right, change)
+        is_same = result is binary.left and right is binary.right
+        result = change(binary if is_same else replace(binary, left=result, right=right))
+    return result
+
+
+def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
+    """The value of an expression over sizes; None where it is none, or holds what is not known."""
+    if isinstance(node, tree.IntLiteral):
+        return node.value
+    if isinstance(node, tree.Name):
+        return known.get(node.name)
+    if isinstance(node, tree.Unary) and node.operator == "-":
+        operand = whole_number(node.operand, known)
+        return None if operand is None else -operand
+    if isinstance(node, tree.Binary) and node.operator in _ARITHMETIC:
+        left, right = whole_number(node.left, known), whole_number(node.right, known)
+        return None if left is None or right is None else _ARITHMETIC[node.operator](left, right)
+    return None
+
+
+def known_sizes(body: tree.Block) -> dict[str, int]:
+    """The whole numbers among the variables that are assigned once, and not in a branch or a loop."""
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    sizes: dict[str, int] = {}
+    for statement in body:
+        if isinstance(statement, tree.Assign) and counts[statement.target.name] == 1:
+            value = whole_number(statement.value, sizes)
+            if value is not None:
+                sizes[statement.target.name] = value
+    return sizes
+
+
+_ARITHMETIC: dict[str, Callable[[int, int], int | None]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a - b,
+    "*": lambda a, b: a * b,
+    "%/%": lambda a, b: a // b if b else None,
+    "%%": lambda a, b: a % b if b else None,
+}

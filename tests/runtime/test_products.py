@@ -1,0 +1,106 @@
+"""Depthwise convolutions as products with sparse matrices, in scripts for sizes that stay; onnxruntime judges."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnx_systemds import import_model
+from onnx_systemds.runtime.scoring import ScoringFunction
+from onnx_systemds.runtime.specialisation import products, scripts
+from tests.runtime.recording import recorded
+
+RANDOM = np.random.default_rng(7)
+
+
+def depthwise(channels: int, multiplier: int, kernel: tuple[int, int], sizes: list[Any], **attributes: Any) -> ModelProto:
+    weight = RANDOM.normal(size=(channels * multiplier, 1, *kernel)).astype(np.float32)
+    bias = RANDOM.normal(size=channels * multiplier).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["h"], group=channels, **attributes),
+        helper.make_node("Relu", ["h"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, sizes)
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * 4)
+    weights = [numpy_helper.from_array(weight, "w"), numpy_helper.from_array(bias, "b")]
+    graph = helper.make_graph(nodes, "depthwise", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def texts_and_results(model: ModelProto, x: np.ndarray[Any, Any], parts: int = 1) -> tuple[list[str], Mapping[str, Any]]:
+    """The texts of the scripts prepared on the way to a second call, and what that gives."""
+    with ScoringFunction(import_model(model), steady_after=2, parts=parts) as function:
+        texts = recorded(function)
+        function({"x": x})
+        return texts, function({"x": x})
+
+
+@pytest.mark.parametrize(
+    ("channels", "multiplier", "kernel", "attributes"),
+    [
+        (8, 1, (3, 3), {"pads": [1, 1, 1, 1]}),
+        (5, 1, (3, 3), {}),
+        (8, 1, (3, 3), {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
+        (8, 1, (5, 3), {"pads": [2, 1, 2, 1], "strides": [2, 1]}),
+        (8, 1, (3, 3), {"pads": [0, 1, 2, 1], "strides": [1, 2]}),
+        (8, 2, (3, 3), {"pads": [1, 1, 1, 1]}),
+        (6, 3, (2, 4), {"strides": [1, 3]}),
+        (8, 1, (3, 3), {"pads": [2, 2, 2, 2], "dilations": [2, 2], "strides": [2, 2]}),
+        (8, 1, (1, 7), {"pads": [0, 3, 0, 3]}),
+    ],
+)
+@pytest.mark.parametrize("batch", [1, 4])
+def test_products_give_what_convolutions_give(
+    channels: int, multiplier: int, kernel: tuple[int, int], attributes: dict[str, Any], batch: int
+) -> None:
+    model = depthwise(channels, multiplier, kernel, ["n", channels, 7, 9], **attributes)
+    x = RANDOM.normal(size=(batch, channels, 7, 9)).astype(np.float32)
+    texts, results = texts_and_results(model, x, parts=2)
+    assert all("conv2d" not in text for text in texts) and texts
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
+
+
+def test_models_of_fixed_sizes_become_products_too() -> None:
+    model = depthwise(8, 1, (3, 3), [2, 8, 6, 6])
+    texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
+    assert len(texts) == 2 and all("conv2d" not in text and "depthwise_filters" not in text for text in texts)
+
+
+def test_nan_and_infinity_stay_in_their_channel() -> None:
+    model = depthwise(4, 1, (3, 3), ["n", 4, 5, 5], pads=[1, 1, 1, 1])
+    x = np.ones((2, 4, 5, 5), np.float32)
+    x[0, 1, 2, 2], x[1, 3, 0, 0] = np.nan, np.inf
+    texts, results = texts_and_results(model, x)
+    assert "conv2d" not in texts[-1]
+    found = ~np.isfinite(results["y"]).all(axis=(2, 3))
+    assert not found[0, [0, 2, 3]].any() and not found[1, [0, 1, 2]].any() and found[0, 1]
+
+
+def test_matrices_that_would_be_too_large_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "MOST_ENTRIES", 100)
+    model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
+    texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
+    assert "conv2d" in texts[-1] and "depthwise_filters" in texts[-1]
+
+
+def test_matrices_of_convolutions_are_kept_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "LARGEST_CONSTANTS", 0)
+    model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
+    texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
+    assert "%*%" in texts[-1] and "kept0" in texts[-1] and "depthwise_matrix" not in texts[-1]
+
+
+def test_images_that_are_nearly_empty() -> None:
+    model = depthwise(8, 1, (3, 3), ["n", 8, 20, 20], pads=[1, 1, 1, 1])
+    x = np.zeros((3, 8, 20, 20), np.float32)
+    x[1, 2, 3, 4], x[2, 7, 19, 0] = 2, -1
+    texts, results = texts_and_results(model, x)
+    assert "conv2d" not in texts[-1]
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
