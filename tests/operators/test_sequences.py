@@ -9,11 +9,11 @@ import onnx
 import onnx.parser
 import onnxruntime
 import pytest
-from onnx_systemds.scoring import ScoringFunction
 
 from onnx_systemds import backend, import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Covered, random
 
 HEAD = '<ir_version: 8, opset_import: ["" : {opset}]>\n'
