@@ -12,17 +12,22 @@ from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, Unsupp
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.values import Value
-from onnx_systemds.model.contrib_schemas import contrib_default
+from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
 
 if TYPE_CHECKING:
     from onnx_systemds.inference.run_sizes import RunSizes
 
 
+Input = int | str
+"""An input: its place, or its name in the operator's schema."""
+
+
 class NodeFacts:
     """Read-only view of a node for shape rules; generators get the larger `NodeView`.
 
-    Inputs and outputs are counted from 0 as in ONNX; a negative or missing position is an omitted input.
+    Inputs go by their names in the operator's schema, or by their places, counted from 0 as in ONNX; outputs by their
+    places. A negative or missing place is an omitted input.
     """
 
     run_sizes: RunSizes | None = None  # of the graph around the node, where sizes may be left to the run
@@ -49,94 +54,113 @@ class NodeFacts:
         """Number of inputs written at the node, omitted ones in between counted."""
         return len(self.node.inputs)
 
-    def has(self, position: int) -> bool:
+    def index(self, given: Input) -> int:
+        """The place of an input among the node's, by its place or by its name in the operator's schema.
+
+        Raises KeyError for a name that the schema of this version has not.
+        """
+        if isinstance(given, int):
+            return given
+        return input_places(self.node.domain, self.node.op_type, self.node.version)[given]
+
+    def name(self, given: Input) -> str:
+        """Name of the value that is given as an input."""
+        return self.node.inputs[self.index(given)]
+
+    def words(self, given: Input) -> str:
+        """An input, in messages."""
+        return f"input {self.index(given)}"
+
+    def has(self, given: Input) -> bool:
         """Whether the input is given."""
+        position = self.index(given)
         return 0 <= position < len(self.node.inputs) and self.node.inputs[position] != ""
 
     def has_output(self, position: int) -> bool:
         """Whether the output is named at the node (it may still be unused)."""
         return position < len(self.node.outputs) and self.node.outputs[position] != ""
 
-    def value(self, position: int) -> Value:
+    def value(self, given: Input) -> Value:
         """What is known of an input."""
-        return self.values[self.node.inputs[position]]
+        return self.values[self.node.inputs[self.index(given)]]
 
-    def dtype(self, position: int) -> str:
+    def dtype(self, given: Input) -> str:
         """Element type of an input."""
-        return self.value(position).dtype
+        return self.value(given).dtype
 
-    def dims(self, position: int) -> Dims:
+    def dims(self, given: Input) -> Dims:
         """Dims of an input. Raises ShapeUnknown when the rank is unknown."""
-        dims = self.value(position).dims
+        dims = self.value(given).dims
         if dims is None:
             raise ShapeUnknown(
-                f"the rank of input {self.node.inputs[position]!r} is unknown",
+                f"the rank of input {self.name(given)!r} is unknown",
                 hint="declare the shapes of the model's inputs",
             )
         return dims
 
-    def rank(self, position: int) -> int:
+    def rank(self, given: Input) -> int:
         """Rank of an input. Raises ShapeUnknown."""
-        return len(self.dims(position))
+        return len(self.dims(given))
 
-    def known_dims(self, position: int, why: str) -> tuple[int, ...]:
+    def known_dims(self, given: Input, why: str) -> tuple[int, ...]:
         """Dims of an input as integers. Raises UnsupportedCase naming the reason ``why`` they must be known."""
-        dims = self.dims(position)
+        dims = self.dims(given)
         if not all(isinstance(dim, int) for dim in dims):
             shown = ", ".join(map(str, dims))
-            raise UnsupportedCase(f"{why} needs known dims, input {position} has [{shown}]", hint="fix them by --dim")
+            message = f"{why} needs known dims, {self.words(given)} has [{shown}]"
+            raise UnsupportedCase(message, hint="fix them by --dim")
         return tuple(dim for dim in dims if isinstance(dim, int))
 
-    def known_or_none(self, position: int) -> tuple[int | None, ...] | None:
+    def known_or_none(self, given: Input) -> tuple[int | None, ...] | None:
         """Dims of an input with None for those that are expressions; None when the rank is unknown."""
-        dims = self.value(position).dims
+        dims = self.value(given).dims
         return None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
 
-    def size(self, position: int) -> Dim:
+    def size(self, given: Input) -> Dim:
         """Number of elements of an input. Raises ShapeUnknown."""
-        return product(self.dims(position))
+        return product(self.dims(given))
 
-    def constant(self, position: int) -> Array | None:
+    def constant(self, given: Input) -> Array | None:
         """Content of an input that is known at conversion, else None."""
-        return self.value(position).constant if self.has(position) else None
+        return self.value(given).constant if self.has(given) else None
 
-    def require_constant(self, position: int, what: str) -> Array:
+    def require_constant(self, given: Input, what: str) -> Array:
         """Content of an input that must be known at conversion. Raises ConstantNeeded."""
-        content = self.constant(position)
+        content = self.constant(given)
         if content is None:
-            raise ConstantNeeded(f"{what} (input {position}) must be a constant", self.node.inputs[position])
+            raise ConstantNeeded(f"{what} ({self.words(given)}) must be a constant", self.name(given))
         return content
 
-    def integers(self, position: int) -> tuple[Dim, ...] | None:
+    def integers(self, given: Input) -> tuple[Dim, ...] | None:
         """Elements of an integer input, as sizes that may be expressions; None when they are not known."""
-        if not self.has(position):
+        if not self.has(given):
             return None
-        value = self.value(position)
+        value = self.value(given)
         if value.constant is not None:
             return tuple(int(element) for element in value.constant.ravel())
         if value.elements is not None:
             return tuple(value.elements.ravel())
         return None
 
-    def require_integers(self, position: int, what: str) -> tuple[Dim, ...]:
+    def require_integers(self, given: Input, what: str) -> tuple[Dim, ...]:
         """As `integers`, raises ConstantNeeded when they are not known."""
-        found = self.integers(position)
+        found = self.integers(given)
         if found is None:
             raise ConstantNeeded(
-                f"{what} (input {position}) is only known when the model runs", self.node.inputs[position]
+                f"{what} ({self.words(given)}) is only known when the model runs", self.name(given)
             )
         return found
 
-    def sizes(self, position: int, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
+    def sizes(self, given: Input, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
         """As `integers`; elements that only the run knows are symbols, which the script defines.
 
         ``signed``: whether they may be negative. Raises ConstantNeeded where not even their number is known.
         """
-        found = self.integers(position)
-        if found is None and self.run_sizes is not None and self.has(position):
-            elements = self.run_sizes.elements_of(self.node.inputs[position], signed=signed)
+        found = self.integers(given)
+        if found is None and self.run_sizes is not None and self.has(given):
+            elements = self.run_sizes.elements_of(self.name(given), signed=signed)
             found = None if elements is None else tuple(elements.ravel())
-        return self.require_integers(position, what) if found is None else found
+        return self.require_integers(given, what) if found is None else found
 
     def computed(self, function: str, *arguments: Dim, hint: str, signed: bool = False) -> Dim:
         """A size that a library function computes from others when the model runs, named after the first output.
@@ -170,9 +194,9 @@ class NodeFacts:
         """Take two sizes to be so, of which one is none that is known: the script checks it."""
         self.assumptions.append(Assumption(left, right, relation, left_words, right_words, node_words(self.node)))
 
-    def axis_words(self, position: int, axis: int) -> str:
+    def axis_words(self, given: Input, axis: int) -> str:
         """An axis of an input, in messages."""
-        return axis_words(self.node.inputs[position], axis % max(self.rank(position), 1))
+        return axis_words(self.name(given), axis % max(self.rank(given), 1))
 
     def attribute(self, name: str) -> Any:
         """Value of an attribute: as written at the node, else ONNX's default, else None."""
@@ -201,6 +225,19 @@ class NodeFacts:
     def tensor(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
         """An output for a shape rule; the dtype is that of the first input where none is given."""
         return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
+
+
+@lru_cache(maxsize=2048)
+def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
+    """The places of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""
+    try:
+        schema: Any = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        contrib = find_contrib_schema(domain, op_type)
+        names = [] if contrib is None else [name.rstrip("?*") for name in contrib.inputs]
+    else:
+        names = [parameter.name for parameter in schema.inputs]
+    return {name: place for place, name in enumerate(names)}
 
 
 @lru_cache(maxsize=8192)

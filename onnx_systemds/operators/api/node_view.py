@@ -10,7 +10,7 @@ import numpy as np
 
 from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
 from onnx_systemds.inference.values import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
@@ -65,42 +65,42 @@ class NodeView(NodeFacts):
         self._imports: dict[str, None] = {}
         self._functions: list[str] = []
 
-    def constant(self, position: int) -> Array | None:
+    def constant(self, given: Input) -> Array | None:
         """Content of an input that is known at conversion, else None; of text its codes."""
-        content = super().constant(position)
-        return content if content is None or self.dtype(position) != "string" else self.codes(content)
+        content = super().constant(given)
+        return content if content is None or self.dtype(given) != "string" else self.codes(content)
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
-    def matrix(self, position: int, split: int) -> str:
+    def matrix(self, given: Input, split: int) -> str:
         """Identifier of an input as a matrix with the axes from ``split`` on in the columns."""
-        dims = self.dims(position)
-        return self.view(position, split_view(dims, split))
+        dims = self.dims(given)
+        return self.view(given, split_view(dims, split))
 
-    def view(self, position: int, view: View) -> str:
+    def view(self, given: Input, view: View) -> str:
         """Identifier of an input as a matrix of the given rows and columns."""
-        return self.scope.demand(self.node.inputs[position], view)
+        return self.scope.demand(self.name(given), view)
 
-    def form(self, position: int, form: Form) -> str:
+    def form(self, given: Input, form: Form) -> str:
         """Text of an input in the given form."""
-        return self.scope.demand(self.node.inputs[position], form)
+        return self.scope.demand(self.name(given), form)
 
-    def scalar(self, position: int) -> str:
+    def scalar(self, given: Input) -> str:
         """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
-        return self.scope.demand(self.node.inputs[position], SCALAR)
+        return self.scope.demand(self.name(given), SCALAR)
 
-    def known_form(self, position: int) -> Form:
+    def known_form(self, given: Input) -> Form:
         """The form of an input that others already asked for, else that of function boundaries."""
-        return self.scope.preferred(self.node.inputs[position])
+        return self.scope.preferred(self.name(given))
 
-    def integer_span(self, position: int) -> Span:
+    def integer_span(self, given: Input) -> Span:
         """Where an input of 64-bit integers lies; of other types all that is exact."""
-        content = super().constant(position)
+        content = super().constant(given)
         if content is not None and content.dtype.kind in "iu":
             return Span(int(content.min(initial=0)), int(content.max(initial=0)))
-        if self.dtype(position) not in TYPES:
+        if self.dtype(given) not in TYPES:
             return Span(0, 0)
-        return self.scope.integers.spans.get(self.node.inputs[position], EXACT)
+        return self.scope.integers.spans.get(self.name(given), EXACT)
 
     # --- outputs -----------------------------------------------------------------------------------------------
 
@@ -131,17 +131,17 @@ class NodeView(NodeFacts):
         """As `result`, for an expression whose columns hold the output's axes from ``split`` on."""
         return self.result(text, split_view(self.output_dims(output), split), output, before=before)
 
-    def same_elements(self, position: int = 0, output: int = 0) -> Fragment:
+    def same_elements(self, given: Input = 0, output: int = 0) -> Fragment:
         """The output holds the input's elements in the same order: rename where possible, else reshape."""
         statements: list[str] = []
-        name, out_name = self.node.inputs[position], self.node.outputs[output]
+        name, out_name = self.name(given), self.node.outputs[output]
         for form, identifier in list(self.scope.forms.get(out_name, {}).items()):
             fitting = form
             if form == LIST:
                 pass
-            elif form is SCALAR and self.dims(position) != ():
+            elif form is SCALAR and self.dims(given) != ():
                 fitting = View(1, 1)
-            elif form is not SCALAR and self.dims(position) == ():
+            elif form is not SCALAR and self.dims(given) == ():
                 fitting = SCALAR
             if fitting == form and self.scope.alias(name, form, identifier):
                 continue
@@ -150,11 +150,11 @@ class NodeView(NodeFacts):
                 statements.append(f"{identifier} = {self.reshape(known, form)}")
                 continue
             if form is SCALAR:
-                statements.append(f"{identifier} = {self.scalar(position)}")
+                statements.append(f"{identifier} = {self.scalar(given)}")
             elif fitting is SCALAR:
-                statements.append(f"{identifier} = as.matrix({self.scalar(position)})")
+                statements.append(f"{identifier} = as.matrix({self.scalar(given)})")
             else:
-                statements.append(f"{identifier} = {self.view(position, form)}")
+                statements.append(f"{identifier} = {self.view(given, form)}")
         return self.fragment(statements)
 
     def fragment(self, statements: Sequence[str] = ()) -> Fragment:

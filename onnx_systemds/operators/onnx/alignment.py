@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.facts import Input
 from onnx_systemds.operators.api.node_view import NodeView
 
 
@@ -15,6 +16,7 @@ class Aligned(NodeView):
         self.__dict__.update(node.__dict__)
         self._aligned = aligned
 
-    def dims(self, position: int) -> Dims:
+    def dims(self, given: Input) -> Dims:
         """Dims of an input, those it is aligned to where there are such."""
-        return self._aligned[position] if position in self._aligned else super().dims(position)
+        aligned = self._aligned.get(self.index(given))
+        return super().dims(given) if aligned is None else aligned
