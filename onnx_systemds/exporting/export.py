@@ -17,15 +17,16 @@ from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.files import result_tensor
-from onnx_systemds.exporting.evaluating import calls
-from onnx_systemds.exporting.evaluating.evaluate import Evaluator
+from onnx_systemds.exporting.evaluating.blocks import execute, unique
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
+from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
-from onnx_systemds.exporting.evaluating.statements import execute, unique
-from onnx_systemds.exporting.evaluating.values import ListValue, Lost, Value
+from onnx_systemds.exporting.evaluating.rules import RULES
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
+from onnx_systemds.exporting.values import ListValue, Lost, Value
 
 FUNCTIONS = ("inline", "keep")
 _STACK = 20000
@@ -64,7 +65,7 @@ def export_script(
     interface = Interface(graph, specs, bindings or {})
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
-    evaluator = Evaluator(graph, modules, module, arguments or {}, interface, keep=functions == "keep")
+    evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
     with _deep_recursion():
         if function is None:
             execute(evaluator, script.statements, frozenset)
@@ -118,7 +119,7 @@ def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequ
             given[parameter.name] = value
     evaluator.reasons.raise_any("the inputs of the function cannot be exported")
     node = tree.Call(name, position=ScriptPlace(module.script.file, 0, 0))
-    results = calls.inline(evaluator, node, function, module, given)
+    results = inline(evaluator, node, function, module, given)
     taken = {tensor.hint for tensor in evaluator.graph.inputs}
     for result, value in zip(function.results, results):
         if result.name not in wanted:

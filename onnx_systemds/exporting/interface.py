@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
-from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -24,8 +26,6 @@ from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     Value,
     known_scalar,
 )
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
-from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.inference.dims import Dim, product, symbol
 
 _KINDS = {"double": FLOAT, "float": FLOAT, "int": INT, "integer": INT, "boolean": BOOL, "bool": BOOL, "string": TEXT}

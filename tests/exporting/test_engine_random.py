@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.exporting.evaluating.engine_random import seeded_matrix
+from onnx_systemds.exporting.builtins.engine_random import seeded_matrix
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import engine
 

@@ -11,8 +11,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import elementwise
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Scalar, Value, known_scalar
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
+from onnx_systemds.exporting.values import Scalar, Value, known_scalar
 
 _WORD = 1 << 32
 _HALF = 1 << 31

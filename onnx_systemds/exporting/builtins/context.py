@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.exporting.evaluating.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim, Dims, Expression, multiply, product
 
 _BEYOND_INT64 = 2.0**63

@@ -8,8 +8,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, add, floor_divide, multiply, product
 
 

@@ -11,7 +11,8 @@ from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, num
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
+from onnx_systemds.exporting.graph.nodes import BOOL, Tensor
+from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -22,7 +23,6 @@ from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     Value,
     known_scalar,
 )
-from onnx_systemds.exporting.graph.nodes import BOOL, Tensor
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Expression
 

@@ -8,7 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import joined
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.evaluating.values import FrameValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import FrameValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim
 
 _Pair = tuple[Tensor, Tensor]

@@ -8,8 +8,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.reorganize import certainly_within, places_of, table_size
-from onnx_systemds.exporting.evaluating.values import INTEGER, Matrix, Scalar, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim, add
 
 _SCATTER_SINCE = 16

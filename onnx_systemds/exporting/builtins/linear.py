@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
+from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, multiply
 
 

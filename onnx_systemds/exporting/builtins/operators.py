@@ -13,8 +13,10 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import compare_frames, compare_texts
-from onnx_systemds.exporting.evaluating.poison_values import intact
-from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor
+from onnx_systemds.exporting.graph.operators import broadcast
+from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -26,8 +28,6 @@ from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
     Value,
     known_scalar,
 )
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, WIDE, Tensor
-from onnx_systemds.exporting.graph.operators import broadcast
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims, multiply
 

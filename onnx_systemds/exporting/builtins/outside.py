@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
+from onnx_systemds.exporting.values import Matrix, Value
 
 
 @builtin("decompress")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.engine_random import seeded_matrix
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.engine_random import seeded_matrix
-from onnx_systemds.exporting.evaluating.values import Value
 from onnx_systemds.exporting.graph.nodes import FLOAT
+from onnx_systemds.exporting.values import Value
 from onnx_systemds.inference.dims import Dim
 
 _UNSEEDED = -1

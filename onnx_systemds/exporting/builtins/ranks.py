@@ -9,8 +9,8 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Matrix, Scalar, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, add, floor_divide, multiply
 
 _ONNX_ORDER = (0, 2, 1, 3)

@@ -19,8 +19,8 @@ from typing import Any
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.evaluating.poison_values import lost_error, lost_in
-from onnx_systemds.exporting.evaluating.values import ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.poison_values import lost_error, lost_in
+from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
 Result = "Value | tuple[Value, ...] | None"

@@ -9,8 +9,8 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.evaluating.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
 from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Matrix, Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, SubGraph, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
 
 _CUMPROD_SINCE = 26
 

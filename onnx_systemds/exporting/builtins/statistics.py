@@ -9,8 +9,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import mapped
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.evaluating.values import Matrix, Scalar, Value, integer
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
+from onnx_systemds.exporting.values import Matrix, Scalar, Value, integer
 from onnx_systemds.inference.dims import add
 
 

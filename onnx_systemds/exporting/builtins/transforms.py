@@ -11,8 +11,8 @@ from onnx_systemds.errors import UnsupportedCase, quoted_list
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.evaluating.values import Value
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Tensor
+from onnx_systemds.exporting.values import Value
 
 _BETWEEN = "·"
 """Between a text and its code, or the ends of a bin, in a cell of a meta frame."""

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
 
-from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
-from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
+from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
-from onnx_systemds.exporting.evaluating.poison_values import intact
-from onnx_systemds.exporting.evaluating.values import (  # fmt: skip
-    BOOLEAN,
-    DOUBLE,
-    INTEGER,
-    STRING,
-    FrameValue,
-    ListValue,
-    Lost,
-    Matrix,
-    Scalar,
-    Value,
-)
-from onnx_systemds.inference.dims import Expression
-
-if TYPE_CHECKING:
-    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
-
-DEEPEST = 120
-"""Calls of calls; a recursion must end within this depth by what is known."""
+from onnx_systemds.exporting.evaluating.outlined_calls import outlined
+from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.values import BOOLEAN, ListValue, Scalar, Value
 
 
 def call_for_one(evaluator: Evaluator, node: tree.Call) -> Value:
@@ -94,54 +76,8 @@ def _dispatched(
         near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
                               hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
-    from onnx_systemds.exporting.evaluating.outlined_calls import kept
-
-    evaluated = kept if evaluator.keep else inline
+    evaluated = outlined if evaluator.outline else inline
     return evaluated(evaluator, node, *found, _bound(found[0], positional, named))
-
-
-def inline(
-    evaluator: Evaluator,
-    node: tree.Call,
-    function: tree.Function,
-    module: Module,
-    given: Mapping[str, Value],
-) -> tuple[Value, ...]:
-    """Evaluate the body of a function with its arguments, by parameter, and return its results."""
-    from onnx_systemds.exporting.evaluating.evaluate import Frame
-    from onnx_systemds.exporting.evaluating.statements import execute
-
-    caller = evaluator.frame
-    if caller.depth >= DEEPEST:
-        reason = f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known"
-        raise evaluator.exceeded(node, reason)
-    evaluator.step(node if node.position.line else function)
-    place, target = evaluator.graph.place, evaluator.target
-    evaluator.frame = Frame(module, caller=node.position if node.position.line else caller.caller,
-                            depth=caller.depth + 1)  # fmt: skip
-    evaluator.enter_line(function)
-    try:
-        for parameter in function.parameters:
-            value = given.get(parameter.name)
-            if value is None:
-                assert parameter.default is not None
-                value = evaluator.value(parameter.default)
-            evaluator.assign(parameter.name, converted(evaluator.context, value, parameter, function.name))
-        results = scopes.results(function)
-        execute(evaluator, function.body, lambda: results)
-        evaluator.enter_line(function)
-        return tuple(_result(evaluator, function, result) for result in function.results)
-    finally:
-        evaluator.frame = caller
-        evaluator.graph.place, evaluator.target = place, target
-
-
-def _result(evaluator: Evaluator, function: tree.Function, result: tree.Parameter) -> Value:
-    value = evaluator.frame.variables.get(result.name)
-    if value is None:
-        return Lost(f"is the result {result.name} of {function.name}, which the function does not assign")
-    with evaluator.at(result):
-        return converted(evaluator.context, value, result, function.name)
 
 
 def _bound(
@@ -165,39 +101,6 @@ def _bound(
     return given
 
 
-def converted(context: Context, value: Value, parameter: tree.Parameter, function: str) -> Value:
-    """Return an argument or a result in the type that the function declares."""
-    kind = parameter.type.kind
-    if isinstance(value, Lost):
-        return value
-    if kind == "scalar" and isinstance(value, Scalar):
-        return _converted_scalar(context, value, parameter.type.value)
-    legal = {"matrix": Matrix, "list": ListValue, "frame": (FrameValue, Matrix), "scalar": Scalar}[kind]
-    if parameter.type.value != "unknown" and not isinstance(value, legal):  # type: ignore[arg-type]
-        raise UnsupportedCase(f"{parameter.name} of {function} is a {parameter.type}, but gets {value}")
-    return value
-
-
-def _converted_scalar(context: Context, value: Scalar, wanted: str) -> Scalar:
-    """Return a number in another type; doubles are cut off behind the point to make integers."""
-    known = value.known
-    if wanted == value.type or wanted not in (INTEGER, DOUBLE, BOOLEAN) or STRING in (value.type, wanted):
-        return value
-    if isinstance(value.content, Expression) and wanted != BOOLEAN:
-        return Scalar(wanted, value.content)
-    if known is None:
-        if wanted == BOOLEAN:
-            return context.scalar(context.truth(value))
-        if wanted == INTEGER:
-            return context.scalar(context.whole(context.tensor(value)))
-        return context.scalar(context.floats(value))
-    if wanted == DOUBLE:
-        return Scalar(DOUBLE, float(known))
-    if wanted == BOOLEAN:
-        return Scalar(BOOLEAN, bool(known))
-    return Scalar(INTEGER, int(known)) if abs(float(known)) < 2**53 else value
-
-
 # Calls whose arguments are not simply evaluated
 
 
@@ -219,8 +122,8 @@ def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     named = {a.name: evaluator.value(a.value) for a in node.arguments if a.name is not None}
     evaluator.enter_line(node)
     with evaluator.at(node):
-        name = evaluator.known_text(values[0]) if values else None
-        if name is None:
+        name = values[0].known if values and isinstance(values[0], Scalar) else None
+        if not isinstance(name, str):
             raise UnsupportedCase("eval of a function whose name is not known")
         rest = values[1:]
         if len(rest) == 1 and isinstance(rest[0], ListValue) and not named:

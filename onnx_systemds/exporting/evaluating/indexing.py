@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined
-from onnx_systemds.exporting.evaluating.poison_values import intact
-from onnx_systemds.exporting.evaluating.values import FrameValue, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim, add, multiply
-
-if TYPE_CHECKING:
-    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,10 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import blank, joined
-from onnx_systemds.exporting.evaluating.poison_values import intact
-from onnx_systemds.exporting.evaluating.values import (
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
+from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
     INTEGER,
@@ -27,8 +29,6 @@ from onnx_systemds.exporting.evaluating.values import (
     Scalar,
     Value,
 )
-from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
 from onnx_systemds.inference.dims import Dim, Dims, Expression
 
 _KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL}

@@ -9,34 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.evaluating import calls
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
+from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
-from onnx_systemds.exporting.evaluating.values import ListValue, Lost, Matrix, Scalar, Value, sizes_in, with_tensors
 from onnx_systemds.exporting.graph.nodes import FunctionBody, SubGraph, Tensor, Unit
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.sources import BUILTIN_FOLDER, JAR_PREFIX
+from onnx_systemds.exporting.values import ListValue, Lost, Matrix, Scalar, Value, sizes_in, with_tensors
 from onnx_systemds.inference.dims import lone_symbol, symbol, symbols
-
-if TYPE_CHECKING:
-    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
-
 
 _STEPS = 4  # that a body takes in a graph of its own
 
 
-def kept(
+def outlined(
     evaluator: Evaluator, node: tree.Call, function: tree.Function, module: Module, given: Mapping[str, Value]
 ) -> tuple[Value, ...]:
-    """Return the results of a call that is a node of the model; of one that cannot be, evaluate the body in place."""
+    """Return the results of a call that is a node of the model; where it cannot be one, evaluate the body in place."""
     signature = (id(function), *((name, _signature(value)) for name, value in given.items()))
-    keepable = evaluator.keepable.get(signature)
-    if keepable is False:
-        return calls.inline(evaluator, node, function, module, given)
+    outlinable = evaluator.outlinable.get(signature)
+    if outlinable is False:
+        return inline(evaluator, node, function, module, given)
     evaluator.step(node, _STEPS)
     reasons, dropped = list(evaluator.reasons.errors), list(evaluator.context.dropped)
     try:
@@ -44,7 +41,7 @@ def kept(
         if evaluator.reasons.errors != reasons:
             raise evaluator.reasons.errors[-1]
         lost = _lost(results)
-        if not lost or keepable:
+        if not lost or outlinable:
             return results
         reason = lost[0].message
     except BudgetExceeded:
@@ -52,9 +49,9 @@ def kept(
     except TranspileError as error:
         lost, reason = [], error.message
     evaluator.reasons.errors[:], evaluator.context.dropped[:] = reasons, dropped
-    again = calls.inline(evaluator, node, function, module, given)
-    keepable = evaluator.keepable[signature] = 0 < len(lost) == len(_lost(again))
-    if keepable:
+    again = inline(evaluator, node, function, module, given)
+    outlinable = evaluator.outlinable[signature] = 0 < len(lost) == len(_lost(again))
+    if outlinable:
         return results
     evaluator.context.drop(f"{node.function} is inlined: {reason}")
     return again
@@ -89,7 +86,7 @@ class _Call:
         graph, place = self.graph, self.graph.place
         with graph.function() as unit:
             seen = {name: with_tensors(value, self.input(unit, name)) for name, value in given.items()}
-            values = calls.inline(self.evaluator, node, self.function, self.module, seen)
+            values = inline(self.evaluator, node, self.function, self.module, seen)
             computed = self.computed(values)
             sizes = self.own_sizes(unit, values, computed)
             self.evaluator.enter_line(self.function)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.evaluating.values import ListValue, Lost, Value
+from onnx_systemds.exporting.values import ListValue, Lost, Value
 
 
 class Poisoned(TranspileError):

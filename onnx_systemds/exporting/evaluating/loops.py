@@ -1,97 +1,25 @@
-"""If, for and while: pruned or unrolled where conditions and trip counts are known, else ONNX ``If`` and ``Loop``."""
+"""For and while: unrolled where trip counts are known and small, else an ONNX ``Loop``."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.statements import Live, execute, known_truth, unique
-from onnx_systemds.exporting.evaluating.values import Lost, Scalar, Value, integer
+from onnx_systemds.exporting.evaluating.blocks import execute
+from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
+from onnx_systemds.exporting.values import Lost, Scalar, integer
 from onnx_systemds.inference.dims import Dim, add, floor_divide, maximum, may_be_zero, multiply
-
-if TYPE_CHECKING:
-    from onnx_systemds.exporting.evaluating.evaluate import Evaluator
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
 UNROLLED_IF_NEEDED = 20000
 """The same for loops that cannot be written as a Loop."""
 _MOST_ATTEMPTS = 12
-
-Variables = dict[str, Value]
-
-
-def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
-    """Run the branch that is taken, or both as the branches of an If."""
-    condition = evaluator.value(statement.condition)
-    known = known_truth(condition)
-    if known is not None:
-        execute(evaluator, statement.body if known else statement.otherwise, live)
-        return
-    evaluator.enter_line(statement)
-    with evaluator.at(statement.condition):
-        truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
-    before = evaluator.frame.variables
-    ends: list[tuple[Scope, Variables]] = []
-    for block in (statement.body, statement.otherwise):
-        evaluator.frame.variables = dict(before)
-        with evaluator.graph.subgraph() as scope:
-            execute(evaluator, block, live)
-        ends.append((scope, evaluator.frame.variables))
-    evaluator.frame.variables = before
-    evaluator.enter_line(statement)
-    with evaluator.at(statement):
-        _merge_branches(evaluator, statement, truth, ends, live())
-
-
-def _merge_branches(
-    evaluator: Evaluator, statement: tree.If, truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
-) -> None:
-    """Set what the branches assign: from the outputs of an If where they differ."""
-    graph, variables = evaluator.graph, evaluator.frame.variables
-    (then_scope, then), (else_scope, otherwise) = ends
-    merged: dict[str, merging.Template] = {}
-    for name in scopes.assigned((statement,)):
-        one, other = then.get(name), otherwise.get(name)
-        if (one is None and other is None) or name not in live:
-            if name in variables and name not in live:
-                variables[name] = Lost("is not expected to be read behind an if")
-            continue
-        if one is other and one is not None:
-            variables[name] = one
-        elif errors := unique(e for value in (one, other) if isinstance(value, Lost) for e in value.errors):
-            variables[name] = Lost(errors=errors)
-        else:
-            merged[name] = merging.template(name, one, other).outside(graph)
-    outputs: list[list[Tensor]] = []
-    for scope, values in ends:
-        with graph.subgraph(scope):
-            flat = [t for name, form in merged.items() for t in form.tensors(evaluator.context, values.get(name))]
-            outputs.append(graph.own(flat))
-    kinds = [form for name in merged for form in merged[name].outputs(graph)]
-    if not kinds:
-        for name, form in merged.items():
-            evaluator.assign(name, form.value(evaluator.context, iter(())))
-        return
-    results = graph.nodes(
-        "If", [truth], kinds,
-        then_branch=SubGraph(then_scope, (), tuple(outputs[0])),
-        else_branch=SubGraph(else_scope, (), tuple(outputs[1])),
-    )  # fmt: skip
-    for tensor in results:
-        graph.bind_dims(tensor)
-    stream = iter(results)
-    for name, form in merged.items():
-        evaluator.assign(name, form.value(evaluator.context, stream))
-
-
-# Loops
 
 
 def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:

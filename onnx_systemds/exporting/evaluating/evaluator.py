@@ -1,30 +1,29 @@
-"""Runs a script over abstract values: `Evaluator` holds the state and evaluates expressions.
+"""The state of an export: `Evaluator` runs a script over abstract values.
 
-Statements are in `statements`, branches and loops in `control_flow`, calls in `calls`, ranges in `indexing`.
+What is done with each kind of expression and statement is given to it as a table (`Rules`, filled in `rules`), so
+that the modules of the kinds evaluate their parts through it, whatever these are.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.excerpts import excerpt
 from onnx_systemds.errors import InternalError, Reasons, ScriptError, ScriptPlace, TranspileError, UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.operators import binary, unary
-from onnx_systemds.exporting.builtins.registry import BUILTINS
-from onnx_systemds.exporting.evaluating import calls, indexing
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
-from onnx_systemds.exporting.evaluating.poison_values import Poisoned, lost_error
-from onnx_systemds.exporting.evaluating.values import ListValue, Lost, Matrix, Scalar, Value, known_scalar
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
+from onnx_systemds.exporting.poison_values import Poisoned, lost_error
+from onnx_systemds.exporting.values import Lost, Matrix, Scalar, Value
 
-_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
+Live = Callable[[], scopes.Names]
+"""Tells which variables are read after a statement."""
 
 
 @dataclass(eq=False)
@@ -37,48 +36,47 @@ class Frame:
     depth: int = 0
 
 
+@dataclass(frozen=True)
+class Rules:
+    """How each kind of expression is evaluated, how each kind of statement is run, and how a function is called."""
+
+    expressions: Mapping[type, Callable[[Evaluator, Any], Value]]
+    statements: Mapping[type, Callable[[Evaluator, Any, Live], None]]
+    call: Callable[[Evaluator, str, Sequence[Value]], Value]
+
+
 class Evaluator:
     """The state of an export: the graph, the variables, and what was refused."""
 
     def __init__(
-        self, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any], interface: Interface,
-        keep: bool = False,
+        self, rules: Rules, graph: Operators, modules: Modules, module: Module, arguments: Mapping[str, Any],
+        interface: Interface, outline: bool = False,
     ) -> None:  # fmt: skip
         """`arguments` are the values of ``$name``; `interface` gives what is read and takes what is written.
 
-        keep: whether functions of the script become functions of the model.
+        outline: whether functions of the script become functions of the model.
         """
+        self.rules = rules
         self.graph = graph
         self.modules = modules
         self.arguments = dict(arguments)
         self.reasons = Reasons()
-        self.context = Context(graph, interface, call=lambda name, *values: calls.call_by_name(self, name, values))
+        self.context = Context(graph, interface, call=lambda name, *values: rules.call(self, name, values))
         self.frame = Frame(module)
         self.target = ""
-        self.keep = keep
+        self.outline = outline
         self.steps, self.forgiven = 0, limits.MOST_STEPS
-        self.keepable: dict[Any, bool] = {}
-        self._evaluators: dict[type, Callable[[Any], Value]] = {
-            tree.IntLiteral: lambda node: known_scalar(node.value),
-            tree.DoubleLiteral: lambda node: known_scalar(node.value),
-            tree.StringLiteral: lambda node: known_scalar(node.value),
-            tree.BooleanLiteral: lambda node: known_scalar(node.value),
-            tree.Constant: lambda node: known_scalar(_CONSTANTS[node.name]),
-            tree.Name: self._variable,
-            tree.Argument: self._argument,
-            tree.Indexed: lambda node: indexing.read(self, node),
-            tree.Call: lambda node: calls.call_for_one(self, node),
-            tree.Unary: self._unary,
-            tree.Binary: self._binary,
-            tree.ListExpression: lambda node: ListValue(tuple(map(self.value, node.items))),
-            tree.IfDefined: self._if_defined,
-        }
+        self.outlinable: dict[Any, bool] = {}
 
-    # Expressions
+    # Expressions and statements
 
     def value(self, node: tree.Expression) -> Value:
         """Return the value of an expression."""
-        return self._evaluators[type(node)](node)
+        return self.rules.expressions[type(node)](self, node)
+
+    def run(self, statement: tree.Statement, live: Live) -> None:
+        """Run one statement; `live` tells which variables are read after it."""
+        self.rules.statements[type(statement)](self, statement, live)
 
     def variable(self, name: str, node: tree.Node) -> Value:
         """Return a variable that is read at `node`."""
@@ -97,51 +95,6 @@ class Evaluator:
             if isinstance(found, Lost):
                 return found
         return self.value(node)
-
-    def _variable(self, node: tree.Name) -> Value:
-        return self.variable(node.name, node)
-
-    def _argument(self, node: tree.Argument) -> Value:
-        if node.name not in self.arguments:
-            with self.at(node):
-                raise UnsupportedCase(f"the argument ${node.name} is not given",
-                                      hint=f"give it: --arg {node.name}=VALUE")  # fmt: skip
-        return argument_value(self.arguments[node.name])
-
-    def _if_defined(self, node: tree.IfDefined) -> Value:
-        if node.argument.name in self.arguments:
-            return self._argument(node.argument)
-        return self.value(node.default)
-
-    def _unary(self, node: tree.Unary) -> Value:
-        operand = self.value(node.operand)
-        with self.at(node):
-            return unary(self.context, node.operator, operand)
-
-    def _binary(self, node: tree.Binary) -> Value:
-        if _is_never(node):
-            return known_scalar(False)
-        # not by recursion along the left side: sums of thousands of terms are deep there
-        spine = [node]
-        while isinstance(spine[-1].left, tree.Binary):
-            spine.append(spine[-1].left)
-        left = self.value(spine[-1].left)
-        for part in reversed(spine):
-            right = self.value(part.right)
-            with self.at(part):
-                left = self._operated(part.operator, left, right)
-        return left
-
-    def _operated(self, operator: str, left: Value, right: Value) -> Value:
-        if operator == "%*%":
-            product: Value = BUILTINS["%*%"](self.context, [left, right], {})
-            return product
-        return binary(self.context, operator, left, right)
-
-    def known_text(self, value: Value) -> str | None:
-        """Return the content of a string scalar, None where it is not known or no string."""
-        known = value.known if isinstance(value, Scalar) else None
-        return known if isinstance(known, str) else None
 
     # Places
 
@@ -216,24 +169,3 @@ class _At:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if isinstance(error, TranspileError) and not isinstance(error, (ScriptError, InternalError, Poisoned)):
             raise self.evaluator.placed(error, self.node.position) from error
-
-
-def _is_never(node: tree.Binary) -> bool:
-    """Whether an expression is ``time() < 0``, by which scripts hide from the engine that a branch is never taken."""
-    clock, bound = node.left, node.right
-    return (node.operator == "<" and isinstance(clock, tree.Call) and clock.function == "time"
-            and isinstance(bound, tree.IntLiteral) and bound.value == 0)  # fmt: skip
-
-
-def argument_value(content: Any) -> Scalar:
-    """Return the value of an argument of the command line: text that reads as a number or boolean is one."""
-    if not isinstance(content, str):
-        return known_scalar(content.item() if hasattr(content, "item") else content)
-    if content in ("TRUE", "FALSE"):
-        return known_scalar(content == "TRUE")
-    for kind in (int, float):
-        try:
-            return known_scalar(kind(content))
-        except ValueError:
-            continue
-    return known_scalar(content)

@@ -1,0 +1,60 @@
+"""Blocks of statements. What is refused does not stop the rest: it poisons what the statement should have set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import InternalError, ScriptError, TranspileError
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
+from onnx_systemds.exporting.limits import BudgetExceeded
+from onnx_systemds.exporting.poison_values import Poisoned
+from onnx_systemds.exporting.values import Lost
+
+_MOST_REASONS = 200
+
+
+def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
+    """Run the statements of a block; `live_after` tells which variables are read behind it."""
+    behind = cache(lambda: scopes.live_behind(block, live_after()))
+    for index, statement in enumerate(block):
+
+        def live(index: int = index) -> scopes.Names:
+            return behind()[index]
+
+        _execute_one(evaluator, statement, live)
+
+
+def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) -> None:
+    evaluator.enter_line(statement)
+    evaluator.step(statement)
+    try:
+        evaluator.run(statement, live)
+    except Poisoned as poisoned:
+        read = (evaluator.frame.variables.get(name) for name in sorted(scopes.read_in(statement)))
+        errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Lost) for e in v.errors)))
+    except (InternalError, BudgetExceeded):
+        raise
+    except ScriptError as error:
+        errors = (error,)
+    except TranspileError as error:
+        errors = (evaluator.placed(error, statement.position),)
+    except Exception as error:
+        internal = InternalError(f"{type(error).__name__}: {error}", statement.position)
+        internal.excerpt = evaluator.excerpt(statement.position)
+        raise internal from error
+    else:
+        return
+    lost = scopes.assigned((statement,))
+    for name in lost:
+        evaluator.frame.variables[name] = Lost(errors=errors)
+    if not lost:
+        evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
+
+
+def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:
+    """Return reasons, each one once."""
+    found = {(str(error.place), error.message): error for error in errors}
+    return tuple(found.values())[:_MOST_REASONS]

@@ -1,0 +1,85 @@
+"""If: the branch that is taken where the condition is known, else an ONNX ``If``."""
+
+from __future__ import annotations
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.exporting.evaluating import merging
+from onnx_systemds.exporting.evaluating.blocks import execute, unique
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
+from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
+from onnx_systemds.exporting.values import ListValue, Lost, Scalar, Value
+
+Variables = dict[str, Value]
+
+
+def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
+    """Run the branch that is taken, or both as the branches of an If."""
+    condition = evaluator.value(statement.condition)
+    known = known_truth(condition)
+    if known is not None:
+        execute(evaluator, statement.body if known else statement.otherwise, live)
+        return
+    evaluator.enter_line(statement)
+    with evaluator.at(statement.condition):
+        truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
+    before = evaluator.frame.variables
+    ends: list[tuple[Scope, Variables]] = []
+    for block in (statement.body, statement.otherwise):
+        evaluator.frame.variables = dict(before)
+        with evaluator.graph.subgraph() as scope:
+            execute(evaluator, block, live)
+        ends.append((scope, evaluator.frame.variables))
+    evaluator.frame.variables = before
+    evaluator.enter_line(statement)
+    with evaluator.at(statement):
+        _merge_branches(evaluator, statement, truth, ends, live())
+
+
+def _merge_branches(
+    evaluator: Evaluator, statement: tree.If, truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
+) -> None:
+    """Set what the branches assign: from the outputs of an If where they differ."""
+    graph, variables = evaluator.graph, evaluator.frame.variables
+    (then_scope, then), (else_scope, otherwise) = ends
+    merged: dict[str, merging.Template] = {}
+    for name in scopes.assigned((statement,)):
+        one, other = then.get(name), otherwise.get(name)
+        if (one is None and other is None) or name not in live:
+            if name in variables and name not in live:
+                variables[name] = Lost("is not expected to be read behind an if")
+            continue
+        if one is other and one is not None:
+            variables[name] = one
+        elif errors := unique(e for value in (one, other) if isinstance(value, Lost) for e in value.errors):
+            variables[name] = Lost(errors=errors)
+        else:
+            merged[name] = merging.template(name, one, other).outside(graph)
+    outputs: list[list[Tensor]] = []
+    for scope, values in ends:
+        with graph.subgraph(scope):
+            flat = [t for name, form in merged.items() for t in form.tensors(evaluator.context, values.get(name))]
+            outputs.append(graph.own(flat))
+    kinds = [form for name in merged for form in merged[name].outputs(graph)]
+    if not kinds:
+        for name, form in merged.items():
+            evaluator.assign(name, form.value(evaluator.context, iter(())))
+        return
+    results = graph.nodes(
+        "If", [truth], kinds,
+        then_branch=SubGraph(then_scope, (), tuple(outputs[0])),
+        else_branch=SubGraph(else_scope, (), tuple(outputs[1])),
+    )  # fmt: skip
+    for tensor in results:
+        graph.bind_dims(tensor)
+    stream = iter(results)
+    for name, form in merged.items():
+        evaluator.assign(name, form.value(evaluator.context, stream))
+
+
+def known_truth(value: Value) -> bool | None:
+    """Return whether a condition holds, None if only the run can tell."""
+    if isinstance(value, ListValue) and len(value.items) == 1:
+        value = value.items[0]
+    known = value.known if isinstance(value, Scalar) else None
+    return None if known is None or isinstance(known, str) else bool(known)

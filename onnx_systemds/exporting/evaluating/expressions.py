@@ -1,0 +1,104 @@
+"""Expressions without calls: literals, variables, arguments of the script, operators, lists."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins import operators
+from onnx_systemds.exporting.builtins.registry import BUILTINS
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
+from onnx_systemds.exporting.values import ListValue, Scalar, Value, known_scalar
+
+_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
+
+
+def literal(
+    _: Evaluator, node: tree.IntLiteral | tree.DoubleLiteral | tree.StringLiteral | tree.BooleanLiteral
+) -> Scalar:  # fmt: skip
+    """Return a number, text or truth as it is written."""
+    return known_scalar(node.value)
+
+
+def constant(_: Evaluator, node: tree.Constant) -> Scalar:
+    """Return ``Inf``, ``NaN`` or ``pi``."""
+    return known_scalar(_CONSTANTS[node.name])
+
+
+def variable(evaluator: Evaluator, node: tree.Name) -> Value:
+    """Return a variable. Raises UnsupportedCase where it is not defined, Poisoned where it was refused."""
+    return evaluator.variable(node.name, node)
+
+
+def argument(evaluator: Evaluator, node: tree.Argument) -> Scalar:
+    """Return ``$name``. Raises UnsupportedCase where it is not given."""
+    if node.name not in evaluator.arguments:
+        with evaluator.at(node):
+            raise UnsupportedCase(f"the argument ${node.name} is not given",
+                                  hint=f"give it: --arg {node.name}=VALUE")  # fmt: skip
+    return _argument_value(evaluator.arguments[node.name])
+
+
+def if_defined(evaluator: Evaluator, node: tree.IfDefined) -> Value:
+    """Return ``ifdef($name, default)``."""
+    if node.argument.name in evaluator.arguments:
+        return argument(evaluator, node.argument)
+    return evaluator.value(node.default)
+
+
+def list_of(evaluator: Evaluator, node: tree.ListExpression) -> ListValue:
+    """Return ``[a, b]``."""
+    return ListValue(tuple(map(evaluator.value, node.items)))
+
+
+def unary(evaluator: Evaluator, node: tree.Unary) -> Value:
+    """Return ``-x``, ``+x`` or ``!x``."""
+    operand = evaluator.value(node.operand)
+    with evaluator.at(node):
+        return operators.unary(evaluator.context, node.operator, operand)
+
+
+def binary(evaluator: Evaluator, node: tree.Binary) -> Value:
+    """Return ``left operator right``."""
+    if _is_never(node):
+        return known_scalar(False)
+    # not by recursion along the left side: sums of thousands of terms are deep there
+    spine = [node]
+    while isinstance(spine[-1].left, tree.Binary):
+        spine.append(spine[-1].left)
+    left = evaluator.value(spine[-1].left)
+    for part in reversed(spine):
+        right = evaluator.value(part.right)
+        with evaluator.at(part):
+            left = _operated(evaluator, part.operator, left, right)
+    return left
+
+
+def _operated(evaluator: Evaluator, operator: str, left: Value, right: Value) -> Value:
+    if operator == "%*%":
+        product: Value = BUILTINS["%*%"](evaluator.context, [left, right], {})
+        return product
+    return operators.binary(evaluator.context, operator, left, right)
+
+
+def _is_never(node: tree.Binary) -> bool:
+    """Whether an expression is ``time() < 0``, by which scripts hide from the engine that a branch is never taken."""
+    clock, bound = node.left, node.right
+    return (node.operator == "<" and isinstance(clock, tree.Call) and clock.function == "time"
+            and isinstance(bound, tree.IntLiteral) and bound.value == 0)  # fmt: skip
+
+
+def _argument_value(content: Any) -> Scalar:
+    """Return the value of an argument of the command line: text that reads as a number or boolean is one."""
+    if not isinstance(content, str):
+        return known_scalar(content.item() if hasattr(content, "item") else content)
+    if content in ("TRUE", "FALSE"):
+        return known_scalar(content == "TRUE")
+    for kind in (int, float):
+        try:
+            return known_scalar(kind(content))
+        except ValueError:
+            continue
+    return known_scalar(content)
