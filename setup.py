@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parent
 
 setup(
     name="onnx-systemds",
-    version="0.1.0",
+    version="0.2.0",
     description="Bidirectional transpiler between ONNX and DML, the language of Apache SystemDS",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model"]
 
