@@ -1,9 +1,9 @@
-"""Imports point down the list of packages: none imports one that stands behind it, also for types only."""
+"""Imports point down the list of packages, and modules import each other in no circle; also for types only."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import onnx_systemds
@@ -32,8 +32,42 @@ def test_imports_point_down() -> None:
     assert upward == []
 
 
+def test_modules_import_each_other_in_no_circle() -> None:
+    """Where an algorithm is mutually recursive, the function to call is handed down (`Rules` of exporting)."""
+    paths = {_module(path): path for path in ROOT.rglob("*.py")}
+    imports = {name: {_known(found, paths) for _, found in _imported(path)} & paths.keys() - {name}
+               for name, path in paths.items()}  # fmt: skip
+    assert sorted(name for name in paths if name in _reached(imports, name)) == []
+
+
+def _reached(imports: Mapping[str, set[str]], start: str) -> set[str]:
+    """The modules that one imports, directly or through others."""
+    found: set[str] = set()
+    waiting = list(imports[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            waiting += imports[name]
+    return found
+
+
+def _module(path: Path) -> str:
+    return ".".join((ROOT.name, *path.relative_to(ROOT).with_suffix("").parts)).removesuffix(".__init__")
+
+
+def _known(name: str, paths: Mapping[str, Path]) -> str:
+    """The module of an imported name, which may stand in it."""
+    return name if name in paths else name.rpartition(".")[0]
+
+
 def _rooms_imported(path: Path) -> Iterator[tuple[int, str]]:
+    yield from ((line, name.split(".")[1]) for line, name in _imported(path))
+
+
+def _imported(path: Path) -> Iterator[tuple[int, str]]:
+    """The lines and names of what a module imports of the package."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = [f"{node.module}.{alias.name}" for alias in node.names] if isinstance(node, ast.ImportFrom) else []
         names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        yield from ((node.lineno, name.split(".")[1]) for name in names if name.startswith("onnx_systemds."))
+        yield from ((node.lineno, name) for name in names if name.startswith(f"{ROOT.name}."))

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from onnx_systemds.engine.errors import EngineClosed, EngineError, JavaFailure, runtime_error
-from onnx_systemds.engine.transfer import Matrix, check_array, is_text
-
-if TYPE_CHECKING:
-    from onnx_systemds.engine.session import Session
+from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
 
 _LONGEST_CHAIN = 50
 _RECOMPILED = re.compile(r"^-+FUNCTION \S*::(\w+) \[recompile=true\]$", re.MULTILINE)
@@ -39,12 +37,25 @@ class ResultMatrix:
     size: int
 
 
+class Host(Protocol):
+    """The session that a prepared script belongs to, as the script sees it."""
+
+    _channel: Channel
+    _java_error: type[Exception]
+
+    def _operation(self, timeout: float | None, what: str) -> AbstractContextManager[Any]:
+        """Hold the session for calls into its JVM."""
+
+    def _use_native_blas(self, wanted: bool) -> None:
+        """Switch the native BLAS on or off for what runs from now on."""
+
+
 class PreparedScript:
     """A compiled script with its pinned inputs; call it with the other inputs to get the outputs."""
 
     def __init__(
         self,
-        session: Session,
+        session: Host,
         prepared: Any,
         inputs: Sequence[str],
         outputs: Sequence[str],

@@ -30,7 +30,7 @@ from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.registry import find_generator, text_operators
 from onnx_systemds.inference.signatures import refusal_by_onnx
-from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import check_constants
 from onnx_systemds.limits import OverBudget
 from onnx_systemds.model.ir import Node

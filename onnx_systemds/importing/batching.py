@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.inference.dims import Dim, Dims, Operation, divide_exactly, lone_symbol, product, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import MapType, Node
 from onnx_systemds.model.walk import names_read, reverse_order
 from onnx_systemds.operators.onnx.indexing import slice_ranges

@@ -19,7 +19,7 @@ from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.passes.simplify import simplify
-from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
 from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type

@@ -7,20 +7,15 @@ and the script stops in words where it isn't so: at the start of the function, w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from operator import eq, gt, lt, ne
-from typing import TYPE_CHECKING
 
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import quoted
-from onnx_systemds.inference.dims import Dim, is_non_negative, lone_symbol, substitute, symbols
+from onnx_systemds.inference.dims import Dim, is_non_negative, substitute, symbols
 from onnx_systemds.model.ir import Node
-from onnx_systemds.model.walk import needed_positions
-
-if TYPE_CHECKING:
-    from onnx_systemds.inference.values import TypedGraph
 
 DimText = Callable[[Dim], str]
 
@@ -94,53 +89,6 @@ def certainly_differ(left: Dim, right: Dim) -> bool:
     if isinstance(difference, int):
         return difference != 0
     return is_non_negative(difference - 1) or is_non_negative(-1 * difference - 1)
-
-
-class Checks:
-    """What one function has to check: ``at_start``, and what its nodes take for granted of sizes that nodes give."""
-
-    def __init__(self, graph: TypedGraph, outer: Checks | None) -> None:
-        """Gather them for the nodes that the outputs need, without what ``outer``, the function around it, checks."""
-        self.at_start: list[Assumption] = []
-        self._at_node: dict[int, list[Assumption]] = {}
-        self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
-        self._others: set[tuple[Relation, Dim, Dim]] = set() if outer is None else set(outer._others)
-        own = graph.own_sizes
-        for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
-            for assumption in graph.assumptions.get(position, ()):
-                if not own.isdisjoint(assumption.symbols):
-                    self._at_node.setdefault(position, []).append(assumption)
-                elif self.is_new(assumption):
-                    self.at_start.append(assumption)
-
-    def of_node(self, position: int) -> Sequence[Assumption]:
-        """What a node takes for granted of sizes that other nodes give."""
-        return self._at_node.get(position, ())
-
-    def is_new(self, assumption: Assumption) -> bool:
-        """Whether an assumption doesn't follow from those of which this was asked before."""
-        if assumption.relation is not Relation.EQUAL:
-            key = assumption.relation, assumption.left, assumption.right
-            is_new = key not in self._others
-            self._others.add(key)
-            return is_new
-        left, right = self._root(assumption.left), self._root(assumption.right)
-        if left != right:
-            self._same[left] = right
-        return left != right
-
-    def replacements(self, can_tell: Callable[[str], bool]) -> dict[str, Dim]:
-        """For symbols that the script cannot tell, sizes that they are taken to be equal to, and that it can."""
-        sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
-                 for size in (assumption.left, assumption.right)]  # fmt: skip
-        told = {self._root(size): size for size in sizes if all(map(can_tell, symbols(size)))}
-        names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not can_tell(name)}
-        return {name: told[root] for name, size in names.items() if (root := self._root(size)) in told}
-
-    def _root(self, size: Dim) -> Dim:
-        while size in self._same:
-            size = self._same[size]
-        return size
 
 
 def _text(words: str) -> str:

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.definitions import inline_graph
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import names_read
-
-if TYPE_CHECKING:
-    from onnx_systemds.inference.infer import InferenceFacts
 
 CONTINUED = "/continued"
 """The attribute of an If that holds the rest of its graph; no attribute of a model has such a name."""

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import onnx
 
 from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
 
-if TYPE_CHECKING:
-    from onnx_systemds.inference.run_sizes import RunSizes
+
+class SizeSource(Protocol):
+    """What sizes that only the run decides come from: `RunSizes`."""
+
+    def elements_of(self, name: str, *, signed: bool) -> Elements | None:
+        """Return the elements of an integer tensor, None where they cannot be sizes."""
+
+    def call(self, function: str, arguments: tuple[Dim, ...], hint: str, *, signed: bool = False) -> Dim:
+        """Return the size that a library function computes."""
 
 
 Input = int | str
@@ -30,7 +37,7 @@ class NodeFacts:
     places. A negative or missing place is an omitted input.
     """
 
-    run_sizes: RunSizes | None = None  # of the graph around the node, where sizes may be left to the run
+    run_sizes: SizeSource | None = None  # of the graph around the node, where sizes may be left to the run
 
     def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str = "") -> None:
         self.node = node

@@ -31,6 +31,7 @@ from onnx_systemds.inference.differentiation import GRADIENT, gradient_nodes
 from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.folding import fold
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.known_lists import resolve
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values, is_called
@@ -39,7 +40,8 @@ from onnx_systemds.inference.passes.fusion import fused
 from onnx_systemds.inference.registry import find_expander, find_generator, find_shape_rule
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
@@ -57,6 +59,7 @@ from onnx_systemds.model.ir import (
 
 FAILED = Value("", None)
 """Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
+
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
     """Type the main graph. Reasons against the conversion are collected in ``context.errors``."""
@@ -116,25 +119,6 @@ def constant_value(array: Array) -> Value:
     return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
 
 
-class InferenceFacts(NodeFacts):
-    """Facts for shape rules of operators with sub-graphs: these type their bodies through `body`."""
-
-    def __init__(self, node: Node, values: Mapping[str, Value], graph_name: str, context: Context) -> None:
-        super().__init__(node, values, graph_name)
-        self.context = context
-        self.bodies: dict[str, TypedGraph] = {}
-
-    def body(self, name: str, inputs: Sequence[Value] = ()) -> TypedGraph:
-        """Type the sub-graph in attribute ``name`` for the given inputs."""
-        typed = infer_body(self.graph_attribute(name), inputs, self.values, self.context)
-        self.bodies[name] = typed
-        return typed
-
-    def type_graph(self, graph: Graph, inputs: Sequence[Value]) -> TypedGraph:
-        """Type the body of a function, which sees nothing of the graphs around it."""
-        return infer_body(graph, inputs, {}, self.context)
-
-
 def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
     for name, array in graph.initializers.items():
         own[name] = constant_value(array)
@@ -146,7 +130,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     waiting = deque(graph.nodes)
     while waiting:
         node = waiting.popleft()
-        facts = InferenceFacts(node, values, graph.name, context)
+        facts = InferenceFacts(node, values, graph.name, context, infer_body)
         facts.run_sizes = run_sizes
         try:
             context.count_node()

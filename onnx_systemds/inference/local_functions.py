@@ -7,17 +7,15 @@ of a few nodes are put where they are called, which reads better; so are those t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from onnx_systemds.inference.definitions import function_graph
 from onnx_systemds.inference.dims import symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import list_value, local_dims
-from onnx_systemds.inference.values import INTEGER_DTYPES, TypedGraph, Value
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.ir import Function, OptionalType
-
-if TYPE_CHECKING:
-    from onnx_systemds.inference.infer import InferenceFacts
 
 SMALLEST = 4
 """Nodes, constants aside, from which on a function is called."""

@@ -7,7 +7,7 @@ a product, a quotient or a root that is rounded twice is the same as one rounded
 
 from __future__ import annotations
 
-from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Node
 
 _ML = "ai.onnx.ml"

@@ -32,7 +32,8 @@ from onnx_systemds.inference.integer_spans import (
     symmetric,
 )
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array, Node
 
 TYPES = {"int64": (-(2**63), 2**63 - 1), "uint64": (0, 2**64 - 1)}

@@ -12,7 +12,7 @@ from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
-from onnx_systemds.inference.values import TypedGraph
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array, Node
 from onnx_systemds.operators.api.fragment import Fragment

@@ -20,11 +20,13 @@ from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.engine.safe_forms import full_matrix
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.assumptions import Assumption, Checks
+from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.single_precision import values_in_single_precision
-from onnx_systemds.inference.values import TypedGraph, Value, has_known_elements
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value, has_known_elements
 from onnx_systemds.inference.wide_integers import GraphIntegers, WideIntegers, check_held
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.texts import Vocabulary

@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.inference.infer import InferenceFacts, unknown_size
+from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, same_element
-from onnx_systemds.inference.values import TypedGraph, Value
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType
 from onnx_systemds.operators.api.layout import SCALAR, View, boundary_form, converted
 from onnx_systemds.operators.api.node_view import NodeView, SubFunction

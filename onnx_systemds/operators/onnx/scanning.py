@@ -7,7 +7,7 @@ from typing import cast
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product, symbols
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import InferenceFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY

@@ -1,0 +1,57 @@
+"""What one function of a script has to check of what its conversion takes for granted: `Checks`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_systemds.inference.assumptions import Assumption, Relation
+from onnx_systemds.inference.dims import Dim, lone_symbol, symbols
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.model.walk import needed_positions
+
+
+class Checks:
+    """What one function has to check: ``at_start``, and what its nodes take for granted of sizes that nodes give."""
+
+    def __init__(self, graph: TypedGraph, outer: Checks | None) -> None:
+        """Gather them for the nodes that the outputs need, without what ``outer``, the function around it, checks."""
+        self.at_start: list[Assumption] = []
+        self._at_node: dict[int, list[Assumption]] = {}
+        self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
+        self._others: set[tuple[Relation, Dim, Dim]] = set() if outer is None else set(outer._others)
+        own = graph.own_sizes
+        for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
+            for assumption in graph.assumptions.get(position, ()):
+                if not own.isdisjoint(assumption.symbols):
+                    self._at_node.setdefault(position, []).append(assumption)
+                elif self.is_new(assumption):
+                    self.at_start.append(assumption)
+
+    def of_node(self, position: int) -> Sequence[Assumption]:
+        """What a node takes for granted of sizes that other nodes give."""
+        return self._at_node.get(position, ())
+
+    def is_new(self, assumption: Assumption) -> bool:
+        """Whether an assumption doesn't follow from those of which this was asked before."""
+        if assumption.relation is not Relation.EQUAL:
+            key = assumption.relation, assumption.left, assumption.right
+            is_new = key not in self._others
+            self._others.add(key)
+            return is_new
+        left, right = self._root(assumption.left), self._root(assumption.right)
+        if left != right:
+            self._same[left] = right
+        return left != right
+
+    def replacements(self, can_tell: Callable[[str], bool]) -> dict[str, Dim]:
+        """For symbols that the script cannot tell, sizes that they are taken to be equal to, and that it can."""
+        sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
+                 for size in (assumption.left, assumption.right)]  # fmt: skip
+        told = {self._root(size): size for size in sizes if all(map(can_tell, symbols(size)))}
+        names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not can_tell(name)}
+        return {name: told[root] for name, size in names.items() if (root := self._root(size)) in told}
+
+    def _root(self, size: Dim) -> Dim:
+        while size in self._same:
+            size = self._same[size]
+        return size
