@@ -32,6 +32,11 @@ def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
                for value in feeds.values())  # fmt: skip
 
 
+def _has_no_number(node: NodeProto, feeds: Feeds) -> bool:
+    return any(isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all()
+               for value in feeds.values())  # fmt: skip
+
+
 def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
     """Whether an input of the model has one of these kinds of types, as numpy writes them."""
     return lambda node, feeds: any(getattr(value, "dtype", np.dtype("O")).kind in kinds for value in feeds.values())
@@ -40,6 +45,7 @@ def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
 FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"RNN", "GRU", "LSTM"}),
                "it knows neither lengths of sequences nor directions nor other activations"),
+    JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "its activations make numbers of NaN", _has_no_number),
     JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}), "VALID and SAME forget the dilations",
                lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),

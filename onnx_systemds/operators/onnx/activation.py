@@ -106,7 +106,8 @@ _register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(no
 _register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
 # of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
 _register("Softsign", [1], lambda node, x: f"{x} * (1 / (1 + abs({x})))", "x / (1 + |x|).")
-_register("Mish", [18], lambda node, x: f"{x} * tanh({_softplus(x)})", "x * tanh(softplus(x)).")
+_register("Mish", [18], lambda node, x: f"{x} / (1 + 2 / (exp({x}) * (exp({x}) + 2)))",
+          "x * tanh(softplus(x)), of which this is what is left without a logarithm.")
 _register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
           "x * sigmoid(alpha * x).")
 _register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
