@@ -17,7 +17,7 @@ from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.differentiation import GRADIENT
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.onnx_inference import unsupported
-from onnx_systemds.inference.registry import find_expander, find_generator, operator_generators
+from onnx_systemds.inference.registry import expanders, find, operator_generators
 from onnx_systemds.model.ir import (
     Graph,
     MapType,
@@ -144,12 +144,12 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
         return "function of the model", ""
     if node.identity == ("", "Constant"):
         return "supported", ""
-    if find_generator(node.identity, node.version) is not None:
+    if find(operator_generators, node.identity, node.version) is not None:
         first = min(operator_generators[node.identity])
         return "supported" if first == 1 else f"supported from opset {first}", ""
     if node.identity == GRADIENT:
         return "replaced by the nodes of the derivative", ""
-    if find_expander(node.identity, node.version) is not None:
+    if find(expanders, node.identity, node.version) is not None:
         return "replaced by ONNX operators", ""
     schema = find_schema(node.domain, node.op_type, node.version)
     if schema is not None and (schema.has_function or schema.has_context_dependent_function):

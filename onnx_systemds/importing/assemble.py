@@ -28,7 +28,7 @@ from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.registry import find_generator, text_operators
+from onnx_systemds.inference.registry import find, operator_generators, text_operators
 from onnx_systemds.inference.signatures import refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import check_constants
@@ -189,7 +189,8 @@ class _Body:
         scope, graph = self.scope, self.scope.graph
         node = graph.nodes[position]
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
-        generate = call_function if (position, BODY) in graph.bodies else find_generator(node.identity, node.version)
+        is_call = (position, BODY) in graph.bodies
+        generate = call_function if is_call else find(operator_generators, node.identity, node.version)
         try:
             sized = self._demand_sizes(position) + self._demand_elements(position)
             fragment = Fragment()

@@ -14,7 +14,7 @@ import onnx
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts, default_attribute, find_schema
-from onnx_systemds.inference.registry import find_expander
+from onnx_systemds.inference.registry import expanders, find
 from onnx_systemds.model import protos
 from onnx_systemds.model.from_protobuf import Converter
 from onnx_systemds.model.ir import Attribute, AttributeReference, Function, Graph, Node, TensorType, Type, ValueInfo
@@ -28,7 +28,7 @@ def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[No
     ``function`` is the model's own definition, if it has one.
     """
     if function is None:
-        expander = find_expander(facts.node.identity, facts.node.version)
+        expander = find(expanders, facts.node.identity, facts.node.version)
         if expander is not None:
             expansion = Expansion(facts, prefix)
             expander(expansion)

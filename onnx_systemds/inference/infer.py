@@ -37,7 +37,7 @@ from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values, is_called
 from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.inference.passes.fusion import fused
-from onnx_systemds.inference.registry import find_expander, find_generator, find_shape_rule
+from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -240,7 +240,7 @@ def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> t
         joined = fused(facts, before, f"{node.outputs[0]}/factor") if context.simplify else None
         if joined is not None:
             return joined
-    if function is None and find_generator(node.identity, node.version) is not None:
+    if function is None and find(operator_generators, node.identity, node.version) is not None:
         return None
     return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
 
@@ -252,9 +252,9 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     function = facts.context.function_of(node)
     if function is not None:
         return call_values(facts, function)
-    if find_generator(node.identity, node.version) is None:
+    if find(operator_generators, node.identity, node.version) is None:
         raise unsupported(facts)
-    rule = find_shape_rule(node.identity, node.version)
+    rule = find(shape_rules, node.identity, node.version)
     outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
@@ -336,10 +336,10 @@ def _new_symbols(
 def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     """A node behind one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
     node = facts.node
-    known = find_generator(node.identity, node.version) is not None
+    known = find(operator_generators, node.identity, node.version) is not None
     schema = find_schema(node.domain, node.op_type, node.version)
     defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
-    known = known or node.identity == GRADIENT or find_expander(node.identity, node.version) is not None
+    known = known or node.identity == GRADIENT or find(expanders, node.identity, node.version) is not None
     if not (known or defined or facts.context.function_of(node) or node.identity == ("", "Constant")):
         raise unsupported(facts)
     return (FAILED,) * len(node.outputs)

@@ -1,8 +1,14 @@
-"""The registries: how an operator is written in DML, which shapes it gives, or which other nodes stand for it."""
+"""The registries: all that is said of an operator, facet by facet, each keyed by (domain, op_type) and version.
+
+How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
+(shape rule); whether samples can be scored in parts (batch rule); what it makes of text. All of it stands beside its
+generator.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,14 +25,37 @@ if TYPE_CHECKING:
     Generator = Callable[[Any], Any]
     ShapeRule = Callable[[NodeFacts], tuple[Value, ...]]
     Expander = Callable[[Expansion], None]
+    Mixes = Callable[[NodeFacts, int, int], bool]
 
 Function = TypeVar("Function", bound=Callable[..., object])
+Entry = TypeVar("Entry")
 Identity = tuple[str, str]  # (domain, op_type); the domain of ai.onnx is ""
+Registry = dict[Identity, dict[int, Entry]]  # by the version from which on an entry serves
 
-operator_generators: dict[Identity, dict[int, Generator]] = {}
-shape_rules: dict[Identity, dict[int, ShapeRule]] = {}
-expanders: dict[Identity, dict[int, Expander]] = {}
+
+@dataclass(frozen=True, slots=True)
+class BatchRule:
+    """What an operator does along an axis whose parts may be given to it one by one.
+
+    mixes: of a node, an input and an axis of it (by position), whether elements along the axis are mixed or counted.
+    It may raise TranspileError where only the run knows. sizes: inputs of sizes, which may follow from the length of
+    the axis. reshapes: the axis may get longer or shorter. fills: an output may have the axis where no input has it.
+    draws: the numbers are random, so that no parts are those of the whole.
+    """
+
+    mixes: Mixes
+    sizes: tuple[int, ...] = ()
+    reshapes: bool = False
+    fills: bool = False
+    draws: bool = False
+
+
+operator_generators: Registry[Generator] = {}
+shape_rules: Registry[ShapeRule] = {}
+expanders: Registry[Expander] = {}
+batch_rules: Registry[BatchRule] = {}
 text_operators: set[Identity] = set()
+boundary_operators: set[Identity] = set()
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
 """Operators that have no form in DML, and why."""
 
@@ -35,45 +64,60 @@ def generator(op_type: str, since: int, domain: str = "") -> Callable[[Function]
     """Register the function below as the generator of an operator from opset version ``since`` on.
 
     A generator is needed at each version where signature or meaning changes; a later one replaces it from
-    its own version on. Raises ValueError on a second registration.
+    its own version on. Raises ValueError on a second registration, as all decorators of this module do.
     """
-    return _register(operator_generators, op_type, since, domain)
+    return _registering(operator_generators, (op_type,), since, domain)
 
 
-def shape_rule(op_type: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
-    """Register the function below as the rule for dtype and dims of an operator's outputs.
+def shape_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below as the rule for dtype and dims of the outputs of operators.
 
-    Operators without a rule take ONNX's own inference. Raises ValueError on a second registration.
+    Operators without a rule take ONNX's own inference.
     """
-    return _register(shape_rules, op_type, since, domain)
+    return _registering(shape_rules, op_types, since, domain)
 
 
-def expander(op_type: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
-    """Register the function below, which writes other nodes in the place of the operator.
+def expander(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below, which writes other nodes in the place of an operator.
 
-    It is asked where the operator has no generator; shapes follow from the nodes. Raises ValueError on a second one.
+    It is asked where the operator has no generator; shapes follow from the nodes.
     """
-    return _register(expanders, op_type, since, domain)
+    return _registering(expanders, op_types, since, domain)
+
+
+def batch_rule(
+    *op_types: str, since: int = 1, domain: str = "", sizes: tuple[int, ...] = (), reshapes: bool = False,
+    fills: bool = False, draws: bool = False,
+) -> Callable[[Mixes], Mixes]:  # fmt: skip
+    """Register the function below as the one that says whether a node mixes elements along an axis: see `BatchRule`.
+
+    Of operators without a rule it is taken that they do: models with them are scored whole.
+    """
+
+    def decorate(mixes: Mixes) -> Mixes:
+        _register(batch_rules, op_types, since, domain, BatchRule(mixes, sizes, reshapes, fills, draws))
+        return mixes
+
+    return decorate
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:
-    """Say that the generators of these operators are right for text, too: for codes instead of numbers."""
-    text_operators.update((domain, op_type) for op_type in op_types)
+    """Say that the generators of these operators are right for text, too: they move or compare codes as numbers."""
+    _mark(text_operators, op_types, domain)
 
 
-def find_generator(identity: Identity, version: int) -> Generator | None:
-    """The generator with the highest ``since`` not above ``version``; None when there is none."""
-    return _newest(operator_generators, identity, version)
+def gives_boundary_form(*op_types: str, domain: str = "") -> None:
+    """Say that results of these operators come in the form in which values cross the boundary of a DML function."""
+    _mark(boundary_operators, op_types, domain)
 
 
-def find_shape_rule(identity: Identity, version: int) -> ShapeRule | None:
-    """The shape rule with the highest ``since`` not above ``version``; None when there is none."""
-    return _newest(shape_rules, identity, version)
-
-
-def find_expander(identity: Identity, version: int) -> Expander | None:
-    """The expander with the highest ``since`` not above ``version``; None when there is none."""
-    return _newest(expanders, identity, version)
+def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, version: int) -> Entry | None:
+    """What a registry has with the highest ``since`` not above ``version``; None when there is none."""
+    versions = registry.get(identity)
+    if versions is None:
+        return None
+    since = max((known for known in versions if known <= version), default=None)
+    return None if since is None else versions[since]
 
 
 def signature(schema: Any) -> tuple[object, ...]:
@@ -108,28 +152,26 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
     return changes
 
 
-def _register(
-    registry: dict[Identity, dict[int, Callable[..., object]]] | dict[Identity, dict[int, Generator]]
-    | dict[Identity, dict[int, ShapeRule]] | dict[Identity, dict[int, Expander]],
-    op_type: str,
-    since: int,
-    domain: str,
+def _registering(
+    registry: Registry[Any], op_types: tuple[str, ...], since: int, domain: str
 ) -> Callable[[Function], Function]:
-    versions: dict[int, Callable[..., object]] = registry.setdefault((domain, op_type), {})  # type: ignore
-
     def decorate(function: Function) -> Function:
-        if since in versions:
-            raise ValueError(f"{quoted(op_type)} has two entries for version {since}")
-        versions[since] = function
+        _register(registry, op_types, since, domain, function)
         return function
 
     return decorate
 
 
-_Entry = TypeVar("_Entry")
+def _register(registry: Registry[Entry], op_types: tuple[str, ...], since: int, domain: str, entry: Entry) -> None:
+    for op_type in op_types:
+        versions = registry.setdefault((domain, op_type), {})
+        if since in versions:
+            raise ValueError(f"{quoted(op_type)} has two entries for version {since}")
+        versions[since] = entry
 
 
-def _newest(registry: Mapping[Identity, Mapping[int, _Entry]], identity: Identity, version: int) -> _Entry | None:
-    versions = registry.get(identity, {})
-    since = max((known for known in versions if known <= version), default=None)
-    return None if since is None else versions[since]
+def _mark(operators: set[Identity], op_types: tuple[str, ...], domain: str) -> None:
+    for op_type in op_types:
+        if (domain, op_type) in operators:
+            raise ValueError(f"{quoted(op_type)} is marked twice")
+        operators.add((domain, op_type))

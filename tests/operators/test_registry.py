@@ -7,7 +7,7 @@ import pytest
 from onnx_systemds.cli import support_table
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.words import BUILTIN_FUNCTIONS
-from onnx_systemds.inference.registry import find_generator, generator, operator_generators, signature_changes
+from onnx_systemds.inference.registry import find, generator, operator_generators, signature_changes
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml"])
@@ -23,11 +23,11 @@ def test_every_changed_signature_has_a_generator(domain: str) -> None:
 
 def test_highest_version_below_serves() -> None:
     known = operator_generators["", "Clip"]
-    assert find_generator(("", "Clip"), 10) is known[6]
-    assert find_generator(("", "Clip"), 11) is known[11]
-    assert find_generator(("", "Clip"), 27) is known[11]
-    assert find_generator(("", "Where"), 8) is None
-    assert find_generator(("", "NoSuchOperator"), 17) is None
+    assert find(operator_generators, ("", "Clip"), 10) is known[6]
+    assert find(operator_generators, ("", "Clip"), 11) is known[11]
+    assert find(operator_generators, ("", "Clip"), 27) is known[11]
+    assert find(operator_generators, ("", "Where"), 8) is None
+    assert find(operator_generators, ("", "NoSuchOperator"), 17) is None
 
 
 def test_second_registration_is_an_error() -> None:

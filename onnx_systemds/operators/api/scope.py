@@ -24,6 +24,7 @@ from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.local_functions import BODY
+from onnx_systemds.inference.registry import boundary_operators
 from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, has_known_elements
@@ -51,8 +52,6 @@ OLD_TEXTS = "\x01old\x01"
 NEW_TEXTS = "\x01new\x01"
 # Where an old value is handed on behind a new one in a block, the engine hands on the new one.
 COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
-# Operators that give results in the form of function boundaries: sizes are read from it before there is another form.
-BOUNDARY_RESULTS = {("", name) for name in ("If", "Loop", "OptionalGetElement", "SequenceAt")}
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
 
 
@@ -127,8 +126,9 @@ class Scope:
         self.captured: dict[str, None] = {}
         self.used_inputs: set[str] = set()
         self.sizes: dict[str, None] = {}
+        # sizes are read from the boundary form before there is another one
         self.at_boundary = {name for position, node in enumerate(graph.nodes) for name in node.outputs
-                            if node.identity in BOUNDARY_RESULTS or (position, BODY) in graph.bodies}  # fmt: skip
+                            if node.identity in boundary_operators or (position, BODY) in graph.bodies}  # fmt: skip
         self.told: dict[str, None] = {}  # sizes that no result's rows and columns tell: the node gives them, too
         self.checks: Checks = Checks(graph, None if outer is None else outer.checks)
         self._told: frozenset[str] = frozenset()  # symbols that the inputs tell

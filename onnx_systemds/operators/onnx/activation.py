@@ -16,9 +16,16 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, increased, infix, truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, unary
+from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, is_single, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
+
+_OF_ONE_INPUT = (
+    "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
+    "Selu", "Shrink", "Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
+)  # fmt: skip
+shape_rule(*_OF_ONE_INPUT)(same_dims)
+shape_rule("PRelu")(broadcast_rule())
 
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:

@@ -96,6 +96,7 @@ def bitwise_not(node: NodeView) -> Fragment:
 
 
 shape_rule("BitwiseNot")(same_dims)
+shape_rule("BitShift")(broadcast_rule())
 
 
 # --- shifts ------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from onnx_systemds.inference.infer import FAILED, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, is_parameter
 from onnx_systemds.operators.api.fragment import Fragment
@@ -40,6 +40,9 @@ from onnx_systemds.operators.onnx.carried_values import (
     started,
     type_body,
 )
+
+takes_text("If", "Loop")  # they hand it on
+gives_boundary_form("If", "Loop")
 
 # --- If --------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api.fragment import Fragment
@@ -18,6 +18,8 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
+
+takes_text("OneHot", "Shape", "Size")
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
 

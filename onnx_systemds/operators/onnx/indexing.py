@@ -13,13 +13,15 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+
+takes_text("Compress", "Gather", "GatherElements", "GatherND", "Slice")
 
 FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 

@@ -8,7 +8,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -17,6 +17,8 @@ from onnx_systemds.operators.onnx.indexing import not_negative
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.movement import empty_result
+
+takes_text("Concat", "Expand", "Split", "Tile")
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 

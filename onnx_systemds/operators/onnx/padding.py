@@ -8,7 +8,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
@@ -27,6 +27,8 @@ from onnx_systemds.operators.support.movement import (
     padded_from_inside,
     positive_parts,
 )
+
+takes_text("CenterCropPad", "Pad")
 
 
 @shape_rule("Pad")

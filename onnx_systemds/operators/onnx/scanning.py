@@ -8,7 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
@@ -27,6 +27,8 @@ from onnx_systemds.operators.onnx.carried_values import (
     started,
     type_body,
 )
+
+takes_text("Scan")
 
 
 def _options(node: NodeFacts, name: str, count: int) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -13,6 +13,8 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import stripped, wrapped
 from onnx_systemds.operators.onnx.indexing import element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity
+
+takes_text("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

@@ -10,11 +10,17 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
 from onnx_systemds.inference.lists import is_varying, item_value, joined, list_value, varying
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import LIST, SCALAR, item_form, split_view
 from onnx_systemds.operators.api.node_view import NodeView
+
+takes_text(
+    "ConcatFromSequence", "Optional", "OptionalGetElement", "OptionalHasElement", "SequenceAt", "SequenceConstruct",
+    "SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence",
+)  # fmt: skip
+gives_boundary_form("OptionalGetElement", "SequenceAt")
 
 # --- made of known items -----------------------------------------------------------------------------------------
 

@@ -6,10 +6,12 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
+
+takes_text("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 
 
 @shape_rule("Identity")

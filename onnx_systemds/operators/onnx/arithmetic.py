@@ -1,0 +1,195 @@
+"""Arithmetic of two and more tensors, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.integer_spans import LIMIT
+from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api.scope import is_uniform
+from onnx_systemds.operators.onnx.combining import (
+    as_matrix,
+    extreme,
+    finish,
+    infix,
+    replicated,
+    sum_or_difference,
+    truncated,
+    wrapped,
+)
+from onnx_systemds.operators.onnx.elementwise import broadcast_rule, two_operands
+from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
+
+shape_rule(*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")(broadcast_rule())
+
+
+def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:
+    """The other input as it is, where one of ``positions`` holds ones alone and adds no axes; else None."""
+    for position in positions:
+        content = node.constant(position)
+        is_one = content is not None and content.size > 0 and is_uniform(content) and content.flat[0] == 1
+        if is_one and node.dims(1 - position) == node.output_dims():
+            return node.same_elements(1 - position)
+    return None
+
+
+def _binary(node: NodeView, operator: str) -> Fragment:
+    """An infix operator of the engine."""
+    kept = _times_one(node, (1, 0)) if operator == "*" else None
+    if kept is not None:
+        return kept
+    given = two_operands(node)
+    if operator == "*" and may_exceed(node):
+        return finish(node, wrapped_products(node, given), given)
+    if operator in ("+", "-"):
+        combined = sum_or_difference(node, operator, given)
+    else:
+        combined = infix(node, operator, given.items[0], given.items[1], given.form)
+    return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
+
+
+def _register_binary(op_type: str, operator: str, versions: Sequence[int]) -> None:
+    def generate(node: NodeView) -> Fragment:
+        return _binary(node, operator)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {operator}."
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+for _name in ["Add", "Sub", "Mul"]:
+    _register_binary(_name, INFIX_OPERATORS[_name], [1, 6, 7])
+
+
+@generator("Div", since=1)
+@generator("Div", since=6)
+@generator("Div", since=7)
+def div(node: NodeView) -> Fragment:
+    """Division; of integers truncated towards zero."""
+    kept = _times_one(node, (1,))
+    if kept is not None:
+        return kept
+    given = two_operands(node)
+    quotient = infix(node, "/", given.items[0], given.items[1], given.form)
+    if node.dtype(0) in INTEGER_DTYPES:
+        text = quotient.text
+        if node.dtype(0).startswith("u"):
+            return finish(node, Operand(f"floor{text}", quotient.kind), given)
+        return finish(node, Operand(truncated(text), quotient.kind), given)
+    return finish(node, quotient, given)
+
+
+@generator("Pow", since=1)
+@generator("Pow", since=7)
+def pow_(node: NodeView) -> Fragment:
+    """x ^ y, in the type of x: integers are truncated and wrap; powers beyond 2^53 are as FP64 rounds them."""
+    given = two_operands(node)
+    power = _power(node, given)
+    if node.dtype(0) in INTEGER_DTYPES:
+        text = power.text
+        whole = text if node.dtype(1) in INTEGER_DTYPES else truncated(text)
+        return finish(node, Operand(wrapped(node.dtype(0), whole), power.kind), given)
+    return finish(node, power, given)
+
+
+def _power(node: NodeView, given: Operands) -> Operand:
+    """Powers that are right for bases of zero as well, which the engine takes for zeros whatever the exponent is."""
+    base, exponent = given.items
+    constants, exponents = node.constant(0), node.constant(1)
+    positive = exponents is not None and bool(np.all(exponents > 0))
+    if positive or given.form is SCALAR or (constants is not None and not bool(np.any(np.isin(constants, (0, 1, -1))))):
+        return infix(node, "^", base, exponent, given.form)
+    if exponents is not None and exponents.size == 1:
+        value = float(exponents.item())
+        if value == 0:
+            return Operand(f"({node.full('1', given.form)})", FULL)
+        if value < 0:
+            root = base if value == -1 else infix(node, "^", base, Operand(literal(-value), SINGLE), given.form)
+            return Operand(f"(1 / {root.text})", root.kind)
+    matrices = [as_matrix(node, operand, given.form) for operand in given.items]
+    return Operand(node.call("elementwise_power", *matrices), FULL)
+
+
+@generator("Mod", since=10)
+def mod(node: NodeView) -> Fragment:
+    """Remainder with the divisor's sign (fmod=0) or the dividend's (fmod=1); the engine's %% truncates."""
+    divisor = node.constant(1)
+    finite = node.dtype(0) in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
+    if not finite:
+        return _mod_of_infinities(node)
+    if not node.attribute("fmod") and _is_wide_mod(node):
+        return _full_matrices(node, "integer_mod")
+    given = two_operands(node)
+    x, y = given.items
+    view = given.form
+    quotient = infix(node, "/", x, y, view)
+    whole = truncated(quotient.text) if node.attribute("fmod") else f"floor{quotient.text}"
+    product_ = infix(node, "*", Operand(whole, quotient.kind), y, view)
+    return finish(node, infix(node, "-", replicated(node, x, view), product_, view), given)
+
+
+def _is_wide_mod(node: NodeView) -> bool:
+    """Whether the multiple of the divisor next below the dividend may lie beyond 2^53."""
+    spans = [node.integer_span(position) for position in (0, 1)]
+    return min(span.low for span in spans) < 0 and sum(span.reach for span in spans) > LIMIT
+
+
+def _mod_of_infinities(node: NodeView) -> Fragment:
+    """Remainders of floats by divisors that may be infinite."""
+    return _full_matrices(node, "trunc_mod" if node.attribute("fmod") else "floor_mod")
+
+
+def _full_matrices(node: NodeView, function: str) -> Fragment:
+    """A library function of both operands as matrices of the result's dims."""
+    given = operands(node, [0, 1], node.output_dims(), full=True)
+    matrices = [as_matrix(node, operand, given.form) for operand in given.items]
+    text = node.call(function, *matrices)
+    return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
+
+
+def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
+    given = operands(node, range(node.input_count), node.output_dims())
+    # full matrices first: a vector must be a right operand
+    order = sorted(given.items, key=lambda operand: operand.kind != FULL)
+    combined = order[0]
+    for number, operand in enumerate(order[1:]):
+        if operator in ("min", "max") and number % 2 and FULL in (combined.kind, operand.kind):
+            combined = Operand(extreme(operator, combined.text, operand.text, repeats=True), FULL)
+        else:
+            combined = infix(node, operator, combined, operand, given.form)
+    return combined, given
+
+
+def _register_variadic(op_type: str, builtin: str) -> None:
+    def generate(node: NodeView) -> Fragment:
+        combined, given = _fold(node, builtin)
+        return finish(node, combined, given)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} of any number of inputs."
+    for since in (1, 6, 8):
+        generator(op_type, since)(generate)
+
+
+for _name, _builtin in VARIADIC_BUILTINS.items():
+    _register_variadic(_name, _builtin)
+_register_variadic("Sum", "+")
+
+
+@generator("Mean", since=1)
+@generator("Mean", since=6)
+@generator("Mean", since=8)
+def mean(node: NodeView) -> Fragment:
+    """Mean of any number of inputs."""
+    combined, given = _fold(node, "+")
+    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given)

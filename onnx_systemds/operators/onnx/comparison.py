@@ -1,0 +1,110 @@
+"""Comparisons, logic, and the choice between two tensors, element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.correspondence import COMPARISONS
+from onnx_systemds.inference.dims import all_known
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.combining import finish, infix
+from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
+
+shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
+shape_rule("Not")(same_dims)
+shape_rule("IsNaN", "IsInf")(lambda node: (node.tensor(node.dims(0), "bool"),))
+takes_text("Equal", "Where")
+
+
+def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -> None:
+    def generate(node: NodeView) -> Fragment:
+        given = two_operands(node)
+        return finish(node, infix(node, operator, given.items[0], given.items[1], given.form), given, logical=True)
+
+    generate.__name__ = op_type.lower()
+    generate.__doc__ = f"{op_type} is DML's {operator}."
+    for since in versions:
+        generator(op_type, since)(generate)
+
+
+_VERSIONS = {"Equal": [1, 7], "Greater": [1, 7], "Less": [1, 7], "GreaterOrEqual": [12], "LessOrEqual": [12]}
+for _name, _operator in COMPARISONS.items():
+    _register_comparison(_name, _operator, _VERSIONS[_name])
+
+
+@generator("Not", since=1)
+def not_1(node: NodeView) -> Fragment:
+    """Logical negation of 0 and 1."""
+    return unary(node, lambda x: f"1 - {x}")
+
+
+@generator("IsNaN", since=9)
+def is_nan(node: NodeView) -> Fragment:
+    """A NaN is the only number that differs from itself."""
+    return unary(node, lambda x: f"{x} != {x}", logical=True)
+
+
+@generator("IsInf", since=10)
+def is_inf(node: NodeView) -> Fragment:
+    """Infinities of the wanted signs."""
+    positive, negative = node.attribute("detect_positive"), node.attribute("detect_negative")
+    if positive and negative:
+        return unary(node, lambda x: f"abs({x}) == Inf", logical=True)
+    if positive or negative:
+        return unary(node, lambda x: f"{x} == {'Inf' if positive else '(-Inf)'}", logical=True)
+    return unary(node, lambda x: f"({x} != {x}) & ({x} == {x})", logical=True)
+
+
+@generator("And", since=1)
+@generator("And", since=7)
+def and_(node: NodeView) -> Fragment:
+    """Logical and of 0 and 1: their product (the engine's & is wrong with a scalar)."""
+    return binary_of(node, lambda given: infix(node, "*", given.items[0], given.items[1], given.form))
+
+
+@generator("Or", since=1)
+@generator("Or", since=7)
+def or_(node: NodeView) -> Fragment:
+    """Logical or of 0 and 1: their maximum."""
+    return binary_of(node, lambda given: infix(node, "max", given.items[0], given.items[1], given.form))
+
+
+@generator("Xor", since=1)
+@generator("Xor", since=7)
+def xor(node: NodeView) -> Fragment:
+    """Logical exclusive or of 0 and 1: they differ."""
+
+    def combine(given: Operands) -> Operand:
+        equal = infix(node, "==", given.items[0], given.items[1], given.form)
+        return Operand(f"(1 - as.double{equal.text})" if given.form is SCALAR else f"(1 - {equal.text})", equal.kind)
+
+    return binary_of(node, combine)
+
+
+@shape_rule("Where")
+def where_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Broadcast dims of all three, dtype of the branches."""
+    return (node.tensor(broadcast(node, {position: node.dims(position) for position in range(3)}), node.dtype(1)),)
+
+
+@generator("Where", since=9)
+def where(node: NodeView) -> Fragment:
+    """ifelse takes full matrices and scalars only; one condition for all elements of unknown dims is an if."""
+    given = operands(node, [0, 1, 2], node.output_dims(), full=True)
+    condition, *branches = given.items
+    chosen, other = (one.text if one.kind == FULL else node.filled(one.text, given.form) for one in branches)
+    true = f"{condition.text} != 0" if condition.kind == SINGLE else condition.text
+    if condition.kind == FULL and node.constant(0) is None:
+        true += " > 0"  # it takes a matrix filled with a scalar of the run for one without zeros
+    if condition.kind == SINGLE and given.form is not SCALAR and not all_known(node.output_dims()):
+        # of ifelse the engine takes the dims for 0 x 0, and of a mask of one row of unknown length the first operand
+        name = node.temporary("chosen")
+        lines = [f"if ({true}) {{", f"  {name} = {chosen}", "} else {", f"  {name} = {other}", "}"]
+        return node.result(name, given.form, before=["\n".join(lines)])
+    return finish(node, Operand(f"ifelse({true}, {chosen}, {other})", FULL if given.form else SINGLE), given)
