@@ -17,9 +17,9 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import MapType, Node
 from onnx_systemds.model.walk import names_read, reverse_order
-from onnx_systemds.operators.onnx.indexing import slice_ranges
 from onnx_systemds.operators.onnx.joining import concat_axis
 from onnx_systemds.operators.onnx.padding import pad_amounts
+from onnx_systemds.operators.onnx.slicing import slice_ranges
 
 MOST_SYMBOLS = 4  # that are tried; batches come first in the inputs
 MANY = -1  # for an axis: it is none of its own

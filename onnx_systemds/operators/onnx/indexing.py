@@ -1,4 +1,4 @@
-"""Slice, Gather, GatherElements, GatherND and Compress: parts of a tensor by position."""
+"""Gather, GatherElements, GatherND and Compress: parts of a tensor by the positions of their elements."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
-from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule, takes_text
@@ -21,103 +19,14 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 
-takes_text("Compress", "Gather", "GatherElements", "GatherND", "Slice")
-
-FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
-
-# --- Slice -----------------------------------------------------------------------------------------------------
+takes_text("Compress", "Gather", "GatherElements", "GatherND")
 
 
-def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
-    """(axis, start, count, step) for each sliced axis; opset 1 has attributes, from 10 on inputs."""
-    dims = node.dims(0)
-    if node.version < 10:
-        starts, ends = tuple(node.attribute("starts")), tuple(node.attribute("ends"))
-        axes, steps = node.attribute("axes"), None
-    else:
-        starts, ends = node.sizes(1, "the starts", signed=True), node.sizes(2, "the ends", signed=True)
-        axes = node.require_integers(3, "the axes") if node.has(3) else None
-        steps = node.sizes(4, "the steps", signed=True) if node.has(4) else None
-    if not dims:
-        raise InvalidModel("a scalar has no axis to be sliced")
-    for count in (len(given) for given in (ends, axes, steps) if given is not None):
-        if count != len(starts):
-            raise InvalidModel(f"{len(starts)} starts and {count} ends, axes or steps")
-    found: list[tuple[int, Dim, Dim, Dim]] = []
-    for i, (start, end) in enumerate(zip(starts, ends)):
-        axis = node.normalize_axis(_known(i if axes is None else axes[i], "an axis"), len(dims))
-        step = 1 if steps is None else steps[i]
-        if step == 0:
-            raise UnsupportedCase("a slice of step 0")
-        if isinstance(step, int) and _is_signed(start) and _is_signed(end):
-            found.append((axis, *slice_range(start, end, step, dims[axis]), step))
-        else:
-            found.append((axis, *_run_time_range(node, axis, start, end, step), step))
-    return found
-
-
-def _is_signed(position: Dim) -> bool:
-    """Whether it is known from which end a position counts."""
-    return not_negative(position) or not_negative(-1 * position)
-
-
-def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim) -> tuple[Dim, Dim]:
-    """First position and number of the elements of a slice that only the run decides."""
-    size = node.dims(0)[axis]
-    first: Dim = 0
-    if isinstance(start, int) and isinstance(size, int) and step == 1:
-        first = slice_range(start, size, 1, size)[0]
-    elif start != 0 or step != 1:
-        first = node.computed("slice_start", start, step, size, hint=f"start{axis}")
-    return first, node.computed("slice_count", first, end, step, size, hint=f"size{axis}")
-
-
-def _known(size: Dim, what: str) -> int:
-    if not isinstance(size, int):
-        raise UnsupportedCase(f"{what} of a slice is an expression")
-    return size
-
-
-def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
-    """First position and number of the elements of a slice.
-
-    Where sizes are expressions nothing is clipped that would only matter for a slice that may be empty (the script
-    refuses one), and an expression as the end on an axis of known size is trusted to be within it (it is checked).
-    """
-    if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
-        chosen = range(size)[slice(start, None if step < 0 and end < -size else end, step)]
-        return (chosen.start if len(chosen) else 0), len(chosen)
-    if step > 0:
-        first, last = _clipped(start, size, 0, size), _clipped(end, size, 0, size)
-        from_here, length = end - start, last - first
-    else:
-        first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
-        from_here, length = start - end, first - last
-    counts_alike = not_negative(start) == not_negative(end)  # from the front or from the back
-    if not_negative(-1 * length) or (counts_alike and not_negative(-1 * from_here)):
-        return 0, 0
-    return first, sizes.floor_divide(length + (abs(step) - 1), abs(step))
-
-
-def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:
-    """A position counted from the front, from ``least`` to ``limit``; negative ones count from ``size``."""
-    if isinstance(position, int) and abs(position) >= FAR:
-        return limit if position > 0 else least
-    if not_negative(position):
-        if isinstance(limit, int) and not isinstance(position, int):
-            return position
-        return _smaller(position, limit)
-    if not_negative(-1 * position):
-        shifted = position + size
-        return shifted if not_negative(shifted - least) else sizes.maximum(shifted, least)
-    raise UnsupportedCase(f"the sign of the slice position {position} is not known at conversion")
-
-
-def _smaller(left: Dim, right: Dim) -> Dim:
-    """The minimum, told at conversion where possible."""
-    if not_negative(left - right):
-        return right
-    return left if not_negative(right - left) else sizes.minimum(left, right)
+def empty(node: NodeView, output: int = 0) -> Fragment:
+    """An output without elements."""
+    form = node.wanted_form(output)
+    view = View(0, 0) if form is SCALAR else form
+    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
 
 
 def not_negative(size: Dim) -> bool:
@@ -126,68 +35,6 @@ def not_negative(size: Dim) -> bool:
         name: sizes.symbol(name) + 1 for name in sizes.symbols(size) if not may_be_zero(sizes.symbol(name))
     }
     return sizes.is_non_negative(sizes.substitute(size, at_least_one))
-
-
-def _is_filled(count: Dim) -> bool:
-    """Whether a size is certainly at least 1, symbols being so."""
-    if isinstance(count, int):
-        return True  # of one that is known to be 0 nothing is computed
-    if len(count.terms) == 1:
-        ((atoms, coefficient),) = count.terms
-        if coefficient == 1 and len(atoms) == 1 and isinstance(atoms[0], sizes.Operation):
-            left, right = atoms[0].left, atoms[0].right
-            found = [not_negative(operand - 1) for operand in (left, right)]
-            by_operator = {"min": all(found), "max": any(found), "floordiv": not_negative(left - right)}
-            return by_operator.get(atoms[0].operator, False)
-    return not_negative(count - 1)
-
-
-_MOST_PICKED = 100_000
-"""Elements along an axis that are named one by one; of more only the first, the last and the step are written."""
-
-
-@shape_rule("Slice")
-def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The sliced axes shrink."""
-    dims = list(node.dims(0))
-    for axis, start, count, step in slice_ranges(node):
-        words = f"the length of the slice of {node.axis_words(0, axis)}"
-        if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
-            node.assume(count, Relation.AT_LEAST, 1, words)
-        if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
-            node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
-        dims[axis] = count
-    return (node.tensor(dims),)
-
-
-@generator("Slice", since=1)
-@generator("Slice", since=10)
-def slice_(node: NodeView) -> Fragment:
-    """Ranges of rows or columns, axis by axis; other steps are selections."""
-    if product(node.output_dims()) == 0:
-        return empty(node)
-    steps = Steps(node)
-    for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
-        if step == 1:
-            steps.slice(axis, start, count)
-        elif isinstance(start, int) and isinstance(count, int) and isinstance(step, int) and count <= _MOST_PICKED:
-            steps.pick(axis, [start + i * step for i in range(count)])
-        elif may_be_zero((start, count, step)):
-            counted = node.call("count_up", node.dim(count))
-            steps.take(axis, f"{counted} * {node.factor(step)} + {node.factor(start + 1)}", count)
-        elif step == -1 and count == node.dims(0)[axis]:
-            steps.reverse(axis)
-        else:
-            last = node.dim(start + (count - 1) * step + 1)
-            steps.take(axis, progression(node.dim(start + 1), last, node.factor(step)), count)
-    return steps.fragment()
-
-
-def empty(node: NodeView, output: int = 0) -> Fragment:
-    """An output without elements."""
-    form = node.wanted_form(output)
-    view = View(0, 0) if form is SCALAR else form
-    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
 
 
 # --- Gather ----------------------------------------------------------------------------------------------------
