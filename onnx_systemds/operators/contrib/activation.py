@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.expansion import Expansion
-from onnx_systemds.inference.registry import expander, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims, unary
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 
 shape_rule("QuickGelu", domain=CONTRIB)(same_dims)
+batch_rule("QuickGelu", domain=CONTRIB)(mixes_unless_aligned)
 
 
 @expander("Gelu", domain=CONTRIB)

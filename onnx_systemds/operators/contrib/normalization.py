@@ -6,13 +6,16 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import expander, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, row_means, trailing_operand
+from onnx_systemds.operators.support.batch_rules import mixes_from_axis
+
+batch_rule("SimplifiedLayerNormalization")(mixes_from_axis)
 
 
 @shape_rule("SimplifiedLayerNormalization")

@@ -12,16 +12,19 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import expander, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.linear import matmul_dims
+from onnx_systemds.operators.support.batch_rules import mixes_in_product
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product
+
+batch_rule("FusedMatMul", domain=CONTRIB)(mixes_in_product)
 
 # --- FusedMatMul -------------------------------------------------------------------------------------------------
 

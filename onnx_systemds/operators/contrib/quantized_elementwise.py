@@ -12,7 +12,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
@@ -23,7 +23,10 @@ from onnx_systemds.operators.onnx.combining import finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, applied, requantized, saturated, single
 from onnx_systemds.operators.onnx.softmax import Columns, along_axis, flattened
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, broadcast, operands
+
+batch_rule("QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", domain=CONTRIB)(mixes_unless_aligned)
 
 # --- two operands ------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
@@ -13,8 +13,11 @@ from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.pooling import counted_share, pooled
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requantized, saturated
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.movement import Moved, input_source, permuted
 from onnx_systemds.operators.support.windows import Image, Windows, padded, windows
+
+batch_rule("QLinearAveragePool", "QLinearGlobalAveragePool", domain=CONTRIB)(mixes_all_but_first)
 
 
 def _channels_first(node: NodeFacts) -> Dims:

@@ -7,7 +7,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -15,6 +15,9 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.feature_scaling import ML, sample_count
 from onnx_systemds.operators.onnx.combining import truncated
 from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+
+batch_rule("OneHotEncoder", domain=ML)(mixes_all_but_first)
 
 # --- FeatureVectorizer -----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -21,6 +21,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import label_result
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operators.ml.trees import FLOAT, ML, attributes_of, data_view, walk, walked, with_base
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.tree_tables import (
     ALWAYS,
     NEVER,
@@ -33,6 +34,8 @@ from onnx_systemds.operators.support.tree_tables import (
     listed_ensemble,
     target_presence,
 )
+
+batch_rule("TreeEnsembleClassifier", domain=ML)(mixes_all_but_first)
 
 
 def class_labels(node: NodeFacts) -> tuple[tuple[int, ...] | tuple[str, ...], str]:

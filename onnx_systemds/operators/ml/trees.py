@@ -12,12 +12,13 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.post_transforms import transformed_scores
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.tree_tables import (
     LARGEST,
     Array,
@@ -32,6 +33,7 @@ from onnx_systemds.operators.support.tree_tables import (
 )
 
 ML = "ai.onnx.ml"
+batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
 FLOAT = (24, -126, literal(float(np.finfo(np.float32).max)), "Inf")
 """Arguments of round_to_float for 32-bit floats."""
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")

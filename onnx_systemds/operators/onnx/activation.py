@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -18,6 +18,7 @@ from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, increased, infix, truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, is_single, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
 
 _OF_ONE_INPUT = (
@@ -26,6 +27,7 @@ _OF_ONE_INPUT = (
 )  # fmt: skip
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 shape_rule("PRelu")(broadcast_rule())
+batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
 
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
@@ -185,6 +187,12 @@ def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result and mask are like the input; the mask is boolean since opset 10."""
     mask = "bool" if node.version >= 10 else node.dtype(0)
     return node.tensor(node.dims(0)), node.tensor(node.dims(0), mask)
+
+
+@batch_rule("Dropout")
+def _dropout_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Random numbers are drawn for all samples at once."""
+    return position != 0 or node.has(2) or (node.version < 7 and not node.attribute("is_test"))
 
 
 @generator("Dropout", since=1)

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -27,9 +27,12 @@ from onnx_systemds.operators.onnx.combining import (
 )
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, two_operands
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
 
-shape_rule(*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")(broadcast_rule())
+_OPERATORS = (*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")
+shape_rule(*_OPERATORS)(broadcast_rule())
+batch_rule(*_OPERATORS)(mixes_unless_aligned)
 
 
 def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:

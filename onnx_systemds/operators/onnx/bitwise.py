@@ -12,14 +12,17 @@ from onnx import TensorProto
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import finish, infix, replicated, stripped, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
+
+batch_rule("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor")(mixes_unless_aligned)
 
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}

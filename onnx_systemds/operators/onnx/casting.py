@@ -13,7 +13,7 @@ from onnx import TensorProto
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -22,6 +22,9 @@ from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import is_single, unary
 from onnx_systemds.operators.onnx.precision import as_float, is_computed
 from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
+
+batch_rule("Cast")(mixes_unless_aligned)
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,21 @@ from collections.abc import Sequence
 from onnx_systemds.correspondence import COMPARISONS
 from onnx_systemds.inference.dims import all_known
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import finish, infix
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
 
 shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
 shape_rule("Not")(same_dims)
 shape_rule("IsNaN", "IsInf")(lambda node: (node.tensor(node.dims(0), "bool"),))
 takes_text("Equal", "Where")
+batch_rule(*COMPARISONS, "And", "Or", "Xor", "Not", "IsNaN", "IsInf", "Where")(mixes_unless_aligned)
 
 
 def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -> None:

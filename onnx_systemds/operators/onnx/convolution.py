@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
@@ -18,6 +18,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import stripped, wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -28,6 +29,8 @@ from onnx_systemds.operators.support.windows import (
     shape_list,
     windows,
 )
+
+batch_rule("Conv", "ConvInteger")(mixes_all_but_first)
 
 MOST_WRITTEN_GROUPS = 8  # groups that are written out one by one; more of them are a loop
 

@@ -8,7 +8,7 @@ from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -16,6 +16,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import finish, stripped, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
+from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
 
 # --- shapes ----------------------------------------------------------------------------------------------------
@@ -80,7 +81,9 @@ def binary_of(
 # --- one input -------------------------------------------------------------------------------------------------
 
 
-shape_rule(*UNARY_BUILTINS, "Neg", "Reciprocal", "Clip", "Round")(same_dims)
+_OF_ONE_INPUT = (*UNARY_BUILTINS, "Neg", "Reciprocal", "Clip", "Round")
+shape_rule(*_OF_ONE_INPUT)(same_dims)
+batch_rule(*_OF_ONE_INPUT)(mixes_unless_aligned)
 
 
 def is_single(node: NodeView) -> bool:

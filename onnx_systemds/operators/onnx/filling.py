@@ -9,17 +9,19 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import round_text
+from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
 
 takes_text("OneHot", "Shape", "Size")
+batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
 
@@ -166,6 +168,12 @@ def eye_like(node: NodeView) -> Fragment:
 def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
     return (node.tensor(node.dims(0)),)
+
+
+@batch_rule("Trilu")
+def _trilu_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """The last two axes are the matrix."""
+    return position != 0 or axis >= node.rank(0) - 2
 
 
 @generator("Trilu", since=14)

@@ -8,10 +8,10 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -45,6 +45,12 @@ def gather_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis is replaced by the dims of the indices."""
     dims, axis = node.dims(0), node.axis()
     return (node.tensor((*dims[:axis], *node.dims(1), *dims[axis + 1 :])),)
+
+
+@batch_rule("Gather")
+def _gather_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Indices may be of many samples, each of its own."""
+    return position == 0 and axis == node.axis()
 
 
 @generator("Gather", since=1)

@@ -8,17 +8,19 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import not_negative
 from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.movement import empty_result
 
 takes_text("Concat", "Expand", "Split", "Tile")
+batch_rule("Split")(mixes_at_axis)
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 
@@ -39,6 +41,13 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
                 node.assume_same_size((0, here), (position, here))
                 dims[here] = dim if isinstance(dim, int) else dims[here]
     return (node.tensor(dims),)
+
+
+@batch_rule("Concat")
+def _concat_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Along its own axis; along others all inputs are alike."""
+    sizes = {unlimited(node.dims(other)[axis]) for other in range(node.input_count)}
+    return axis == concat_axis(node) or len(sizes) > 1
 
 
 @generator("Concat", since=1)
@@ -187,6 +196,12 @@ def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
     return [
         axis for axis, dim, size in reversed(pairs) if may_be_zero(size) and not isinstance(dim, int) and dim != size
     ]
+
+
+@batch_rule("Expand", sizes=(1,), fills=True)
+def _expand_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Only where the axis stays as it is."""
+    return position != 0 or output_size(node, node.rank(0) - axis) != unlimited(node.dims(0)[axis])
 
 
 @generator("Expand", since=8)

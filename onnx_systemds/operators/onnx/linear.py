@@ -10,15 +10,18 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import stripped, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
+from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.operators.support.products import batch_product
+
+batch_rule("MatMul")(mixes_in_product)
 
 
 @shape_rule("MatMul")
@@ -140,6 +143,14 @@ def assume_added(node: NodeFacts, dims: Dims, position: int) -> None:
         if dim != 1:
             words = axis_words(node.node.outputs[0], len(dims) - back)
             node.assume_equal(dims[-back], dim, words, node.axis_words(position, -back))
+
+
+@batch_rule("Gemm")
+def _gemm_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Rows of the result, or its columns; what is added has as many, or is the same for all."""
+    size, place = unlimited(node.dims(position)[axis]), {0: 2, 1: 1}.get(position, node.rank(position) - axis)
+    added = size_from_right(node.dims(2), place) if node.has(2) else 1
+    return output_size(node, place) != size or added not in (1, size)
 
 
 @generator("Gemm", since=1)

@@ -11,13 +11,18 @@ from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_at_axis, mixes_from_axis
 from onnx_systemds.operators.support.broadcasting import expand_text, is_finite
+
+batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_first)
+batch_rule("LayerNormalization", "RMSNormalization")(mixes_from_axis)
+batch_rule("LpNormalization")(mixes_at_axis)
 
 for _name in ["InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN", "MeanVarianceNormalization",
               "LpNormalization"]:  # fmt: skip
@@ -32,6 +37,14 @@ def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the input, the statistics are like the mean."""
     statistics = Value(node.dtype(3), node.dims(3))
     return (node.tensor(node.dims(0)), *[statistics] * 4)
+
+
+@batch_rule("BatchNormalization")
+def _batch_normalization_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Statistics of all samples, where it trains."""
+    trains = node.has_output(1) or bool(node.attribute("training_mode"))
+    untold = node.version < 7 and not node.attribute("is_test")
+    return trains or untold or mixes_all_but_first(node, position, axis)
 
 
 @generator("BatchNormalization", since=1)

@@ -8,7 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -17,9 +17,13 @@ from onnx_systemds.operators.onnx.combining import stripped, wrapped
 from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
+from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 
 takes_text("ReverseSequence", "Unique")
+batch_rule("ArgMax", "ArgMin")(mixes_nothing)
+batch_rule("TopK")(mixes_at_axis)
+batch_rule("CumSum")(mixes_at_axis_input)
 
 MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
 

@@ -8,7 +8,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
@@ -61,6 +61,12 @@ def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
     for position, axis in enumerate(axes):
         amounts[axis] = (pads[position], pads[position + len(axes)])
     return amounts
+
+
+@batch_rule("Pad")
+def _pad_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Only axes that are padded."""
+    return position != 0 or pad_amounts(node)[axis] != (0, 0)
 
 
 @generator("Pad", since=1)

@@ -14,7 +14,7 @@ from onnx_systemds.engine.safe_forms import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model.ir import Array
@@ -23,6 +23,7 @@ from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import extreme
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -32,6 +33,8 @@ from onnx_systemds.operators.support.windows import (
     shape_list,
     windows,
 )
+
+batch_rule("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool")(mixes_all_but_first)
 
 LOWEST = "-Inf"
 
@@ -262,6 +265,12 @@ def lp_pool(node: NodeView) -> Fragment:
     statements = [f"{powers} = {_power(node.view(0, image.view), p)}"]
     more, image = pooled(node, image, window, "avg_pool")
     return node.result(_root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
+
+
+@batch_rule("MaxPool")
+def _max_pool_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Indices of maxima count the elements of all samples."""
+    return node.has_output(1) or mixes_all_but_first(node, position, axis)
 
 
 @generator("MaxPool", since=1)

@@ -11,7 +11,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, divide_exactly, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -22,6 +22,11 @@ from onnx_systemds.operators.onnx.combining import finish, increased, infix, str
 from onnx_systemds.operators.onnx.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operators.onnx.linear import wrapped_result
 from onnx_systemds.operators.onnx.requantizing import Parameters, applied, requantized
+from onnx_systemds.operators.support.batch_rules import (
+    mixes_all_but_first,
+    mixes_in_product,
+    mixes_in_quantized_product,
+)
 from onnx_systemds.operators.support.broadcasting import (
     FULL,
     Operand,
@@ -33,6 +38,10 @@ from onnx_systemds.operators.support.broadcasting import (
 )
 from onnx_systemds.operators.support.movement import gathered, input_source
 from onnx_systemds.operators.support.products import batch_product
+
+batch_rule("QLinearConv")(mixes_all_but_first)
+batch_rule("MatMulInteger")(mixes_in_product)
+batch_rule("QLinearMatMul")(mixes_in_quantized_product)
 
 MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 
@@ -60,6 +69,16 @@ def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is that of the scale unless (since opset 23) another is asked for."""
     _assume_lengths(node)
     return (node.tensor(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
+
+
+@batch_rule("QuantizeLinear", "DequantizeLinear")
+def _scaling_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Scales for each place along the axis tell how long it is."""
+    given = node.attribute("axis")  # none in opset 10, where it is 1: see `scaled_operands`
+    if position != 0 or node.rank(1) > 1:
+        return True
+    single = product(node.dims(1)) == 1
+    return not single and axis == node.normalize_axis(1 if given is None else int(given), node.rank(0))
 
 
 def scaled_operands(node: NodeView, statements: list[str]) -> Operands:

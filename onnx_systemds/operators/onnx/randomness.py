@@ -12,12 +12,16 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.movement import empty_result
+
+batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
+           draws=True)(mixes_all)  # fmt: skip
 
 _NO_SEED = -1  # the engine's word for a seed of its own choice
 

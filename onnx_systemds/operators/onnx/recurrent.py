@@ -13,7 +13,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.passes.direction_joining import JOINED
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -105,6 +105,16 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
         every = (shape.steps, *inner, shape.hidden)
         last = (shape.directions, shape.batch, shape.hidden)
     return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
+
+
+@batch_rule("RNN", "GRU", "LSTM")
+def _recurrent_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """X [steps, batch, features], lengths of sequences, initial states [directions, batch, units]; or batch first."""
+    batch, size = 0 if node.attribute("layout") else 1, node.dims(position)[axis]
+    alike = [(0, batch), (4, 0), (5, batch), (6, batch)]
+    return (position, axis) not in alike or any(
+        node.dims(other)[its] != size for other, its in alike if node.has(other)
+    )
 
 
 @generator("RNN", since=1)

@@ -17,7 +17,7 @@ from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
@@ -25,6 +25,10 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
+from onnx_systemds.operators.support.batch_rules import mixes_nothing
+
+batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
+           "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
 
 MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
 MOST_PARTS = 8  # elements of an inner axis that are compared as slices

@@ -12,7 +12,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.operators.api.fragment import Fragment
@@ -21,7 +21,10 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.interpolation import Array, Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
 from onnx_systemds.operators.support.broadcasting import is_finite
+
+batch_rule("Upsample")(mixes_other_inputs)
 
 
 @dataclass(frozen=True)
@@ -155,6 +158,12 @@ def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Upsample", since=1)
 @generator("Upsample", since=7)
 @generator("Upsample", since=9)
+@batch_rule("Resize", sizes=(3,))
+def _resize_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Axes that are cut by numbers of their own have none of the samples."""
+    return position != 0 or node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
+
+
 @generator("Resize", since=10)
 @generator("Resize", since=11)
 @generator("Resize", since=13)

@@ -6,12 +6,16 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_other_inputs
 
 takes_text("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+batch_rule("Identity", "Squeeze", "Unsqueeze")(mixes_nothing)
+batch_rule("Reshape", sizes=(1,), reshapes=True)(mixes_other_inputs)
+batch_rule("Flatten", reshapes=True)(mixes_other_inputs)
 
 
 @shape_rule("Identity")

@@ -8,12 +8,13 @@ from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import empty, not_negative
 from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.support.batch_rules import unlimited
 
 takes_text("Slice")
 
@@ -142,6 +143,14 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
             node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
         dims[axis] = count
     return (node.tensor(dims),)
+
+
+@batch_rule("Slice", sizes=(1, 2))
+def _slice_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """A slice from the first to the last element is none."""
+    size = unlimited(node.dims(0)[axis])
+    taken = [(start, unlimited(count), step) for sliced, start, count, step in slice_ranges(node) if sliced == axis]
+    return position != 0 or any(part != (0, size, 1) for part in taken)
 
 
 @generator("Slice", since=1)

@@ -6,12 +6,17 @@ from collections.abc import Callable
 
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
 from onnx_systemds.operators.support.broadcasting import minus_vector
+
+# before opset 13 all axes from the attribute on are one
+batch_rule("Softmax", "LogSoftmax", "Hardmax")(mixes_from_axis)
+batch_rule("Softmax", "LogSoftmax", "Hardmax", since=13)(mixes_at_axis)
 
 Columns = bool  # whether a matrix is normalized along its columns instead of its rows
 Normalize = Callable[[NodeView, str, Columns], tuple[list[str], str]]

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.convolution import dilated
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.windows import (
     Image,
     cropped,
@@ -23,6 +24,8 @@ from onnx_systemds.operators.support.windows import (
     per_axis,
     shape_list,
 )
+
+batch_rule("ConvTranspose")(mixes_all_but_first)
 
 
 @dataclass(frozen=True, slots=True)

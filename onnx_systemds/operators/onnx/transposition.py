@@ -5,14 +5,17 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.movement import empty_result, input_source, merged, permuted
 
 takes_text("DepthToSpace", "SpaceToDepth", "Transpose")
+batch_rule("Transpose")(mixes_nothing)
+batch_rule("DepthToSpace", "SpaceToDepth")(mixes_all_but_first)
 
 
 @shape_rule("Transpose")
