@@ -14,7 +14,7 @@ from onnx_systemds.dml.listing import script_arguments
 from onnx_systemds.dml.printer import print_expression, print_script
 from onnx_systemds.errors import ScriptSyntaxError
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
-from tests.exporting.test_syntax_errors import BROKEN
+from tests.dml.test_syntax_errors import BROKEN
 from tests.java import engine_java
 
 Parse = Callable[..., "str | None"]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from onnx_systemds.cli.commands import main
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
-from tests.exporting.test_syntax_errors import BROKEN
+from tests.dml.test_syntax_errors import BROKEN
 
 F = "f = function(matrix[double] A, double k) return (matrix[double] B) { B = A * k }\n"
 
