@@ -1,7 +1,7 @@
 """Gradient of ai.onnx.preview.training as further nodes: reverse-mode differentiation of the nodes before it.
 
 The graph between ``xs`` and ``y`` is what the nodes before the Gradient node say. Where these have no rule in
-`gradient_tape.RULES` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
+`registry.gradients` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
 replaced by a copy of that graph (with definitions put in) and by a Gradient node of the copy. Else it is replaced
 by the nodes that compute the derivatives; these have rules again, so that derivatives can be derived.
 """
@@ -14,7 +14,8 @@ from dataclasses import replace
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.definitions import inline, onnx_definition
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.gradient_tape import FLAT, RULES, Backward, Tape
+from onnx_systemds.inference.gradient_tape import Backward, Tape, flat
+from onnx_systemds.inference.registry import find, gradients
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Function, Graph, Node
 from onnx_systemds.model.walk import names_read
@@ -72,7 +73,7 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     for node in path:
         if any(isinstance(content, Graph) for content in node.attributes.values()):
             raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')})")
-        if node.identity in RULES or node.identity in FLAT or not _is_smooth(node, facts.values):
+        if find(gradients, node.identity, node.version) is not None or not _is_smooth(node, facts.values):
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
@@ -117,7 +118,8 @@ def _differentiated(
     known: dict[str, list[str]] = {y: [tape.filled_like(y, facts.values[y].dtype, 1.0)]}
     active = {name for node in path for name in node.outputs} | set(wanted)
     for node in reversed(path):
-        if node.identity in FLAT or not _is_smooth(node, facts.values):
+        rule = find(gradients, node.identity, node.version)
+        if rule is None or rule is flat or not _is_smooth(node, facts.values):
             continue
         given = [_sum(tape, known, name) if name in known else "" for name in node.outputs]
         if not any(given):
@@ -125,7 +127,7 @@ def _differentiated(
         if any(given[1:]) and node.op_type != "Split":
             raise UnsupportedCase(f"the derivative of an output of {node.op_type} other than the first")
         step = Backward(node, facts.values, facts.graph_name, tape, given, active)
-        for name, derivative in zip(node.inputs, RULES[node.identity](step)):
+        for name, derivative in zip(node.inputs, rule(step)):
             if derivative and name in active and facts.values[name].dtype in _FLOATS:
                 known.setdefault(name, []).append(derivative)
     for x, output in zip(wanted, facts.node.outputs):

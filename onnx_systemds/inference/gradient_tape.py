@@ -1,8 +1,8 @@
-"""What the rules of the chain rule are made of: the nodes they make, the node they see, and the table of all rules.
+"""What the rules of the chain rule are made of: the nodes they make, and the node they see.
 
-A rule gets its node and the derivative of y by the node's outputs, and returns those by its inputs as names of values
-that further nodes compute; "" for an input without a derivative. Where an operator has a kink a rule takes the
-derivative from one side, or 0.
+A rule stands beside the generator of its operator, registered by `registry.gradient`. It gets its node and the
+derivative of y by the node's outputs, and returns those by its inputs as names of values that further nodes compute;
+"" for an input without a derivative. Where an operator has a kink a rule takes the derivative from one side, or 0.
 """
 
 from __future__ import annotations
@@ -130,20 +130,41 @@ class Backward(NodeFacts):
         """A derivative in the dims of an input of as many elements."""
         return self.emit("Reshape", derivative, self.emit("Shape", self.node.inputs[position]))
 
+    # --- what several rules compute ----------------------------------------------------------------------------
 
-Rule = Callable[[Backward], Sequence[str]]
-RULES: dict[tuple[str, str], Rule] = {}
-# operators that are flat wherever they have a derivative, and those that only tell dims
-FLAT = {("", name) for name in ("Floor", "Ceil", "Round", "Sign", "Shape", "Size", "ConstantOfShape", "EyeLike",
-                                "RandomNormalLike", "RandomUniformLike")}  # fmt: skip
+    def fitted(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
+        """The derivatives of a broadcasting operator; only those that are asked for are made."""
+        if self.version < 7 and self.attribute("broadcast"):
+            raise UnsupportedCase(f"the derivative of {self.node.op_type} that broadcasts as before opset 7")
+        return [self.fit(make(), position) if self.needs(position) else "" for position, make in enumerate(derivatives)]
+
+    def one_plus(self, name: str) -> str:
+        """1 + x."""
+        return self.emit("Add", self.number(1.0), name)
+
+    def one_minus(self, name: str) -> str:
+        """1 - x."""
+        return self.emit("Sub", self.number(1.0), name)
+
+    def squared(self, name: str) -> str:
+        """x * x."""
+        return self.emit("Mul", name, name)
+
+    def inverse_root(self, name: str) -> str:
+        """1 / sqrt(x)."""
+        return self.emit("Reciprocal", self.emit("Sqrt", name))
+
+    def share(self, axes: Sequence[int]) -> str:
+        """1 divided by the number of elements along some axes of the first input, for each of its elements."""
+        hits = self.tape.filled_like(self.x, self.dtype(0), 1.0)
+        return self.emit("Div", hits, self.emit("ReduceSum", hits, self.tape.integers(axes))) if axes else hits
 
 
-def rule(*op_types: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the chain rule of operators of ONNX, in every version."""
+def by_factor(factor: Callable[[Backward], str]) -> Callable[[Backward], Sequence[str]]:
+    """The rule of an elementwise function of one input, from its own derivative."""
+    return lambda n: n.chain(factor(n))
 
-    def decorate(function: Rule) -> Rule:
-        for op_type in op_types:
-            RULES["", op_type] = function
-        return function
 
-    return decorate
+def flat(n: Backward) -> Sequence[str]:
+    """The rule of operators that are flat wherever they have a derivative, and of those that only tell dims."""
+    return [""] * n.input_count

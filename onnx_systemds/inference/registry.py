@@ -1,13 +1,13 @@
 """The registries: all that is said of an operator, facet by facet, each keyed by (domain, op_type) and version.
 
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
-(shape rule); whether samples can be scored in parts (batch rule); what it makes of text. All of it stands beside its
-generator.
+(shape rule); whether samples can be scored in parts (batch rule); its derivative (gradient); what it makes of text. All
+of it stands beside its generator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -19,6 +19,7 @@ from onnx_systemds.errors import quoted
 if TYPE_CHECKING:
     from onnx_systemds.inference.expansion import Expansion
     from onnx_systemds.inference.facts import NodeFacts
+    from onnx_systemds.inference.gradient_tape import Backward
     from onnx_systemds.inference.values import Value
 
     # From a NodeView to a Fragment; both are of `operators.api`, of which inference only asks whether there is one.
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     ShapeRule = Callable[[NodeFacts], tuple[Value, ...]]
     Expander = Callable[[Expansion], None]
     Mixes = Callable[[NodeFacts, int, int], bool]
+    GradientRule = Callable[[Backward], Sequence[str]]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Entry = TypeVar("Entry")
@@ -54,6 +56,7 @@ operator_generators: Registry[Generator] = {}
 shape_rules: Registry[ShapeRule] = {}
 expanders: Registry[Expander] = {}
 batch_rules: Registry[BatchRule] = {}
+gradients: Registry[GradientRule] = {}
 text_operators: set[Identity] = set()
 boundary_operators: set[Identity] = set()
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
@@ -99,6 +102,14 @@ def batch_rule(
         return mixes
 
     return decorate
+
+
+def gradient(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below as the chain rule of operators: see `gradient_tape`.
+
+    Operators without a rule are differentiated by their definition by ONNX, where there is one.
+    """
+    return _registering(gradients, op_types, since, domain)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward, by_factor
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -254,3 +256,46 @@ def _drawn(node: NodeView, view: View) -> str:
         return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1, seed={int(seed)})"
     numbers = np.random.RandomState(int(seed) % 2**32).uniform(0, 1, count)
     return node.constant_matrix(numbers.reshape(int(str(view.rows)), int(str(view.cols))), "drawn")
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+_FACTORS: dict[str, Callable[[Backward], str]] = {
+    "Acosh": lambda n: n.inverse_root(n.emit("Sub", n.squared(n.x), n.number(1.0))),
+    "Asinh": lambda n: n.inverse_root(n.one_plus(n.squared(n.x))),
+    "Atanh": lambda n: n.emit("Reciprocal", n.one_minus(n.squared(n.x))),
+    "Erf": lambda n: n.times(n.emit("Exp", n.emit("Neg", n.squared(n.x))), 2 / math.sqrt(math.pi)),
+    "Sigmoid": lambda n: n.times(n.out, n.one_minus(n.out)),
+    "Softplus": lambda n: n.emit("Sigmoid", n.x),
+    "Softsign": lambda n: n.emit("Reciprocal", n.squared(n.one_plus(n.emit("Abs", n.x)))),
+}
+for _name, _factor in _FACTORS.items():
+    gradient(_name)(by_factor(_factor))
+
+
+@gradient("Relu")
+def _relu_gradient(n: Backward) -> Sequence[str]:
+    return [n.where(n.emit("Greater", n.x, n.number(0.0)), n.grad)]
+
+
+@gradient("LeakyRelu")
+def _leaky_relu_gradient(n: Backward) -> Sequence[str]:
+    falling = n.times(n.grad, float(n.attribute("alpha")))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, falling)]
+
+
+@gradient("Elu")
+def _elu_gradient(n: Backward) -> Sequence[str]:
+    falling = n.times(n.grad, n.emit("Add", n.out, n.number(float(n.attribute("alpha")))))
+    return [n.emit("Where", n.emit("Greater", n.x, n.number(0.0)), n.grad, falling)]
+
+
+@gradient("Dropout")
+def _dropout_gradient(n: Backward) -> Sequence[str]:
+    training = n.constant(2)
+    if n.version >= 12 and n.has(2) and (training is None or bool(training.ravel()[0])):
+        raise UnsupportedCase("the derivative of a Dropout that trains")
+    if n.version < 7 and not n.attribute("is_test"):
+        raise UnsupportedCase("the derivative of a Dropout that trains")
+    return [n.grad]

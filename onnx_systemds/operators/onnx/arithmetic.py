@@ -8,8 +8,9 @@ import numpy as np
 
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -196,3 +197,67 @@ def mean(node: NodeView) -> Fragment:
     """Mean of any number of inputs."""
     combined, given = _fold(node, "+")
     return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("Add")
+def _add_gradient(n: Backward) -> Sequence[str]:
+    return n.fitted([lambda: n.grad, lambda: n.grad])
+
+
+@gradient("Sub")
+def _sub_gradient(n: Backward) -> Sequence[str]:
+    return n.fitted([lambda: n.grad, lambda: n.emit("Neg", n.grad)])
+
+
+@gradient("Mul")
+def _mul_gradient(n: Backward) -> Sequence[str]:
+    return n.fitted([lambda: n.times(n.grad, n.node.inputs[1]), lambda: n.times(n.grad, n.x)])
+
+
+@gradient("Div")
+def _div_gradient(n: Backward) -> Sequence[str]:
+    divisor = n.node.inputs[1]
+    return n.fitted([
+        lambda: n.emit("Div", n.grad, divisor),
+        lambda: n.emit("Neg", n.emit("Div", n.times(n.grad, n.out), divisor)),
+    ])  # fmt: skip
+
+
+@gradient("Pow")
+def _pow_gradient(n: Backward) -> Sequence[str]:
+    def by_base() -> str:
+        exponent = n.node.inputs[1]
+        if n.dtype(1) != n.dtype(0):
+            exponent = n.emit("CastLike", exponent, n.x)
+        power = n.emit("Pow", n.x, n.emit("Sub", exponent, n.number(1.0)))
+        # x^0 is 1 everywhere, though 0 * 0^-1 is none
+        factor = n.emit("Where", n.emit("Equal", exponent, n.number(0.0)), n.number(0.0), n.times(exponent, power))
+        return n.times(n.grad, factor)
+
+    def by_exponent() -> str:
+        # 0^y is 0 for all y around a positive one
+        log = n.emit("Where", n.emit("Equal", n.x, n.number(0.0)), n.number(0.0), n.emit("Log", n.x))
+        return n.times(n.grad, n.times(n.out, log))
+
+    return n.fitted([by_base, by_exponent])
+
+
+@gradient("Sum")
+def _sum_gradient(n: Backward) -> Sequence[str]:
+    return n.fitted([lambda: n.grad] * n.input_count)
+
+
+@gradient("Mean")
+def _mean_gradient(n: Backward) -> Sequence[str]:
+    return n.fitted([lambda: n.times(n.grad, 1 / n.input_count)] * n.input_count)
+
+
+@gradient("Max", "Min")
+def _extreme_gradient(n: Backward) -> Sequence[str]:
+    """Equal inputs share the derivative."""
+    hits = [n.emit("CastLike", n.emit("Equal", name, n.out), n.out) for name in n.node.inputs]
+    share = n.emit("Div", n.grad, n.emit("Sum", *hits))
+    return n.fitted([lambda hit=hit: n.times(share, hit) for hit in hits])  # type: ignore[misc]

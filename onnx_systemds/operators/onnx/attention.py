@@ -11,7 +11,8 @@ from onnx_systemds.engine.safe_forms import col_sums, matrix_product, row_sums
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -98,6 +99,24 @@ def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
 def einsum(node: NodeView) -> Fragment:
     """Operands are contracted from left to right."""
     return _Contraction(node, equation_of(node)).fragment()
+
+
+@gradient("Einsum")
+def _einsum_gradient(n: Backward) -> Sequence[str]:
+    """For each operand the einsum of the other ones and the derivative."""
+    terms, _, result = str(n.attribute("equation")).replace(" ", "").partition("->")
+    letters = terms.split(",")
+    if "." in terms or not result.isalpha() or any(len(set(term)) < len(term) for term in letters):
+        raise UnsupportedCase("the derivative of an Einsum with an ellipsis, a diagonal or without named results")
+    results = []
+    for position, own in enumerate(letters):
+        others = [term for other, term in enumerate(letters) if other != position]
+        if not set(own) <= set("".join([result, *others])):
+            raise UnsupportedCase("the derivative of an Einsum that sums an axis of a single operand")
+        names = [name for other, name in enumerate(n.node.inputs) if other != position]
+        equation = f"{','.join([result, *others])}->{own}"
+        results.append(n.emit("Einsum", n.grad, *names, equation=equation) if n.needs(position) else "")
+    return results
 
 
 @dataclass(frozen=True)

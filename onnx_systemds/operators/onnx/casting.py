@@ -6,6 +6,7 @@ type rounds. Of 64-bit integers the engine's matrices hold 53 bits, so casts fro
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx import TensorProto
@@ -13,7 +14,8 @@ from onnx import TensorProto
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -213,3 +215,8 @@ def cast(node: NodeView) -> Fragment:
     if not needs_rounding(source, target):
         return node.same_elements()
     return rounded(node, target, node.attribute("saturate") != 0)
+
+
+@gradient("Cast", "CastLike")
+def _cast_gradient(n: Backward) -> Sequence[str]:
+    return [n.emit("CastLike", n.grad, n.x)]

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from onnx_systemds.correspondence import COMPARISONS
 from onnx_systemds.inference.dims import all_known
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -110,3 +111,14 @@ def where(node: NodeView) -> Fragment:
         lines = [f"if ({true}) {{", f"  {name} = {chosen}", "} else {", f"  {name} = {other}", "}"]
         return node.result(name, given.form, before=["\n".join(lines)])
     return finish(node, Operand(f"ifelse({true}, {chosen}, {other})", FULL if given.form else SINGLE), given)
+
+
+@gradient("Where")
+def _where_gradient(n: Backward) -> Sequence[str]:
+    condition = n.node.inputs[0]
+    zero = n.number(0.0)
+    return n.fitted([
+        lambda: "",
+        lambda: n.emit("Where", condition, n.grad, zero),
+        lambda: n.emit("Where", condition, zero, n.grad),
+    ])  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
@@ -19,6 +21,7 @@ from onnx_systemds.operators.onnx.combining import stripped, wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -260,3 +263,19 @@ def _deep(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[list
 def read_of(node: NodeView, name: str, home: View, statements: list[str]) -> Read:
     """Reads a temporary, by a further statement in other views."""
     return lambda view: bound(node, name, home, view, statements)
+
+
+@gradient("Conv")
+def _conv_gradient(n: Backward) -> Sequence[str]:
+    weight = n.known_dims(1, "the derivative of a convolution")
+    grid, group = known_grid(n, n.dims(0)[2:], weight[2:]), int(n.attribute("group"))
+    results = [""] * n.input_count
+    if n.needs(0):
+        results[0] = n.emit(
+            "ConvTranspose", n.grad, n.node.inputs[1], group=group, output_padding=grid.rest, **grid.attributes
+        )
+    if n.needs(1):
+        results[1] = filter_gradient(n, n.x, n.grad, group, grid)
+    if n.needs(2):
+        results[2] = channel_sum(n, n.grad, n.rank(0))
+    return results

@@ -8,7 +8,8 @@ from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward, by_factor, flat
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -177,3 +178,37 @@ def floor(node: NodeView) -> Fragment:
 def ceil(node: NodeView) -> Fragment:
     """Ceil is DML's ceil."""
     return unary(node, lambda x: f"ceil({_as_float(node, x)})")
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+_FACTORS: dict[str, Callable[[Backward], str]] = {
+    "Abs": lambda n: n.emit("Sign", n.x),
+    "Acos": lambda n: n.emit("Neg", n.inverse_root(n.one_minus(n.squared(n.x)))),
+    "Asin": lambda n: n.inverse_root(n.one_minus(n.squared(n.x))),
+    "Atan": lambda n: n.emit("Reciprocal", n.one_plus(n.squared(n.x))),
+    "Cos": lambda n: n.emit("Neg", n.emit("Sin", n.x)),
+    "Cosh": lambda n: n.emit("Sinh", n.x),
+    "Exp": lambda n: n.out,
+    "Log": lambda n: n.emit("Reciprocal", n.x),
+    "Reciprocal": lambda n: n.emit("Neg", n.squared(n.out)),
+    "Sin": lambda n: n.emit("Cos", n.x),
+    "Sinh": lambda n: n.emit("Cosh", n.x),
+    "Sqrt": lambda n: n.emit("Div", n.number(0.5), n.out),
+    "Tan": lambda n: n.one_plus(n.squared(n.out)),
+    "Tanh": lambda n: n.one_minus(n.squared(n.out)),
+}
+for _name, _factor in _FACTORS.items():
+    gradient(_name)(by_factor(_factor))
+gradient("Ceil", "Floor", "Round", "Sign")(flat)
+
+
+@gradient("Neg")
+def _neg_gradient(n: Backward) -> Sequence[str]:
+    return [n.emit("Neg", n.grad)]
+
+
+@gradient("Clip")
+def _clip_gradient(n: Backward) -> Sequence[str]:
+    return [n.where(n.emit("Equal", n.x, n.out), n.grad)]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import Backward, flat
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api.fragment import Fragment
@@ -22,6 +25,7 @@ from onnx_systemds.operators.support.movement import Moved, empty_result, permut
 
 takes_text("OneHot", "Shape", "Size")
 batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
+gradient("Shape", "Size", "ConstantOfShape", "EyeLike")(flat)
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
 
@@ -208,6 +212,11 @@ def trilu(node: NodeView) -> Fragment:
     beyond = ">" if node.attribute("upper") else "<"
     mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{beyond}")'
     return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)
+
+
+@gradient("Trilu")
+def _trilu_gradient(n: Backward) -> Sequence[str]:
+    return [n.emit("Trilu", n.grad, *n.node.inputs[1:2], upper=int(n.attribute("upper")))]
 
 
 # --- OneHot ------------------------------------------------------------------------------------------------------

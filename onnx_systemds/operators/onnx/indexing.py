@@ -10,8 +10,9 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -72,6 +73,26 @@ def gather(node: NodeView) -> Fragment:
     else:
         steps.take(axis, gather_index(node, 1, size, count), count)
     return steps.fragment()
+
+
+@gradient("Gather")
+def _gather_gradient(n: Backward) -> Sequence[str]:
+    """Slices added to where they came from, by way of the first axis."""
+    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    taken, rank = n.rank(1), n.rank(0)
+    index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.integers([-1]))
+    if n.dtype(1) != "int64":
+        index = n.emit("Cast", index, to=7)
+    whole = range(axis, axis + taken)
+    first = (*whole, *range(axis), *range(axis + taken, rank + taken - 1))
+    source = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    perm = (axis, *range(axis), *range(axis + 1, rank))
+    if axis:
+        source = n.emit("Transpose", source, perm=perm)
+    grad = n.emit("Transpose", n.grad, perm=first) if axis else n.grad
+    found = n.emit("ScatterND", source, index, grad, reduction="add")
+    back = tuple(int(position) for position in np.argsort(perm))
+    return [n.emit("Transpose", found, perm=back) if axis else found]
 
 
 def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
@@ -186,6 +207,13 @@ def gather_elements(node: NodeView) -> Fragment:
     return node.result(text[1:-1], View(count, 1), before=before)
 
 
+@gradient("GatherElements")
+def _gather_elements_gradient(n: Backward) -> Sequence[str]:
+    zeros = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    axis = int(n.attribute("axis") or 0)
+    return [n.emit("ScatterElements", zeros, n.node.inputs[1], n.grad, axis=axis, reduction="add")]
+
+
 @shape_rule("GatherND")
 def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the indices without the last, and what an index leaves of the data."""
@@ -216,6 +244,14 @@ def gather_nd(node: NodeView) -> Fragment:
     x = node.view(0, View(rows, cols))
     text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
     return node.result(text[1:-1], View(count, cols), before=before)
+
+
+@gradient("GatherND")
+def _gather_nd_gradient(n: Backward) -> Sequence[str]:
+    if n.attribute("batch_dims"):
+        raise UnsupportedCase("the derivative of a GatherND with batch_dims")
+    zeros = n.tape.filled_like(n.x, n.dtype(0), 0.0)
+    return [n.emit("ScatterND", zeros, n.node.inputs[1], n.grad, reduction="add")]
 
 
 def nd_index(node: NodeView, dims: Dims, batch: int, depth: int) -> str:

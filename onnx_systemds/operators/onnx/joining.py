@@ -8,7 +8,8 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -73,6 +74,21 @@ def concat(node: NodeView) -> Fragment:
     return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
 
 
+@gradient("Concat")
+def _concat_gradient(n: Backward) -> Sequence[str]:
+    axis = n.normalize_axis(int(1 if n.attribute("axis") is None else n.attribute("axis")), n.rank(0))
+    if n.input_count == 1:
+        return [n.grad]
+    sizes = _sizes(n, n.node.inputs, axis)
+    return n.tape.emit_several("Split", n.input_count, n.grad, sizes, axis=axis)
+
+
+def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:
+    """The sizes of several values along an axis."""
+    parts = [n.emit("Shape", name, start=axis, end=axis + 1) for name in names]
+    return n.emit("Concat", *parts, axis=0)
+
+
 def concat_axis(node: NodeFacts) -> int:
     """Axis counted from the front; in opset 1 it may be left out and is 1."""
     axis = node.attribute("axis")
@@ -111,6 +127,15 @@ def split(node: NodeView) -> Fragment:
             fragment = fragment + _part(node, output, start, size, prefix, suffix)
         start = start + size
     return fragment
+
+
+@gradient("Split")
+def _split_gradient(n: Backward) -> Sequence[str]:
+    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    parts = [
+        given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)
+    ]
+    return [n.emit("Concat", *parts, axis=axis)]
 
 
 def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
@@ -214,6 +239,11 @@ def expand(node: NodeView) -> Fragment:
         return _repeated_at_run_time(node, own, dims, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
     return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+@gradient("Expand")
+def _expand_gradient(n: Backward) -> Sequence[str]:
+    return [n.fit(n.grad, 0)]
 
 
 def _repeated_at_run_time(node: NodeView, own: Dims, dims: Dims, open_axes: Sequence[int] = ()) -> Fragment:

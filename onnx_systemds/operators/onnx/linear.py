@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import matrix_product
@@ -10,7 +10,8 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -65,6 +66,42 @@ def matmul(node: NodeView) -> Fragment:
     x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
     y = _batched(node, 1, right, batch, View(count * inner, cols))
     return _batch_product(node, x, y, count, (rows, inner, cols))
+
+
+@gradient("MatMul")
+def _matmul_gradient(n: Backward) -> Sequence[str]:
+    left, right, grad = n.x, n.node.inputs[1], n.grad
+    ranks = [n.rank(0), n.rank(1)]
+    if ranks[1] == 1:
+        right, grad = (n.emit("Unsqueeze", name, n.tape.integers([-1])) for name in (right, grad))
+    if ranks[0] == 1:
+        left = n.emit("Unsqueeze", left, n.tape.integers([0]))
+        grad = n.emit("Unsqueeze", grad, n.tape.integers([-2]))
+    batch = (n.values[n.out].dims or ())[: max(*ranks, 2) - 2]
+    whole = len(batch) + 2
+    results = ["", ""]
+    if n.needs(0):
+        found = n.emit("MatMul", grad, _turned(n, right, max(ranks[1], 2)))
+        results[0] = _batch_sum(n, found, n.dims(0), batch, whole, 0)
+    if n.needs(1):
+        found = n.emit("MatMul", _turned(n, left, max(ranks[0], 2)), grad)
+        results[1] = _batch_sum(n, found, n.dims(1), batch, whole, 1)
+    return results
+
+
+def _turned(n: Backward, name: str, rank: int) -> str:
+    return n.emit("Transpose", name, perm=(*range(rank - 2), rank - 1, rank - 2))
+
+
+def _batch_sum(n: Backward, name: str, own: Dims, batch: Dims, whole: int, position: int) -> str:
+    """A product summed over the batch axes that the operand lacks, in the operand's dims."""
+    padded = (*[1] * (len(batch) - len(own[:-2])), *own[:-2])
+    axes = [axis for axis, (size, goal) in enumerate(zip(padded, batch)) if size != goal]
+    if any(padded[axis] != 1 for axis in axes):
+        raise UnsupportedCase("the derivative of a MatMul whose broadcast dims are not known")
+    if axes:
+        name = n.emit("ReduceSum", name, n.tape.integers(axes))
+    return name if len(own) == whole else n.shaped(name, position)
 
 
 def _zeros(node: NodeView) -> tuple[str, View]:
@@ -181,6 +218,23 @@ def gemm(node: NodeView) -> Fragment:
     if dtype in INTEGER_DTYPES:
         text = wrapped_result(node, text, before)
     return node.result(text, View(rows, cols), before=before)
+
+
+@gradient("Gemm")
+def _gemm_gradient(n: Backward) -> Sequence[str]:
+    left, right = n.x, n.node.inputs[1]
+    trans_a, trans_b = int(n.attribute("transA") or 0), int(n.attribute("transB") or 0)
+    alpha, beta = float(n.attribute("alpha")), float(n.attribute("beta"))
+    results = ["", "", ""][: n.input_count]
+    if n.needs(0):
+        pair, flags = ((right, n.grad), (trans_b, 1)) if trans_a else ((n.grad, right), (0, 1 - trans_b))
+        results[0] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
+    if n.needs(1):
+        pair, flags = ((n.grad, left), (1, trans_a)) if trans_b else ((left, n.grad), (1 - trans_a, 0))
+        results[1] = n.emit("Gemm", *pair, alpha=alpha, transA=flags[0], transB=flags[1])
+    if n.needs(2):
+        results[2] = n.fit(n.grad if beta == 1 else n.times(n.grad, beta), 2)
+    return results
 
 
 def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -292,3 +294,7 @@ def reverse_sequence(node: NodeView) -> Fragment:
     return node.result(text[1:-1], View(rows, cols))
 
 
+@gradient("CumSum")
+def _cumsum_gradient(n: Backward) -> Sequence[str]:
+    back = 0 if n.attribute("reverse") else 1
+    return [n.emit("CumSum", n.grad, n.node.inputs[1], reverse=back, exclusive=int(n.attribute("exclusive")))]

@@ -8,7 +8,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
@@ -76,6 +77,16 @@ def _pad_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 def pad(node: NodeView) -> Fragment:
     """Crop what is negative, then add: a number (mode constant), or the axis's own elements."""
     return padded(node, pad_amounts(node))
+
+
+@gradient("Pad")
+def _pad_gradient(n: Backward) -> Sequence[str]:
+    """What was padded is cut off."""
+    if n.attribute("mode") != "constant" or n.needs(2):
+        raise UnsupportedCase("the derivative of a Pad that repeats elements, or by what it pads with")
+    pads = n.attribute("pads") if n.version < 11 else n.require_constant(1, "the padding").ravel().tolist()
+    cut = n.tape.integers([-int(pad) for pad in pads])
+    return [n.emit("Pad", n.grad, cut, "", *n.node.inputs[3:4])]
 
 
 def padded(node: NodeView, amounts: Amounts) -> Fragment:

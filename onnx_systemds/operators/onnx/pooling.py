@@ -14,9 +14,11 @@ from onnx_systemds.engine.safe_forms import row_sums
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
+from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
@@ -24,6 +26,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import extreme
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
 from onnx_systemds.operators.support.windows import (
     Image,
     Windows,
@@ -338,3 +341,50 @@ def _window_places(
     steps = node.constant_matrix(offsets, "steps")
     lines.append(f"{taps} = cbind({total(steps, places)}, {total(steps, numbers)})")
     return lines, starts, taps
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+@gradient("GlobalAveragePool")
+def _global_average_pool_gradient(n: Backward) -> Sequence[str]:
+    share = n.share(list(range(2, n.rank(0))))
+    return [n.times(share, n.grad)]
+
+
+@gradient("GlobalMaxPool")
+def _global_max_pool_gradient(n: Backward) -> Sequence[str]:
+    """Equal maxima share the derivative."""
+    hits = n.emit("CastLike", n.emit("Equal", n.x, n.out), n.x)
+    total = n.emit("ReduceSum", hits, n.tape.integers(range(2, n.rank(0))))
+    return [n.times(n.emit("Div", hits, total), n.grad)]
+
+
+@gradient("MaxPool")
+def _max_pool_gradient(n: Backward) -> Sequence[str]:
+    """To the element that each maximum was taken from."""
+    attributes = {name: value for name, value in n.node.attributes.items() if name != "storage_order"}
+    _, taken = n.tape.emit_several("MaxPool", 2, n.x, **attributes)
+    flat = n.tape.integers([-1])
+    zeros = n.emit("Reshape", n.tape.filled_like(n.x, n.dtype(0), 0.0), flat)
+    index, grad = n.emit("Reshape", taken, flat), n.emit("Reshape", n.grad, flat)
+    return [n.shaped(n.emit("ScatterElements", zeros, index, grad, axis=0, reduction="add"))]
+
+
+@gradient("AveragePool")
+def _average_pool_gradient(n: Backward) -> Sequence[str]:
+    """To all elements of a window alike; what is padded counts only where the attribute says so."""
+    if n.attribute("ceil_mode"):
+        raise UnsupportedCase("the derivative of an AveragePool with ceil_mode")
+    channels = known_integers(n, n.dims(0)[1:2])[0]
+    kernel = tuple(n.attribute("kernel_shape"))
+    grid = known_grid(n, n.dims(0)[2:], kernel)
+    ones = np.ones((channels, 1, *kernel), protos.numpy_dtype(n.dtype(0)))
+    filters = n.emit("Constant", value=ones)
+    if n.attribute("count_include_pad"):
+        count = n.number(float(np.prod(kernel)))
+    else:
+        whole = n.tape.filled_like(n.x, n.dtype(0), 1.0)
+        count = n.emit("Conv", whole, filters, group=channels, **grid.attributes)
+    share = n.emit("Div", n.grad, count)
+    return [n.emit("ConvTranspose", share, filters, group=channels, output_padding=grid.rest, **grid.attributes)]

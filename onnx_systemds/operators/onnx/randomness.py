@@ -12,7 +12,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import flat
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -22,6 +23,7 @@ from onnx_systemds.operators.support.movement import empty_result
 
 batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
            draws=True)(mixes_all)  # fmt: skip
+gradient("RandomNormalLike", "RandomUniformLike")(flat)
 
 _NO_SEED = -1  # the engine's word for a seed of its own choice
 

@@ -17,7 +17,8 @@ from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
@@ -309,3 +310,47 @@ def _register(op_type: str, reduction: Reduction) -> None:
 
 for _name, _reduction in REDUCTIONS.items():
     _register(_name, _reduction)
+
+
+# --- derivatives -----------------------------------------------------------------------------------------------
+
+
+def _reduction_gradient(factor: Callable[[Backward, list[int]], str] | None) -> Callable[[Backward], Sequence[str]]:
+    """A reduction's derivative: that of the result times a factor for each element."""
+
+    def derivative(n: Backward) -> Sequence[str]:
+        axes = sorted(reduced_axes(n, REDUCTIONS[n.node.op_type]))
+        grad = _kept(n, n.grad, axes)
+        if factor is None:
+            return [n.emit("Expand", grad, n.emit("Shape", n.x))]
+        return [n.emit("Mul", factor(n, axes), grad)]
+
+    return derivative
+
+
+def _kept(n: Backward, name: str, axes: Sequence[int]) -> str:
+    """A result of a reduction with its reduced axes."""
+    return name if n.attribute("keepdims") or not axes else n.emit("Unsqueeze", name, n.tape.integers(axes))
+
+
+def _extreme_shares(n: Backward, axes: list[int]) -> str:
+    """Equal maxima share the derivative."""
+    hits = n.emit("CastLike", n.emit("Equal", n.x, _kept(n, n.out, axes)), n.x)
+    return n.emit("Div", hits, n.emit("ReduceSum", hits, n.tape.integers(axes))) if axes else hits
+
+
+_WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
+    "ReduceSum": None,
+    "ReduceMean": Backward.share,
+    "ReduceMax": _extreme_shares,
+    "ReduceMin": _extreme_shares,
+    "ReduceSumSquare": lambda n, axes: n.times(n.x, 2.0),
+    "ReduceL1": lambda n, axes: n.emit("Sign", n.x),
+    "ReduceL2": lambda n, axes: n.emit("Div", n.x, _kept(n, n.out, axes)),
+    "ReduceLogSum": lambda n, axes: n.emit(
+        "Expand", n.emit("Exp", n.emit("Neg", _kept(n, n.out, axes))), n.emit("Shape", n.x)
+    ),
+    "ReduceLogSumExp": lambda n, axes: n.emit("Exp", n.emit("Sub", n.x, _kept(n, n.out, axes))),
+}
+for _name, _weight in _WEIGHTS.items():
+    gradient(_name)(_reduction_gradient(_weight))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -159,3 +162,13 @@ _VERSIONS = {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "
 for _name, _versions in _VERSIONS.items():
     for _since in _versions:
         generator(_name, _since)(_same)
+
+
+@gradient("Identity")
+def _identity_gradient(n: Backward) -> Sequence[str]:
+    return [n.grad]
+
+
+@gradient("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def _reshape_gradient(n: Backward) -> Sequence[str]:
+    return [n.shaped(n.grad)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
+from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import empty, not_negative
@@ -174,3 +180,40 @@ def slice_(node: NodeView) -> Fragment:
             last = node.dim(start + (count - 1) * step + 1)
             steps.take(axis, progression(node.dim(start + 1), last, node.factor(step)), count)
     return steps.fragment()
+
+
+@gradient("Slice")
+def _slice_gradient(n: Backward) -> Sequence[str]:
+    """The derivative scattered to the positions that were taken: those of a slice of the axis' numbers."""
+    if n.version < 10:
+        starts, ends, axes, steps = n.attribute("starts"), n.attribute("ends"), n.attribute("axes"), None
+    else:
+        given = [n.constant(position) for position in (1, 2, 3, 4)]
+        if any(n.has(position) and content is None for position, content in zip((1, 2, 3, 4), given)):
+            raise UnsupportedCase("the derivative of a Slice whose positions are not constants")
+        starts, ends, axes, steps = (None if item is None else item.ravel().tolist() for item in given)
+    axes = range(len(starts)) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    found, shape = n.grad, n.known_dims(0, "the derivative of a Slice")
+    sizes = list(n.values[n.out].dims or ())
+    for axis, start, end, step in reversed(list(zip(axes, starts, ends, steps))):
+        at = n.normalize_axis(int(axis), n.rank(0))
+        taken = np.arange(shape[at])[int(start) : int(end) : int(step)]
+        if step < 0 and end < -shape[at]:
+            taken = np.arange(shape[at])[int(start) :: int(step)]
+        sizes[at] = shape[at]
+        chosen = np.zeros((len(taken), shape[at]), protos.numpy_dtype(n.dtype(0)))
+        chosen[np.arange(len(taken)), taken] = 1
+        found = _along(n, found, at, n.emit("Constant", value=chosen))
+    return [found]
+
+
+def _along(n: Backward, name: str, axis: int, matrix: str) -> str:
+    """The product of an axis, moved to the end, with a matrix."""
+    last = n.rank(0) - 1
+    if axis == last:
+        return n.emit("MatMul", name, matrix)
+    perm = list(range(last + 1))
+    perm[axis], perm[last] = last, axis
+    turned = n.emit("MatMul", n.emit("Transpose", name, perm=tuple(perm)), matrix)
+    return n.emit("Transpose", turned, perm=tuple(perm))

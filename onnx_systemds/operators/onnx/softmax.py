@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -99,3 +100,21 @@ def _register(op_type: str, normalize: Normalize, doc: str) -> None:
 _register("Softmax", _softmax, "exp(x) by its sum.")
 _register("LogSoftmax", _log_softmax, "Logarithm of the softmax.")
 _register("Hardmax", _hardmax, "1 at the first maximum, else 0.")
+
+
+@gradient("Softmax")
+def _softmax_gradient(n: Backward) -> Sequence[str]:
+    weighted = n.emit("ReduceSum", n.times(n.grad, n.out), _softmax_axes(n))
+    return [n.times(n.emit("Sub", n.grad, weighted), n.out)]
+
+
+@gradient("LogSoftmax")
+def _log_softmax_gradient(n: Backward) -> Sequence[str]:
+    total = n.emit("ReduceSum", n.grad, _softmax_axes(n))
+    return [n.emit("Sub", n.grad, n.times(n.emit("Exp", n.out), total))]
+
+
+def _softmax_axes(n: Backward) -> str:
+    """The axes of one distribution: before opset 13 all from the axis on."""
+    axis = n.normalize_axis(int(n.attribute("axis")), n.rank(0))
+    return n.tape.integers([axis] if n.version >= 13 else range(axis, n.rank(0)))

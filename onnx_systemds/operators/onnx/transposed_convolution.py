@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.convolution import dilated
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.convolution_gradients import channel_sum, filter_gradient, known_grid
 from onnx_systemds.operators.support.windows import (
     Image,
     cropped,
@@ -193,3 +196,20 @@ def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     summed = node.call("depth_sums", image.seen(node, View(lead, area)), *map(node.dim, counts))
     whole = View(batch, filters * depth.output * area)
     return statements, node.reshape(summed, whole), whole
+
+
+@gradient("ConvTranspose")
+def _conv_transpose_gradient(n: Backward) -> Sequence[str]:
+    weight = n.known_dims(1, "the derivative of a convolution")
+    if n.attribute("output_shape") or (n.attribute("auto_pad") or "NOTSET") not in ("NOTSET", "VALID"):
+        raise UnsupportedCase("the derivative of a ConvTranspose whose padding follows from its output's size")
+    sizes = n.values[n.out].dims or ()
+    grid, group = known_grid(n, sizes[2:], weight[2:]), int(n.attribute("group"))
+    results = [""] * n.input_count
+    if n.needs(0):
+        results[0] = n.emit("Conv", n.grad, n.node.inputs[1], group=group, **grid.attributes)
+    if n.needs(1):
+        results[1] = filter_gradient(n, n.grad, n.x, group, grid)
+    if n.needs(2):
+        results[2] = channel_sum(n, n.grad, n.rank(0))
+    return results

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -29,6 +34,12 @@ def transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
 def transpose(node: NodeView) -> Fragment:
     """Axes in another order; without ``perm`` the reverse one."""
     return permutation(node, node.dims(0), _perm(node))
+
+
+@gradient("Transpose")
+def _transpose_gradient(n: Backward) -> Sequence[str]:
+    perm = n.attribute("perm") or tuple(reversed(range(n.rank(0))))
+    return [n.emit("Transpose", n.grad, perm=tuple(int(axis) for axis in np.argsort(perm)))]
 
 
 def permutation(node: NodeView, dims: Dims, perm: tuple[int, ...]) -> Fragment:

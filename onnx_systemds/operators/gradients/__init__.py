@@ -1,1 +1,0 @@
-"""Derivatives of operators as nodes of ONNX."""

@@ -1,0 +1,188 @@
+"""BatchNormalization: with given statistics, or with those of the batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import col_sums, row_sums
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+from onnx_systemds.operators.support.convolution_gradients import by_channel, channel_sum
+
+
+@shape_rule("BatchNormalization")
+def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The output is like the input, the statistics are like the mean."""
+    statistics = Value(node.dtype(3), node.dims(3))
+    return (node.tensor(node.dims(0)), *[statistics] * 4)
+
+
+@batch_rule("BatchNormalization")
+def _batch_normalization_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Statistics of all samples, where it trains."""
+    trains = node.has_output(1) or bool(node.attribute("training_mode"))
+    untold = node.version < 7 and not node.attribute("is_test")
+    return trains or untold or mixes_all_but_first(node, position, axis)
+
+
+@generator("BatchNormalization", since=1)
+@generator("BatchNormalization", since=6)
+@generator("BatchNormalization", since=7)
+@generator("BatchNormalization", since=9)
+@generator("BatchNormalization", since=14)
+def batch_normalization(node: NodeView) -> Fragment:
+    """Scale and shift per channel.
+
+    From opset 14 on an attribute asks for training and gives the running statistics; before, further outputs do,
+    unless is_test (1, 6) is set. Before opset 9 spatial=0 keeps statistics per element instead of per channel.
+    """
+    if node.version >= 14:
+        is_training = bool(node.attribute("training_mode"))
+    else:
+        is_training = not node.attribute("is_test") and any(node.has_output(k) for k in range(1, 5))
+    return _trained(node) if is_training else _inferred(node)
+
+
+def _channels(node: NodeView) -> Dim:
+    """Number of statistics: channels, or with spatial=0 the elements of an image."""
+    dims = node.dims(0)
+    if node.attribute("spatial") == 0:
+        return product(dims[1:])
+    return dims[1] if len(dims) > 1 else 1
+
+
+def _inferred(node: NodeView) -> Fragment:
+    """One multiplication and one addition; the factors are computed now where the statistics are known."""
+    statements, scale, shift = _factors(node)
+    return _scaled(node, scale, shift, statements)
+
+
+def _statistics_view(node: NodeView) -> View:
+    """A row where an image has one element per statistic, else a column."""
+    channels = _channels(node)
+    return View(1, channels) if _is_flat(node) else View(channels, 1)
+
+
+def _is_flat(node: NodeView) -> bool:
+    return product(node.dims(0)[1:]) == _channels(node)
+
+
+def _factors(node: NodeView) -> tuple[list[str], str, str]:
+    view = _statistics_view(node)
+    epsilon = node.attribute("epsilon")
+    known = [node.constant(position) for position in (1, 2, 3, 4)]
+    if all(content is not None for content in known):
+        gamma, beta, mean, variance = (np.asarray(content).astype(np.float64).ravel() for content in known)
+        factor = gamma / np.sqrt(variance + epsilon)
+        shape = (1, -1) if view.rows == 1 else (-1, 1)
+        scale = node.constant_matrix(factor.reshape(shape), "scale")
+        return [], scale, node.constant_matrix((beta - mean * factor).reshape(shape), "shift")
+    scale, shift = node.temporary("scale"), node.temporary("shift")
+    gamma_text, beta_text, mean_text, variance_text = (node.view(position, view) for position in (1, 2, 3, 4))
+    return [
+        f"{scale} = {gamma_text} / sqrt({variance_text} + {literal(epsilon)})",
+        f"{shift} = {beta_text} - {mean_text} * {scale}",
+    ], scale, shift
+
+
+def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fragment:
+    """The input times ``scale`` plus ``shift``, both per statistic."""
+    dims, channels = node.dims(0), _channels(node)
+    if _is_flat(node):
+        view = View(dims[0], channels)
+        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+    if dims[0] == 1:
+        view = View(channels, product(dims[2:]))
+        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+    view = View(dims[0], product(dims[1:]))
+    text = f"bias_add({node.call('scaled_channels', node.view(0, view), scale)}, {shift})"
+    return node.result(text, view, before=before)
+
+
+def _trained(node: NodeView) -> Fragment:
+    """Statistics of the batch; running statistics move towards them by ``1 - momentum``."""
+    dims, channels = node.dims(0), _channels(node)
+    flat = _statistics_view(node)
+    wide = View(dims[0], product(dims[1:]))
+    x = node.view(0, wide)
+    mean, variance, centred, y = (node.temporary(hint) for hint in ("mean", "variance", "centred", "scaled"))
+
+    def averaged(text: str) -> str:
+        """Means over the images, then over the elements of a channel."""
+        rows, size = dims[0], product(dims[1:]) // channels
+        if _is_flat(node):
+            return f"{col_sums(text, node.dim(rows))} / {node.factor(rows)}"
+        sums = node.reshape(col_sums(text, node.dim(rows)), View(channels, size))
+        return f"{row_sums(sums, node.dim(size))} / {node.factor(rows * size)}"
+
+    gamma, beta = node.view(1, flat), node.view(2, flat)
+    root = f"sqrt({variance} + {literal(node.attribute('epsilon'))})"
+    if _is_flat(node):
+        centring = f"{x} - {mean}"
+        scaling = f"{centred} * ({gamma} / {root}) + {beta}"
+    else:
+        centring = f"bias_add({x}, 0 - {mean})"
+        scaling = f"bias_add({node.call('scaled_channels', centred, f'{gamma} / {root}')}, {beta})"
+    statements = [
+        f"{mean} = {averaged(x)}",
+        f"{centred} = {centring}",
+        f"{variance} = {averaged(f'{centred}^2')}",
+        f"{y} = {scaling}",
+    ]
+    fragment = node.result(y, wide, before=statements)
+    momentum = node.attribute("momentum")
+    for output, (position, own) in enumerate([(3, mean), (4, variance)], start=1):
+        if node.wants(output):
+            old = node.view(position, flat)
+            # the smaller factor is 1 - momentum in double precision, as the reference has it
+            moved = f"{old} * {literal(momentum)} + {own} * (1 - {literal(momentum)})"
+            fragment += node.result(moved, flat, output)
+        if node.wants(output + 2):  # before opset 14
+            fragment += node.result(own, flat, output + 2)
+    return fragment
+
+
+@gradient("BatchNormalization")
+def _batch_normalization_gradient(n: Backward) -> Sequence[str]:
+    """With the statistics given, or since opset 14 with those of the batch."""
+    rank = n.rank(0)
+    trains = bool(n.attribute("training_mode"))
+    if (n.version < 14 and any(n.node.outputs[1:])) or (n.version < 7 and not n.attribute("is_test")):
+        raise UnsupportedCase("the derivative of a BatchNormalization that trains, before opset 14")
+    scale, mean, variance = (n.node.inputs[position] for position in (1, 3, 4))
+    centred_by = by_channel(n, mean, rank)
+    spread = by_channel(n, variance, rank)
+    others = n.tape.integers([0, *range(2, rank)])
+    if trains:
+        centred_by = n.emit("ReduceMean", n.x, others)
+        deviation = n.emit("Sub", n.x, centred_by)
+        spread = n.emit("ReduceMean", n.times(deviation, deviation), others)
+    root = n.emit("Sqrt", n.emit("Add", spread, n.number(float(n.attribute("epsilon")))))
+    normal = n.emit("Div", n.emit("Sub", n.x, centred_by), root)
+    weighted = n.times(n.grad, normal)
+    factor = n.emit("Div", by_channel(n, scale, rank), root)
+    inner = n.grad
+    if trains:
+        common = n.emit("ReduceMean", n.grad, others)
+        common = n.emit("Add", common, n.times(normal, n.emit("ReduceMean", weighted, others)))
+        inner = n.emit("Sub", n.grad, common)
+    results = [n.times(inner, factor) if n.needs(0) else "", "", "", "", ""]
+    results[1] = channel_sum(n, weighted, rank) if n.needs(1) else ""
+    results[2] = channel_sum(n, n.grad, rank) if n.needs(2) else ""
+    if not trains and n.needs(3):
+        results[3] = n.emit("Neg", channel_sum(n, n.times(n.grad, factor), rank))
+    if not trains and n.needs(4):
+        by_spread = n.emit("Div", n.times(n.times(weighted, factor), -0.5), root)
+        results[4] = channel_sum(n, by_spread, rank)
+    return results
