@@ -365,7 +365,7 @@ class _Body:
         for value in scope.graph.outputs:
             if scope.value(value).is_list:
                 continue
-            self.returned.update(dict.fromkeys(_untold(scope.dims(value), given)))
+            self.returned.update(dict.fromkeys(_untold(scope.dims(value), given, is_text=scope.value(value).is_text)))
         statements: list[str] = []
         for symbol in self.returned:
             identifier = scope.names.fresh(f"size_{symbol}")
@@ -374,10 +374,14 @@ class _Body:
         return statements
 
 
-def _untold(dims: Dims, given: set[str]) -> list[str]:
-    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell."""
+def _untold(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
+    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell.
+
+    A frame without columns has no rows either, so that of text neither tells anything where there may be none.
+    """
     told = set(given)
-    for _ in range(2):
+    tells = not is_text or not any(name.startswith("?") for name in dim.symbols(split_view(dims, 1).cols))
+    for _ in range(2 if tells else 0):
         for size in split_view(dims, 1):
             left = [name for name in dim.symbols(size) if name not in told]
             if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:

@@ -285,16 +285,23 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
     """How many are chosen is known when the condition is."""
     condition = node.constant(1)
     count: Dim = unknown_size(node, 0, 0) if condition is None else int(np.count_nonzero(condition))
-    if node.attribute("axis") is None:
+    flat = node.attribute("axis") is None
+    dims, axis = list(node.dims(0)), 0 if flat else node.axis()
+    length, whole = node.size(1), node.size(0) if flat else dims[axis]
+    if isinstance(length, int) and isinstance(whole, int):
+        if length > whole:
+            raise InvalidModel(f"a condition of {length} elements for {whole} of the input")
+    elif length != whole:
+        node.assume(length, Relation.AT_MOST, whole, "the number of conditions", "that of elements")
+    if flat:
         return (node.tensor((count,)),)
-    dims, axis = list(node.dims(0)), node.axis()
     dims[axis] = count
     return (node.tensor(dims),)
 
 
 @generator("Compress", since=9)
 def compress(node: NodeView) -> Fragment:
-    """Rows by a 0/1 column, with the axis in the rows; places behind the condition's end are dropped."""
+    """Rows by a 0/1 column, with the axis in the rows; places after the condition's end are dropped."""
     dims = node.dims(0)
     if product(node.output_dims()) == 0:
         return empty(node)

@@ -16,7 +16,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
@@ -209,14 +209,17 @@ def gemm(node: NodeView) -> Fragment:
     rows, cols = node.output_dims()
     text = _product(node, a, b, (rows, node.dims(0)[0 if node.attribute("transA") else 1]), before)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
+    dtype = node.output_dtype()
+    is_whole = float(alpha).is_integer() and float(beta).is_integer()
+    if dtype in INTEGER_DTYPES and not is_whole:
+        text = wrapped_result(node, text, before)  # as far as it goes it is a product of integers
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
-    dtype = node.output_dtype()
     if node.has(2) and beta != 0:
         bias = _bias(node, rows, cols)
         text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
-        text = wrapped_result(node, text, before)
+        text = wrapped_result(node, text if is_whole else truncated(f"({text})"), before)
     return node.result(text, View(rows, cols), before=before)
 
 
