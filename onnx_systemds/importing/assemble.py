@@ -40,6 +40,7 @@ from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_v
 from onnx_systemds.operators.api.node_view import NodeView, SubFunction
 from onnx_systemds.operators.api.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.operators.onnx.control_flow import call_function
+from onnx_systemds.operators.support.movement import without_elements
 
 _CONTROL_FLOW = re.compile(r"^\s*(if|for|parfor|while) \(", re.MULTILINE)
 
@@ -200,7 +201,7 @@ class _Body:
                 if generate is not call_function:
                     _check_text(scope, node)
                 check_constants(view)
-                fragment = generate(view)
+                fragment = without_elements(view) or generate(view)
                 fragment = Fragment(tuple(scope.sum_checks(position))) + fragment
             elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
                 return None

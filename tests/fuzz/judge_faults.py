@@ -37,6 +37,11 @@ def _has_no_number(node: NodeProto, feeds: Feeds) -> bool:
                for value in feeds.values())  # fmt: skip
 
 
+def _has_negative(node: NodeProto, feeds: Feeds) -> bool:
+    return any(isinstance(value, np.ndarray) and value.dtype.kind in "if" and (value < 0).any()
+               for value in feeds.values())  # fmt: skip
+
+
 def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
     """Whether an input of the model has one of these kinds of types, as numpy writes them."""
     return lambda node, feeds: any(getattr(value, "dtype", np.dtype("O")).kind in kinds for value in feeds.values())
@@ -59,7 +64,13 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "of x / 0 it gives 0, the specification saturates",
                lambda node, feeds: any(np.any(np.asarray(value) == 0) for value in feeds.values()
                                        if isinstance(value, np.ndarray) and value.dtype.kind == "f")),
-    JudgeFault(_REFERENCE, frozenset({"OneHot"}), "before opset 11 it takes negative indices from the end"),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"OneHot"}),
+               "before opset 11 they take negative indices from the end", _has_negative),
+    JudgeFault(_ONNXRUNTIME, frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}),
+               "of a skip with more rows than the input it reads the first ones",
+               lambda node, feeds: len({np.shape(value)[:1] for value in feeds.values()}) > 1 or len(feeds) == 1),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Hardmax", "ArgMax", "ArgMin"}),
+               "nothing is said of the largest of NaN", _has_nan),
     JudgeFault(_REFERENCE, frozenset({"LRN"}), "it takes five channels at the most"),
     JudgeFault(_REFERENCE, frozenset({"StringNormalizer"}), "it takes empty texts and accents away"),
     JudgeFault(_REFERENCE, frozenset({"CenterCropPad"}), "it pads texts with 0", _has_type("O", "U")),
@@ -75,7 +86,7 @@ _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", 
                        "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
                        "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign", "Softmax", "LogSoftmax",
                        "SkipSimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "FusedGemm", "Normalizer",
-                       "TransposeMatMul", "Attention", "CDist"})  # fmt: skip
+                       "TransposeMatMul", "Attention", "CDist", "DeformConv", "Resize", "Upsample"})  # fmt: skip
 
 # written as products with the zeros between the taps, through which NaN and infinities reach other elements
 _WINDOWS = frozenset({"Conv", "ConvTranspose", "DeformConv", "FusedConv"})

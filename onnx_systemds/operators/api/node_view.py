@@ -278,6 +278,10 @@ class NodeView(NodeFacts):
         form = self.boundary(output) if name else None
         return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
 
+    def own_sizes(self) -> tuple[str, ...]:
+        """The symbols of sizes that only this node's statements decide."""
+        return self.scope.graph.sizes.get(self.position, ())
+
     def told_sizes(self) -> list[tuple[str, int, int]]:
         """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
         found: list[tuple[str, int, int]] = []

@@ -48,7 +48,9 @@ def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
         step = 1 if steps is None else steps[i]
         if step == 0:
             raise UnsupportedCase("a slice of step 0")
-        if isinstance(step, int) and _is_signed(start) and _is_signed(end):
+        if dims[axis] == 0:
+            found.append((axis, 0, 0, 1))
+        elif isinstance(step, int) and _is_signed(start) and _is_signed(end):
             found.append((axis, *slice_range(start, end, step, dims[axis]), step))
         else:
             found.append((axis, *_run_time_range(node, axis, start, end, step), step))

@@ -246,7 +246,7 @@ def _register_window(op_type: str) -> None:
         before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
         turn = size if node.attribute("periodic") else size - 1
         angle = node.temporary("angle")
-        before.append(f"{angle} = seq(0, {node.dim(size - 1)}) * (2 * pi / {node.factor(turn)})")
+        before.append(f"{angle} = seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}")
         terms = [literal(weights[0])]
         for turns, weight in enumerate(weights[1:], 1):
             argument = angle if turns == 1 else f"{turns} * {angle}"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
@@ -53,6 +54,21 @@ def empty_result(node: NodeView, output: int = 0) -> Fragment | None:
     form = node.wanted_form(output)
     view = View(0, 1) if form is None else form
     return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
+
+
+def without_elements(node: NodeView) -> Fragment | None:
+    """The fragment of a node of which no wanted output has elements, None where one may have some.
+
+    Nor for lists, and where the node's own statements say how large its outputs are.
+    """
+    wanted = [output for output in range(len(node.node.outputs)) if node.wants(output)]
+    values = [node.values[node.node.outputs[output]] for output in wanted]
+    if any(value.is_list or value.dims is None or product(value.dims) != 0 for value in values):
+        return None
+    own = {symbol for value in values for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
+    if own.intersection(node.own_sizes()):
+        return None
+    return reduce(Fragment.__add__, (empty_result(node, output) or Fragment() for output in wanted), Fragment())
 
 
 # --- permutations ------------------------------------------------------------------------------------------------
