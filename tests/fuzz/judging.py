@@ -31,7 +31,7 @@ from tests.fuzz.judge_faults import is_untrusted, tolerated
 SECONDS = 20.0
 """How long a case may take."""
 
-_TOLD = ("2^53", "the script takes", " columns, not ", " rows, not ")
+_TOLD = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]

@@ -304,10 +304,12 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
 def compress(node: NodeView) -> Fragment:
     """Rows by a 0/1 column, with the axis in the rows; places after the condition's end are dropped."""
     dims = node.dims(0)
-    if product(node.output_dims()) == 0:
-        return empty(node)
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
+    if product(node.output_dims()) == 0:
+        count = node.output_dims()[axis]
+        chosen_count = f"{node.dim(count)} = as.integer(sum({node.view(1, View(node.size(1), 1))}))"
+        return node.fragment([] if isinstance(count, int) else [chosen_count]) + empty(node)
     whole: Dims = (product(dims),) if flat else dims
     before, size, behind = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
     count, length = node.output_dims()[axis], node.size(1)
