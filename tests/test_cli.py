@@ -70,6 +70,19 @@ def test_wrong_function_name_is_wrong_usage(relu: Path, name: str) -> None:
     assert invoke(relu, "--function-name", name).exit_code == 2
 
 
+def test_verbose_says_what_passes_did(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Conv", ["X", "W"], ["c"], "conv"), helper.make_node("Mul", ["c", "s"], ["Y"], "scale")]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 1, 2, 2]) for name in "XY"]
+    weights = [numpy_helper.from_array(np.full(dims, 2, np.float32), name) for name, dims in (("W", (1, 1, 1, 1)), ("s", ()))]
+    for outputs, expected in (infos[1:], "that fired"), ([*infos[1:], onnx.ValueInfoProto(name="c")], "that did not"):
+        graph = helper.make_graph(nodes, "tiny", infos[:1], outputs, weights)
+        path = tmp_path / "conv.onnx"
+        onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+        text = invoke(path, "--verbose").output
+        assert f"passes {expected}" in text and 'convolution-folding: Mul "scale": ' in text
+        assert invoke(path).output == ""
+
+
 def test_weights_go_to_files(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["X", "W"], ["Y"])]
     model = save_model(tmp_path / "m.onnx", nodes, W=np.random.rand(3, 3).astype(np.float32))

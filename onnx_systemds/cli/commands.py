@@ -25,6 +25,7 @@ from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
 from onnx_systemds.importing.script import Script
+from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.ir import Model
 from onnx_systemds.model.load import load_model
 
@@ -93,9 +94,10 @@ def _conversion_options(command: Command) -> Command:
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
+@click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
 @_conversion_options
 def convert(
-    model: Path, output: Path | None, dims: tuple[str, ...], function_name: str | None, weights: str,
+    model: Path, output: Path | None, verbose: bool, dims: tuple[str, ...], function_name: str | None, weights: str,
     plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
@@ -111,6 +113,9 @@ def convert(
         total = sum(weight.array.size * 8 for weight in script.weights)
         with _progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
+        if verbose:
+            for line in note_lines(script.notes):
+                click.echo(line, err=True)
 
 
 @main.command()

@@ -14,9 +14,9 @@ from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.differentiation import GRADIENT
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.onnx_inference import unsupported
+from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
 from onnx_systemds.model.ir import (
     Graph,

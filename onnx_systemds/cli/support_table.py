@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from onnx_systemds.inference.differentiation import GRADIENT
+from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
 

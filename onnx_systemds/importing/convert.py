@@ -18,7 +18,7 @@ from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.passes.simplify import simplify
+from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
@@ -58,7 +58,7 @@ def import_model(
     written = nodes_written(model.graph, model.functions)
     context = Context(dict(dims or {}), model.functions, simplify=simplified, written=written)
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
-    typed = infer(simplify(graph) if simplified else graph, context)
+    typed = infer(simplify(graph, context.notes) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
@@ -79,6 +79,7 @@ def import_model(
         rendered.texts,
         find_batch(typed),
         rendered.unchecked,
+        context.notes.all(),
     )
 
 

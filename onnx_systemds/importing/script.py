@@ -16,6 +16,7 @@ from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dims
+from onnx_systemds.inference.notes import Note
 from onnx_systemds.model.ir import MapType
 
 
@@ -53,7 +54,7 @@ class Script:
     (symbols that the inputs do not determine), then the list of weights if there are any. Its results are ``outputs``,
     then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     batch: the axis whose parts can be scored apart, if there is one. unchecked: what it takes for granted of sizes of
-    the inputs that their matrices do not tell.
+    the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
     """
 
     function: str
@@ -67,6 +68,7 @@ class Script:
     functions: tuple[str, ...]
     batch: Batch | None = None
     unchecked: tuple[Assumption, ...] = ()
+    notes: tuple[Note, ...] = ()
 
     @property
     def text(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
 from onnx_systemds.inference.dims import Dim, Dims, symbol
+from onnx_systemds.inference.notes import Notes
 from onnx_systemds.limits import check_nodes
 from onnx_systemds.model.ir import Function, Node
 
@@ -18,6 +19,7 @@ class Context:
     """What the inference of one model shares over its graphs.
 
     fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
+    notes: what passes did, and why they did not.
     simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
     written: nodes of the model as it is written.
     """
@@ -25,6 +27,7 @@ class Context:
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
     functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
+    notes: Notes = field(default_factory=Notes)
     simplify: bool = True
     written: int = 0  # nodes of the model, for which nodes are typed
     _typed: int = 0

@@ -22,18 +22,14 @@ from onnx_systemds.model.mapped_files import MappedFiles
 from onnx_systemds.model.tensors import TensorReader
 
 
-def expand(facts: NodeFacts, function: Function | None, prefix: str) -> tuple[Node, ...] | None:
-    """The nodes that stand for a node, inner names prefixed; None where there is no definition.
-
-    ``function`` is the model's own definition, if it has one.
-    """
-    if function is None:
-        expander = find(expanders, facts.node.identity, facts.node.version)
-        if expander is not None:
-            expansion = Expansion(facts, prefix)
-            expander(expansion)
-            return tuple(expansion.nodes)
-    found = function if function is not None else onnx_definition(facts)
+def expand(facts: NodeFacts, prefix: str) -> tuple[Node, ...] | None:
+    """The nodes that define a node, inner names prefixed; None where nothing defines it."""
+    expander = find(expanders, facts.node.identity, facts.node.version)
+    if expander is not None:
+        expansion = Expansion(facts, prefix)
+        expander(expansion)
+        return tuple(expansion.nodes)
+    found = onnx_definition(facts)
     return None if found is None else inline(facts.node, found, prefix)
 
 

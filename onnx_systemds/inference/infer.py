@@ -25,18 +25,15 @@ from onnx_systemds.errors import (
 from onnx_systemds.inference import shape_values
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.continuations import with_continuation
-from onnx_systemds.inference.definitions import expand, inline_graph
-from onnx_systemds.inference.differentiation import GRADIENT, gradient_nodes
 from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.folding import fold
 from onnx_systemds.inference.inference_facts import InferenceFacts
-from onnx_systemds.inference.known_lists import resolve
 from onnx_systemds.inference.lists import declared_list
-from onnx_systemds.inference.local_functions import call_values, is_called
+from onnx_systemds.inference.local_functions import call_values
 from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
-from onnx_systemds.inference.passes.fusion import fused
+from onnx_systemds.inference.passes import rest_rewritten, rewritten
+from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
@@ -139,15 +136,14 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
             else:
                 if context.function_of(node) is None:
                     check_inputs(facts)
-                definition = _definition(facts, context, nodes)
-                if definition is not None:
-                    waiting.extendleft(reversed(definition))
+                    _check_parts(node)
+                replacement = rewritten(facts, nodes)
+                if replacement is not None:
+                    waiting.extendleft(reversed(replacement))
                     continue
                 outputs = _infer_node(facts)
                 check_results((values[name].size for name in node.inputs if name), (value.size for value in outputs))
-                rest = with_continuation(
-                    node, outputs, facts.bodies, waiting, graph, lambda: f"If{context.next_expansion()}"
-                )
+                rest = rest_rewritten(facts, outputs, waiting, graph)
                 if rest is not None:
                     waiting = deque(rest)
                     continue
@@ -196,6 +192,12 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
     )
 
 
+def _check_parts(node: Node) -> None:
+    """Raise UnsupportedCase for inputs and attributes that an operator of onnxruntime does not have."""
+    if unknown := unknown_parts(node.domain, node.op_type, node.inputs, node.attributes):
+        raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
+
+
 def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Value]) -> tuple[str, ...]:
     """The integer values from which ``name`` is computed and that no node computes: inputs of the graph."""
     if not name:
@@ -212,37 +214,6 @@ def _integer_sources(name: str, nodes: Sequence[Node], values: Mapping[str, Valu
         elif values[current].dtype in INTEGER_DTYPES and values[current].constant is None:
             found.setdefault(current)
     return tuple(found)
-
-
-def _definition(facts: NodeFacts, context: Context, before: Sequence[Node]) -> tuple[Node, ...] | None:
-    """The nodes that stand for a node: a model function, or an expansion or definition when we have no generator.
-
-    An If whose condition is known stands for one of its branches, a Gradient for derivatives of the nodes before it.
-    """
-    node = facts.node
-    if node.identity == ("", "If"):
-        condition = facts.constant(0)
-        if condition is None or condition.size != 1:
-            return None
-        branch = facts.graph_attribute("then_branch" if condition.ravel()[0] else "else_branch")
-        return inline_graph(node, branch, f"If{context.next_expansion()}")
-    if node.identity == GRADIENT:
-        return gradient_nodes(facts, before, f"Gradient{context.next_expansion()}")
-    function = context.function_of(node)
-    if function is not None and is_called(facts, function):
-        return None
-    if function is None:
-        if unknown := unknown_parts(node.domain, node.op_type, node.inputs, node.attributes):
-            raise UnsupportedCase(f"{' and '.join(unknown)}: not known of this operator of onnxruntime")
-        resolved = resolve(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}")
-        if resolved is not None:
-            return resolved
-        joined = fused(facts, before, f"{node.outputs[0]}/factor") if context.simplify else None
-        if joined is not None:
-            return joined
-    if function is None and find(operator_generators, node.identity, node.version) is not None:
-        return None
-    return expand(facts, function, f"{node.op_type}{context.next_expansion()}")
 
 
 def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:

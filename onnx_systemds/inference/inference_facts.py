@@ -11,6 +11,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 
+_NEAR = 64  # nodes before a node among which the one that makes its input is looked for
 InferBody: TypeAlias = Callable[[Graph, Sequence[Value], Mapping[str, Value], Context], TypedGraph]
 
 
@@ -34,3 +35,8 @@ class InferenceFacts(NodeFacts):
     def type_graph(self, graph: Graph, inputs: Sequence[Value]) -> TypedGraph:
         """Type the body of a function, which sees nothing of the graphs around it."""
         return self._infer_body(graph, inputs, {}, self.context)
+
+
+def producer_of(name: str, before: Sequence[Node]) -> Node | None:
+    """The node that gives a value, among the last ones before."""
+    return next((made for made in reversed(before[-_NEAR:]) if name in made.outputs), None)

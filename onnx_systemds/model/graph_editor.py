@@ -28,6 +28,15 @@ class GraphEditor:
         node = None if position is None or self._uses[name] != 1 else self.nodes[position]
         return None if position is None or node is None else (position, node)
 
+    def producer(self, name: str) -> Node | None:
+        """The node that makes a value, whoever reads it."""
+        position = self._producer.get(name)
+        return None if position is None else self.nodes[position]
+
+    def is_shared(self, name: str) -> bool:
+        """Whether a value is read more than once, or is also an output."""
+        return self._uses[name] > 1
+
     def put(self, position: int, node: Node, gone: Iterable[int]) -> None:
         """Put a node in the place of another, while the nodes at other positions go."""
         for other in gone:

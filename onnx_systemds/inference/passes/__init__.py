@@ -1,1 +1,79 @@
-"""Passes over a graph before, and while, its types are inferred."""
+"""All passes over a graph, by stage and in their order.
+
+Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. What a
+pass did, and why it did not where one would expect it to, it writes into `Context.notes`.
+
+Dead nodes, identities, inference-mode Dropout, reshapes and shape arithmetic need no pass: inference computes what is
+known (see `folding` and `shape_values`), and the reverse walk writes only what is demanded (see `operators.api.scope`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
+from onnx_systemds.inference.passes.continuations import continue_in_branches
+from onnx_systemds.inference.passes.convolution_folding import fold_into_convolutions
+from onnx_systemds.inference.passes.definitions import expand_definition
+from onnx_systemds.inference.passes.differentiation import differentiate
+from onnx_systemds.inference.passes.direction_joining import join_directions
+from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
+from onnx_systemds.inference.passes.function_inlining import inline_function
+from onnx_systemds.inference.passes.hard_swish import join_hard_swish
+from onnx_systemds.inference.passes.known_branches import choose_known_branch
+from onnx_systemds.inference.passes.known_lists import resolve_known_lists
+from onnx_systemds.inference.passes.requantization import drop_requantization
+from onnx_systemds.inference.passes.transposed_products import transpose_in_product
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import Graph, Node
+
+GraphPass = Callable[[Graph, Notes], Graph]
+NodePass = Callable[[InferenceFacts, Sequence[Node]], "tuple[Node, ...] | None"]
+RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "tuple[Node, ...] | None"]
+
+GRAPH_PASSES: tuple[GraphPass, ...] = (
+    constants_to_initializers,
+    join_hard_swish,
+    fold_into_convolutions,
+    join_directions,
+)
+"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``)."""
+
+CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
+"""At each node that calls a function of the model, of which the inputs' types are known."""
+
+NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve_known_lists, expand_definition)
+"""At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""
+
+SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (transpose_in_product, drop_requantization, sink_elementwise)
+"""As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
+
+REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
+"""At each node whose outputs' types are known, given the nodes after it."""
+
+
+def simplify(graph: Graph, notes: Notes) -> Graph:
+    """Apply the passes of the first stage; the results of the graph stay equal."""
+    for apply in GRAPH_PASSES:
+        graph = apply(graph, notes)
+    return graph
+
+
+def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node and for those before it on which it depends, None where it stays.
+
+    Raises TranspileError for a node that certainly cannot be converted.
+    """
+    passes = NODE_PASSES if facts.context.function_of(facts.node) is None else CALL_PASSES
+    if passes is NODE_PASSES and facts.context.simplify:
+        passes = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)
+    return next((nodes for apply in passes if (nodes := apply(facts, before)) is not None), None)
+
+
+def rest_rewritten(
+    facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
+) -> tuple[Node, ...] | None:
+    """The nodes that stand for a node with these outputs and for the rest of its graph, None where they stay."""
+    return next((nodes for apply in REST_PASSES if (nodes := apply(facts, outputs, rest, graph)) is not None), None)

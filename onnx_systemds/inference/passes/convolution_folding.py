@@ -1,27 +1,31 @@
-"""Scales and shifts of a convolution's result or input go into its weights."""
+"""Conv takes into its weights what scales and shifts each channel after it, or its input before it.
+
+That is BatchNormalization, and Mul, Div, Add or Sub with constants: scales go into the filters, shifts into the bias.
+Condition: the weights are constant, nothing else reads what is in between, and a shift of the input meets no padding.
+Reason: the script computes nothing for it.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from onnx_systemds.inference.facts import default_attribute
+from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Array, Graph, Node
 
+RULE = "convolution-folding"
 _AFFINE = frozenset(("", name) for name in ("BatchNormalization", "Mul", "Div", "Add", "Sub"))
 
 
-def fold_into_convolutions(graph: Graph) -> Graph:
-    """Conv, and what scales and shifts each channel behind it (BatchNormalization, Mul, Add ...) or its input before.
-
-    Scales go into the filters, shifts into the bias; shifts of the input do where nothing is padded.
-    """
+def fold_into_convolutions(graph: Graph, notes: Notes) -> Graph:
+    """Fold nodes that scale and shift into the Conv before or after them."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
         if node.identity in _AFFINE:
-            _fold_behind(editor, position)
+            _fold_into_previous(editor, position, notes)
     for position in range(len(graph.nodes)):
-        while _fold_before(editor, position):
+        while _fold_into_next(editor, position, notes):
             pass
     return editor.graph()
 
@@ -37,8 +41,8 @@ def _weights(editor: GraphEditor, conv: Node | None) -> tuple[Array, Array] | No
     return filters, rest[0].astype(np.float64) if rest else np.zeros(len(filters))
 
 
-def _fold_behind(editor: GraphEditor, position: int) -> None:
-    """Fold a node into the Conv in front of it."""
+def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> None:
+    """Fold a node into the Conv before it."""
     node = editor.nodes[position]
     if node is None:
         return
@@ -55,11 +59,32 @@ def _fold_behind(editor: GraphEditor, position: int) -> None:
         filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
         folded = editor.with_weights(made[1], filters, bias * factor + shift, outputs=node.outputs[:1])
         editor.put(position, folded, [made[0]])
+        notes.fired(RULE, node, "into the Conv before it")
         return
+    _note_left(editor, node, notes)
 
 
-def _fold_before(editor: GraphEditor, position: int) -> bool:
-    """Fold the scaling or shift by one number in front of a Conv into it; whether there was one."""
+def _note_left(editor: GraphEditor, node: Node, notes: Notes) -> None:
+    """Say why a node that scales or shifts by constants did not go into the Conv before it."""
+    for data, other in _operands(node):
+        conv = editor.producer(node.inputs[data])
+        is_constant = node.op_type == "BatchNormalization" or node.inputs[other] in editor.initializers
+        if conv is None or conv.identity != ("", "Conv") or not is_constant:
+            continue
+        weights = _weights(editor, conv)
+        if weights is None:
+            reason = "the weights of the Conv before it are not constant"
+        elif editor.is_shared(node.inputs[data]):
+            reason = "other nodes read the result of the Conv before it, too"
+        elif node.op_type == "BatchNormalization":
+            reason = "it trains, or its statistics are not constant"
+        else:
+            reason = "it does not change each channel of the Conv before it by one finite number"
+        notes.left(RULE, node, reason)
+
+
+def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
+    """Fold the scaling or shift by one number before a Conv into it; whether there was one."""
     conv = editor.nodes[position]
     weights = _weights(editor, conv)
     made = editor.made_for(conv.inputs[0]) if conv is not None and weights is not None else None
@@ -75,11 +100,13 @@ def _fold_before(editor: GraphEditor, position: int) -> bool:
             continue
         factor, shift = affine
         if shift.any() and _pads(conv):
+            notes.left(RULE, node, "the Conv after it pads, with zeros that are not shifted")
             continue
         filters = filters.astype(np.float64)
         bias = bias + filters.sum(tuple(range(1, filters.ndim))) * shift
         inputs = (node.inputs[data], *conv.inputs[1:])
         editor.put(position, editor.with_weights(conv, filters * factor, bias, inputs=inputs), [made[0]])
+        notes.fired(RULE, node, "into the Conv after it")
         return True
     return False
 

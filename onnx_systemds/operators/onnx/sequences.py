@@ -1,6 +1,7 @@
 """Sequences and optionals as DML lists, where their items are only known when the script runs.
 
-Operators on lists with known items never come here (see `known_lists`). An optional is a list of at most one item.
+Operators on lists with known items never come here (see `inference.passes.known_lists`). An optional is a list of at
+most one item.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gradient of ai.onnx.preview.training as further nodes: reverse-mode differentiation of the nodes before it.
+"""Gradient of ai.onnx.preview.training becomes nodes that compute it: reverse-mode differentiation of those before it.
 
 The graph between ``xs`` and ``y`` is what the nodes before the Gradient node say. Where these have no rule in
 `registry.gradients` but a definition by ONNX, or where the values given differ from those named, the Gradient node is
@@ -15,21 +15,26 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.definitions import inline, onnx_definition
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, Tape, flat
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.registry import find, gradients
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
+RULE = "differentiation"
 GRADIENT = ("ai.onnx.preview.training", "Gradient")
 _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 
 
-def gradient_nodes(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tuple[Node, ...]:
-    """The nodes that stand for a Gradient node behind the nodes ``before``.
+def differentiate(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes that stand for a Gradient node after the nodes ``before``, None for other nodes.
 
     Raises InvalidModel for a node that names no values, UnsupportedCase for operators without a rule.
     """
     node = facts.node
+    if node.identity != GRADIENT:
+        return None
+    prefix = f"Gradient{facts.context.next_expansion()}"
     wanted, fixed = tuple(facts.attribute("xs") or ()), tuple(facts.attribute("zs") or ())
     names = (*wanted, *fixed)
     y = facts.attribute("y")
@@ -45,7 +50,9 @@ def gradient_nodes(facts: NodeFacts, before: Sequence[Node], prefix: str) -> tup
     path = _between(before, names, y)
     definitions = _definitions(_between(path, wanted, y), facts)
     if definitions or names != node.inputs:
+        facts.context.notes.fired(RULE, node, "a copy of the nodes before it, with definitions")
         return _copied(facts, path, definitions, dict(zip(names, node.inputs)), prefix)
+    facts.context.notes.fired(RULE, node, "the chain rule")
     return _differentiated(facts, _between(path, wanted, y), wanted, y, prefix)
 
 

@@ -1,12 +1,12 @@
-"""An If whose branches give values of different ranks takes the nodes behind it into its branches.
+"""An If whose branches give values of different ranks takes the nodes after it into its branches.
 
-Exporters write such an If where a program drops an axis only if its size is 1. Behind it no rank is known, but
+Exporters write such an If where a program drops an axis only if its size is 1. After it no rank is known, but
 inside each branch every one is: the rest of the graph is written twice, once for each branch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml.literals import string_literal
@@ -19,25 +19,24 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import names_read
 
+RULE = "continuations"
 CONTINUED = "/continued"
 """The attribute of an If that holds the rest of its graph; no attribute of a model has such a name."""
 
 BRANCHES = ("then_branch", "else_branch")
 
 
-def with_continuation(
-    node: Node,
-    outputs: Sequence[Value],
-    bodies: Mapping[str, TypedGraph],
-    rest: Sequence[Node],
-    graph: Graph,
-    prefix: Callable[[], str],
+def continue_in_branches(
+    facts: InferenceFacts, outputs: Sequence[Value], rest: Sequence[Node], graph: Graph
 ) -> tuple[Node, ...] | None:
-    """The nodes in the place of an If and the nodes behind it, None where it stays as it is.
+    """The nodes that stand for an If and the nodes after it, None where it stays as it is.
 
-    bodies: the typed branches. rest: what is not yet typed. prefix: gives new beginnings of names.
+    facts: with the typed branches. rest: what is not yet typed.
     """
-    if node.identity != ("", "If") or CONTINUED in node.attributes or not _ranks_differ(node, outputs, bodies, graph):
+    node, context = facts.node, facts.context
+    if node.identity != ("", "If") or CONTINUED in node.attributes:
+        return None
+    if not _ranks_differ(node, outputs, facts.bodies, graph):
         return None
     dependent, others = _dependent(node, rest)
     given = {name for inner in (node, *dependent) for name in inner.outputs if name}
@@ -48,10 +47,11 @@ def with_continuation(
     for name in BRANCHES:
         branch = node.attributes[name]
         assert isinstance(branch, Graph)
-        nodes = (*inline_graph(node, branch, prefix()), *dependent)
+        nodes = (*inline_graph(node, branch, f"If{context.next_expansion()}"), *dependent)
         branches[name] = Graph(branch.name, branch.doc_string, (), results, {}, nodes, graph.value_info)
     names = tuple(output.name for output in results)
     whole = replace(node, outputs=names, attributes={**node.attributes, **branches, CONTINUED: 1})
+    context.notes.fired(RULE, node, f"its branches differ in rank: {len(dependent)} nodes after it, too, are in both")
     return (*others, whole)
 
 
@@ -71,7 +71,7 @@ def _rank(body: TypedGraph, position: int) -> int | None:
 
 
 def _dependent(node: Node, rest: Sequence[Node]) -> tuple[list[Node], list[Node]]:
-    """Of the nodes behind an If those that its results reach, and the others."""
+    """Of the nodes after an If those that its results reach, and the others."""
     reached = {name for name in node.outputs if name}
     dependent, others = [], []
     for inner in rest:

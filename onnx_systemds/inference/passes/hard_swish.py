@@ -1,14 +1,21 @@
-"""Activations that exporters write as several nodes."""
+"""x * Clip(x + 3, 0, 6) / 6 becomes HardSwish: so exporters write it before opset 14, and some still do.
+
+The division may come before or after the product, and may be a product with 1/6. Condition: no other node reads what is
+in between. Reason: one pass over the elements in place of four.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
+RULE = "hard-swish"
 
-def join_hard_swish(graph: Graph) -> Graph:
+
+def join_hard_swish(graph: Graph, notes: Notes) -> Graph:
     """x * Clip(x + 3, 0, 6) / 6, divided before or after the product, is a HardSwish."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
@@ -16,7 +23,20 @@ def join_hard_swish(graph: Graph) -> Graph:
         if found is not None:
             x, gone = found
             editor.put(position, replace(node, op_type="HardSwish", inputs=(x,), attributes={}, version=14), gone)
+            notes.fired(RULE, node, "with the three nodes before it")
+    for clip in filter(None, editor.nodes):
+        _note_left(editor, clip, notes)
     return editor.graph()
+
+
+def _note_left(editor: GraphEditor, clip: Node, notes: Notes) -> None:
+    """Say why a Clip(x + 3, 0, 6) did not become part of a HardSwish."""
+    summed = editor.producer(clip.inputs[0]) if _is_clip(editor, clip) else None
+    if summed is None or not any(_is_sum(editor, summed, x) for x in summed.inputs):
+        return
+    is_shared = editor.is_shared(clip.inputs[0]) or editor.is_shared(clip.outputs[0])
+    notes.left(RULE, clip, "other nodes read what is in between, too" if is_shared
+               else "it is not multiplied by the same value and divided by 6 next")  # fmt: skip
 
 
 def _hard_swish(editor: GraphEditor, node: Node) -> tuple[str, list[int]] | None:

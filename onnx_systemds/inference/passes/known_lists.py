@@ -1,6 +1,7 @@
-"""Operators on lists whose items are known at conversion: replaced by plain operators on the items.
+"""Operators on sequences and optionals become plain operators on the items.
 
-What exporters write (a sequence made of known tensors, taken apart again) leaves nothing in the script that way.
+Condition: the items are known at conversion; a loop that carries such lists makes a known number of trips, not too
+many. Reason: what exporters write (a sequence made of known tensors, taken apart again) leaves nothing in the script.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array, Attribute, Graph, Node, OptionalType
 
+RULE = "known-lists"
 MOST_TRIPS = 256  # of a loop that carries lists and is written out
 MOST_ITEMS = 256  # of a sequence that a tensor is split into
 
@@ -87,10 +90,31 @@ class ListNode:
         return self.write("SequenceConstruct", items, (output,))
 
 
-def resolve(facts: NodeFacts, fresh: Fresh) -> tuple[Node, ...] | None:
+def resolve_known_lists(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """The nodes that stand for a node on known lists, None where it stays as it is."""
-    rule = _RULES.get(facts.node.op_type) if facts.node.domain == "" else None
-    return None if rule is None else rule(ListNode(facts, fresh))
+    node, context = facts.node, facts.context
+    rule = _RULES.get(node.op_type) if node.domain == "" else None
+    if rule is None:
+        return None
+    nodes = rule(ListNode(facts, lambda hint: f"{node.outputs[0]}/{hint}{context.next_expansion()}"))
+    if nodes is not None:
+        context.notes.fired(RULE, node, "on items that are known by name")
+    elif reason := _obstacle(facts):
+        context.notes.left(RULE, node, reason)
+    return nodes
+
+
+def _obstacle(facts: NodeFacts) -> str:
+    """Why a node that handles lists stays, "" for one that handles none."""
+    given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
+    if facts.node.op_type == "Loop":
+        knows_items = any(value.items is not None for value in given)
+        return f"its trips are not known, or more than {MOST_TRIPS}, or it may end before" if knows_items else ""
+    if facts.node.op_type == "SplitToSequence":
+        return f"its parts are not known, or more than {MOST_ITEMS}"
+    if any(value.is_list and value.items is None for value in given):
+        return "the items are only known when the model runs"
+    return "the position is only known when the model runs" if any(value.is_list for value in given) else ""
 
 
 def _at(node: ListNode) -> tuple[Node, ...] | None:

@@ -1,0 +1,63 @@
+"""What the passes over a graph did, and what they left where one would expect them to do something, and why.
+
+`onnx-systemds MODEL.onnx --verbose` prints it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from onnx_systemds.errors import escaped, quoted_list
+from onnx_systemds.model.ir import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What a pass did at a node, or (where it did not fire) why it left the node as it is.
+
+    rule: the name of the pass. node: the name of the node, its place in the graph where it has none.
+    """
+
+    rule: str
+    fired: bool
+    op_type: str
+    node: str
+    words: str
+
+
+class Notes:
+    """The notes of all passes of one conversion, each once: sub-graphs may be typed several times."""
+
+    def __init__(self) -> None:
+        self._notes: dict[Note, None] = {}
+
+    def fired(self, rule: str, node: Node, words: str) -> None:
+        """Note what a pass did."""
+        self._notes[Note(rule, True, node.op_type, _name(node), words)] = None
+
+    def left(self, rule: str, node: Node, reason: str) -> None:
+        """Note why a pass did not fire."""
+        self._notes[Note(rule, False, node.op_type, _name(node), reason)] = None
+
+    def all(self) -> tuple[Note, ...]:
+        """The notes in their order."""
+        return tuple(self._notes)
+
+
+def note_lines(notes: Iterable[Note]) -> list[str]:
+    """Notes as lines for a reader: those that say the same of several nodes are one."""
+    nodes: dict[tuple[bool, str, str, str], list[str]] = {}
+    for note in notes:
+        nodes.setdefault((note.fired, note.rule, note.op_type, note.words), []).append(note.node)
+    lines: list[str] = []
+    for wanted, title in ((True, "passes that fired:"), (False, "passes that did not, and why:")):
+        found = [(key, names) for key, names in nodes.items() if key[0] is wanted]
+        lines += [title] if found else []
+        lines += [f"  {rule}: {escaped(op_type)} {quoted_list(names)}: {words}"
+                  for (_, rule, op_type, words), names in found]  # fmt: skip
+    return lines
+
+
+def _name(node: Node) -> str:
+    return node.name or f"#{node.index}"

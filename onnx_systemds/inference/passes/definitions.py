@@ -1,0 +1,26 @@
+"""An operator without a generator becomes other operators: by our expansion of it, else by ONNX's definition.
+
+Reason: that is exact, and many operators need no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.inference.definitions import expand
+from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.registry import find, operator_generators
+from onnx_systemds.model.ir import Node
+
+RULE = "definitions"
+
+
+def expand_definition(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes that define a node, None where it has a generator, or nothing defines it."""
+    node, context = facts.node, facts.context
+    if find(operator_generators, node.identity, node.version) is not None:
+        return None
+    nodes = expand(facts, f"{node.op_type}{context.next_expansion()}")
+    if nodes is not None:
+        context.notes.fired(RULE, node, f"{len(nodes)} nodes")
+    return nodes

@@ -1,0 +1,29 @@
+"""A call of a model's own function becomes the function's nodes.
+
+Condition: the function has few nodes, or handles lists whose items are known. Reason: that reads better than a call,
+and operators on known lists leave nothing in the script. Others become functions of DML (see `local_functions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.inference.definitions import inline
+from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.local_functions import is_called
+from onnx_systemds.model.ir import Node
+
+RULE = "function-inlining"
+
+
+def inline_function(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes of the function that a node calls, None where it stays a call."""
+    node, context = facts.node, facts.context
+    function = context.function_of(node)
+    if function is None:
+        return None
+    if is_called(facts, function):
+        context.notes.left(RULE, node, f"of {len(function.nodes)} nodes: it is a function of the script")
+        return None
+    context.notes.fired(RULE, node, f"of {len(function.nodes)} nodes")
+    return inline(node, function, f"{node.op_type}{context.next_expansion()}")

@@ -1,0 +1,50 @@
+"""QuantizeLinear of what was dequantised becomes what it was before.
+
+Condition: the same known scale, zero point and type, and numbers of FP32. Reason: FP32 has room enough for 16 bits, so
+nothing is rounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.model.ir import Node
+
+RULE = "requantization"
+_QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
+
+
+def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The quantised numbers themselves, None where they are quantised in another way than before."""
+    node = facts.node
+    if node.identity != ("", "QuantizeLinear") or not node.inputs[0]:
+        return None
+    made = producer_of(node.inputs[0], before)
+    if made is None or made.identity != ("", "DequantizeLinear"):
+        return None
+    scale = known_scale(facts, made)
+    source = facts.values[made.inputs[0]].dtype
+    target = facts.dtype(2) if facts.has(2) else node.attributes.get("output_dtype") or "uint8"
+    is_same = source == target and known_scale(facts, node) == scale and _zero(facts, node) == _zero(facts, made)
+    if facts.dtype(0) != "float" or not scale or not is_same:
+        facts.context.notes.left(RULE, node, "type, scale or zero point are not known to be those of before")
+        return None
+    facts.context.notes.fired(RULE, node, "of numbers that were quantised the same way")
+    return (replace(node, op_type="Identity", inputs=made.inputs[:1], attributes={}),)
+
+
+def known_scale(facts: NodeFacts, node: Node) -> float | None:
+    """The one known scale of a quantising or dequantising node."""
+    content = facts.values[node.inputs[1]].constant if node.op_type in _QUANTIZING else None
+    return float(content.item()) if content is not None and content.size == 1 else None
+
+
+def _zero(facts: NodeFacts, node: Node) -> float | None:
+    """The one known zero point of a quantising or dequantising node."""
+    if len(node.inputs) < 3 or not node.inputs[2]:
+        return 0
+    content = facts.values[node.inputs[2]].constant
+    return float(content.item()) if content is not None and content.size == 1 else None

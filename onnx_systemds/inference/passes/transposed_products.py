@@ -1,0 +1,64 @@
+"""MatMul of a right factor whose last two axes were swapped becomes a product that transposes by itself.
+
+The factor may have been scaled by one number after its Transpose. Condition: at least 3 axes, and the Transpose brings
+the last axis to the place before it. Reason: so the keys of an attention stay as they are; only the axes before the
+last are still brought in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import Node
+
+RULE = "transposed-products"
+_FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
+
+
+def transpose_in_product(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The product that transposes, and what is left to do before it; None where the MatMul stays."""
+    node = facts.node
+    if node.identity != ("", "MatMul") or facts.dtype(0) not in _FLOATS:
+        return None
+    if facts.value(1).dims is None or facts.rank(1) < 3:
+        return None
+    made, scaling = producer_of(node.inputs[1], before), None
+    if made is not None and made.identity == ("", "Mul"):
+        scaling = made
+        made = producer_of(made.inputs[0], before)
+    if made is None or made.identity != ("", "Transpose"):
+        return None
+    if scaling is not None:
+        by = facts.values[scaling.inputs[1]]
+        if by.dims is None or any(dim != 1 for dim in by.dims) or len(by.dims) > facts.rank(1):
+            facts.context.notes.left(RULE, node, "the right factor is not scaled by one number")
+            return None
+    last = facts.rank(1) - 1
+    perm = _permutation(made, last + 1)
+    if perm[-2:-1] != (last,):
+        facts.context.notes.left(RULE, node, "the Transpose does not bring the last axis to the place before it")
+        return None
+    right, nodes = made.inputs[0], []  # type: str, list[Node]
+    swapped = (*perm[:-2], perm[-1], last)
+    prefix = f"{node.outputs[0]}/factor"
+    if swapped != tuple(range(last + 1)):
+        nodes.append(replace(made, inputs=(right,), outputs=(f"{prefix}/transposed",), attributes={"perm": swapped}))
+        right = nodes[-1].outputs[0]
+    if scaling is not None:
+        nodes.append(replace(scaling, inputs=(right, scaling.inputs[1]), outputs=(f"{prefix}/scaled",)))
+        right = nodes[-1].outputs[0]
+    nodes.append(
+        replace(node, op_type="FusedMatMul", domain=CONTRIB, version=1, inputs=(node.inputs[0], right),
+                attributes={"transB": 1, "alpha": 1.0})
+    )  # fmt: skip
+    facts.context.notes.fired(RULE, node, "with the Transpose before it")
+    return tuple(nodes)
+
+
+def _permutation(node: Node, rank: int) -> tuple[int, ...]:
+    """The axes of a Transpose, which reverses them where it does not say."""
+    given = node.attributes.get("perm")
+    return tuple(range(rank - 1, -1, -1)) if given is None else tuple(map(int, given))  # type: ignore[arg-type]

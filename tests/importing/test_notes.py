@@ -1,0 +1,104 @@
+"""What the passes over a graph say of themselves: each pass has a row where it fires and one where it says why not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import onnx
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.inference import passes
+from onnx_systemds.inference.notes import Note, note_lines
+
+HEADER = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>'
+QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
+    <float a = {0.5}, uint8 z = {3}, float b = {%s}> { y = DequantizeLinear(X, a, z) Y = QuantizeLinear(y, b, z) }"""
+MODELS = {
+    "hard-swish": """g (float[2] X) => (float[2] Y) <float three = {3}, float zero = {0}, float six = {6}>
+        { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
+    "hard-swish, other nodes read": """g (float[2] X) => (float[2] Y, float[2] c)
+        <float three = {3}, float zero = {0}, float six = {6}>
+        { a = Add(X, three) c = Clip(a, zero, six) m = Mul(X, c) Y = Div(m, six) }""",
+    "hard-swish, not multiplied": """g (float[2] X) => (float[2] c) <float three = {3}, float zero = {0}, float six = {6}>
+        { a = Add(X, three) c = Clip(a, zero, six) }""",
+    "convolution-folding": """g (float[1, 1, 2, 2] X) => (float[1, 1, 2, 2] Y) <float[1, 1, 1, 1] W = {2}, float s = {3}>
+        { c = Conv(X, W) Y = Mul(c, s) }""",
+    "convolution-folding, other nodes read": """g (float[1, 1, 2, 2] X) => (float[1, 1, 2, 2] Y, float[1, 1, 2, 2] c)
+        <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Conv(X, W) Y = Mul(c, s) }""",
+    "convolution-folding, weights of the Conv": """g (float[1, 1, 2, 2] X, float[1, 1, 1, 1] W) => (float[1, 1, 2, 2] Y)
+        <float s = {3}> { c = Conv(X, W) Y = Mul(c, s) }""",
+    "convolution-folding, each channel": """g (float[1, 1, 2, 2] X) => (float[1, 1, 2, 2] Y)
+        <float[1, 1, 1, 1] W = {2}, float[2] s = {3, 4}> { c = Conv(X, W) Y = Mul(c, s) }""",
+    "convolution-folding, pads": """g (float[1, 1, 2, 2] X) => (float[1, 1, 4, 4] Y)
+        <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Add(X, s) Y = Conv <pads = [1, 1, 1, 1]> (c, W) }""",
+    "direction-joining": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R) => (float[3, 2, 2, 1] T)
+        { y = RNN <hidden_size = 1, direction = "bidirectional"> (X, W, R) T = Transpose <perm = [0, 2, 1, 3]> (y) }""",
+    "direction-joining, other nodes": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R)
+        => (float[3, 2, 2, 1] T, float[3, 2, 2, 1] y)
+        { y = RNN <hidden_size = 1, direction = "bidirectional"> (X, W, R) T = Transpose <perm = [0, 2, 1, 3]> (y) }""",
+    "known-branches": """g (float[2] X) => (float[2] Y) <bool c = {1}>
+        { Y = If (c) <then_branch = t () => (float[2] a) { a = Abs(X) }, else_branch = e () => (float[2] b) { b = Neg(X) }> }""",
+    "known-branches, when the model runs": """g (float[2] X, bool c) => (float[2] Y)
+        { Y = If (c) <then_branch = t () => (float[2] a) { a = Abs(X) }, else_branch = e () => (float[2] b) { b = Neg(X) }> }""",
+    "known-lists": """g (float[2] X) => (float[2] Y) <int64 p = {0}> { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
+    "known-lists, position": """g (float[2] X, int64 p) => (float[2] Y) { s = SequenceConstruct(X, X) Y = SequenceAt(s, p) }""",
+    "known-lists, items": """g (seq(float[2]) S) => (float[2] Y) <int64 p = {0}> { Y = SequenceAt(S, p) }""",
+    "transposed-products": """g (float[2, 3, 4] X, float[2, 5, 4] K) => (float[2, 3, 5] Y)
+        { t = Transpose <perm = [0, 2, 1]> (K) Y = MatMul(X, t) }""",
+    "transposed-products, last axis": """g (float[2, 3, 4] X, float[4, 2, 5] K) => (float[2, 3, 5] Y)
+        { t = Transpose <perm = [1, 0, 2]> (K) Y = MatMul(X, t) }""",
+    "transposed-products, scaled": """g (float[2, 3, 4] X, float[2, 5, 4] K, float[5] s) => (float[2, 3, 5] Y)
+        { t = Transpose <perm = [0, 2, 1]> (K) u = Mul(t, s) Y = MatMul(X, u) }""",
+    "requantization": QUANTIZED % 0.5,
+    "requantization, scale": QUANTIZED % 0.25,
+    "elementwise-sinking": """g (float[1, 1, 4, 4] X) => (float[1, 1, 2, 2] Y)
+        { r = Relu(X) Y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r) }""",
+    "elementwise-sinking, indices": """g (float[1, 1, 4, 4] X) => (float[1, 1, 2, 2] Y, int64[1, 1, 2, 2] I)
+        { r = Relu(X) Y, I = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r) }""",
+    "elementwise-sinking, several scales": """g (uint8[2, 2] X) => (float[4] Y)
+        <float[2] a = {0.5, 0.25}, uint8[2] z = {3, 4}, int64[1] shape = {4}>
+        { y = DequantizeLinear <axis = 0> (X, a, z) Y = Reshape(y, shape) }""",
+    "definitions": """g (float[2, 2] X, int64[2] t) => (float Y) { Y = SoftmaxCrossEntropyLoss(X, t) }""",
+    "function-inlining": """g (float[2] X) => (float[2] Y) { Y = local.twice(X) }
+        <domain: "local", opset_import: ["" : 17]> twice (x) => (y) { y = Add(x, x) }""",
+    "function-inlining, function of the script": """g (float[2] X) => (float[2] Y) { Y = local.more(X) }
+        <domain: "local", opset_import: ["" : 17]> more (x) => (y) { a = Add(x, x) b = Abs(a) c = Neg(b) d = Exp(c) y = Cos(d) }""",
+    "continuations": """g (float[2, 1] X, bool c) => (float[M] Y) <int64[1] all = {-1}>
+        { r = If (c) <then_branch = t () => (float[K] a) { a = Reshape(X, all) }, else_branch = e () => (float[K, 1] b) { b = Abs(X) }>
+          n = Neg(r) Y = Reshape(n, all) }""",
+}  # fmt: skip
+
+
+def notes_of(text: str) -> tuple[Note, ...]:
+    return import_model(onnx.parser.parse_model(HEADER + text)).notes
+
+
+@pytest.mark.parametrize("row", MODELS)
+def test_passes_say_what_they_did_and_why_not(row: str) -> None:
+    rule, _, reason = row.partition(", ")
+    note, *_ = [note for note in notes_of(MODELS[row]) if note.rule == rule]
+    assert note.fired == (not reason)
+    assert reason in note.words
+
+
+def test_every_pass_has_a_row() -> None:
+    """Differentiation is judged where gradients are; constants become initializers without a word."""
+    files = {path.stem for path in Path(passes.__file__).parent.glob("*.py")} - {"__init__"}
+    rules = {re.sub("-", "_", row.partition(",")[0]) for row in MODELS}
+    assert files - rules == {"constants_to_initializers", "differentiation"}
+
+
+def test_every_pass_is_in_a_list() -> None:
+    listed = (*passes.GRAPH_PASSES, *passes.CALL_PASSES, *passes.NODE_PASSES, *passes.SIMPLIFYING_NODE_PASSES, *passes.REST_PASSES)
+    modules = {apply.__module__.rpartition(".")[2] for apply in listed}
+    assert modules == {path.stem for path in Path(passes.__file__).parent.glob("*.py")} - {"__init__"}
+
+
+def test_nodes_of_which_the_same_is_said_are_one_line() -> None:
+    notes = [Note("rule", fired, "Abs", name, "words") for name, fired in (("a", True), ("b", False), ("c", True))]
+    assert note_lines(notes) == [
+        "passes that fired:", '  rule: Abs "a", "c": words', "passes that did not, and why:", '  rule: Abs "b": words',
+    ]  # fmt: skip
+    assert note_lines([]) == []
