@@ -1,8 +1,42 @@
-"""Settings of all tests."""
+"""Settings of all tests, and their tiers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+import pytest
 from hypothesis import settings
+
+from tests.tiers import ADVICE, mark_engine_tests, without_java
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else is running
 settings.load_profile("any machine")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fast", action="store_true", help="only tests that start no JVM and are not slow")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    mark_engine_tests(items)
+    if config.getoption("--fast"):
+        left_out = [item for item in items if item.get_closest_marker("engine") or item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]
+
+
+@pytest.fixture(scope="session")
+def java_was_called(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Callable[[], bool]:
+    """In the fast tier there is no Java; tells whether somebody has asked for it since the last question."""
+    if not request.config.getoption("--fast"):
+        return lambda: False
+    return without_java(tmp_path_factory.mktemp("no-java"))
+
+
+@pytest.fixture(autouse=True)
+def _engine_is_marked(java_was_called: Callable[[], bool]) -> Iterator[None]:
+    """A test of the fast tier that starts a JVM, be it in a process of its own, fails."""
+    yield
+    if java_was_called():
+        pytest.fail(ADVICE)

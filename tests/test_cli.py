@@ -163,6 +163,7 @@ def test_plugin(tmp_path: Path) -> None:
     assert "ZeroDivisionError" in invoke(path, "--plugin", tmp_path / "broken.py").output
 
 
+@pytest.mark.engine
 def test_run(relu: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", X=np.array([[-1, 0, 2]], np.float32))
     result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")
@@ -174,6 +175,7 @@ def test_run(relu: Path, tmp_path: Path) -> None:
     ("inputs", "message"),
     [({}, "missing"), ({"X": np.zeros((1, 4), np.float32)}, "[batch, 3]"), ({"X": np.zeros(3, np.float32)}, "declared")],
 )
+@pytest.mark.engine
 def test_run_with_wrong_inputs(relu: Path, tmp_path: Path, inputs: dict[str, np.ndarray], message: str) -> None:
     np.savez(tmp_path / "in.npz", **inputs)
     result = invoke("run", relu, "--inputs", tmp_path / "in.npz", "--outputs", tmp_path / "out.npz")

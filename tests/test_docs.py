@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import pytest
 
 from onnx_systemds.cli import builtin_table
 from onnx_systemds.cli.support_table import document
@@ -69,6 +70,7 @@ def verification(folder: Path) -> str:
     return re.sub(r"(onnxruntime) [\d.]+", r"\1", printed)
 
 
+@pytest.mark.engine
 def test_readme_verifies_the_model(tmp_path: Path) -> None:
     run_python(example("model"), tmp_path)
     assert verification(tmp_path) == example("verify")
@@ -102,6 +104,7 @@ def own_operator(folder: Path) -> tuple[str, str]:
     return (folder / "nearest.dml").read_text(encoding="utf-8"), printed
 
 
+@pytest.mark.engine
 def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
     script, printed = own_operator(tmp_path)
     assert script == example("own script", ADDING)

@@ -77,6 +77,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, mode: str, earlier: b
     assert contents(tmp_path) == before and sorted(tmp_path.rglob("*")) == names
 
 
+@pytest.mark.engine
 def test_a_full_disk_while_results_are_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = cli._write_tensors
 
@@ -181,6 +182,7 @@ def test_weights_have_no_place_beside_a_device(tmp_path: Path) -> None:
     assert not Path("/dev/stdout.weights").exists() and not Path("/dev/null.weights").exists()
 
 
+@pytest.mark.engine
 def test_results_on_standard_output_are_not_mixed_with_words(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     np.savez(tmp_path / "in.npz", X=np.ones((2, SIDE)))

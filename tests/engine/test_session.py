@@ -386,6 +386,7 @@ def test_out_of_memory_is_told_with_advice() -> None:
         assert "max_heap" in str(caught.value) and "OutOfMemoryError" in str(caught.value)
 
 
+@pytest.mark.engine
 def test_jvm_ends_when_python_is_killed() -> None:
     code = (
         "import sys, time\nfrom onnx_systemds.engine import Session\ns = Session(max_heap='500m')\n"
@@ -402,6 +403,7 @@ def test_jvm_ends_when_python_is_killed() -> None:
     shutil.rmtree(directory)
 
 
+@pytest.mark.engine
 def test_session_left_open_ends_at_exit_in_silence() -> None:
     code = (
         "import sys, numpy as np\nfrom onnx_systemds.engine import shared_session\ns = shared_session()\n"

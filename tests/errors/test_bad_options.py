@@ -152,6 +152,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
 }
 FLAGS = {"traceback", "no_simplify", "per_node", "listing", "help"}
+READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 
 
@@ -174,7 +175,11 @@ def entries(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.lstat().st_mtime_ns for path in folder.rglob("*") if "__pycache__" not in path.parts}
 
 
-@pytest.mark.parametrize(("command", "name", "value"), CASES, ids=[f"{c}-{n}-{ascii(v)[:30]}" for c, n, v in CASES])
+@pytest.mark.parametrize(("command", "name", "value"), [
+    pytest.param(*case, id=f"{case[0]}-{case[1]}-{ascii(case[2])[:30]}",
+                 marks=[pytest.mark.engine] if case[:2] in READ_BESIDE_THE_ENGINE else [])
+    for case in CASES
+])  # fmt: skip
 def test_bad_value(command: str, name: str, value: str, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = entries(files)
     result = invoked(command, {**GIVEN[command], name: value}, files, monkeypatch)

@@ -37,6 +37,7 @@ def test_resnet_agrees_with_the_engine(script: str, kind: str, sizes: tuple[int,
                             sources={"net": f"nn/networks/{script}.dml"}, dtypes=["float32"]))  # fmt: skip
 
 
+@pytest.mark.slow("up to 152 layers")
 @pytest.mark.parametrize("name", RESNETS)
 def test_resnets_are_clean_graphs(name: str) -> None:
     kind, sizes, convolutions = RESNETS[name]

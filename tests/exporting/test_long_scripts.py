@@ -28,6 +28,7 @@ def seconds(statements: list[str]) -> float:
     return time.process_time() - began
 
 
+@pytest.mark.slow("linear time shows in long scripts only")
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_time_is_linear_in_the_number_of_statements(kind: str) -> None:
     half, whole = (seconds(SCRIPTS[kind](n)) for n in (2500, 5000))

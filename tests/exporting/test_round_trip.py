@@ -24,6 +24,7 @@ def test_most_cases_agree() -> None:
     assert len(PASSING) >= LEAST_SHARE * len(candidates())
 
 
+@pytest.mark.slow("1,800 models are converted twice and run by onnxruntime")
 @pytest.mark.parametrize("name", PASSING)
 def test_case(name: str) -> None:
     round_trip(name)

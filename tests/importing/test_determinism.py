@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.model_zoo import MODELS, needs_models
 
 CHILD = """
@@ -38,6 +40,7 @@ def _digests(seed: str) -> list[str]:
 
 
 @needs_models
+@pytest.mark.slow("all models, twice")
 def test_hash_seed_does_not_show() -> None:
     first, second = _digests("1"), _digests("4242")
     assert len(first) >= 72

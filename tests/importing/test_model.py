@@ -297,6 +297,7 @@ def chain(count: int, shuffled: bool = False) -> bytes:
     return bytes(graph_model(nodes, "v0", f"v{count}").SerializeToString())
 
 
+@pytest.mark.slow("linear time shows in large models only")
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_twenty_thousand_nodes_load_in_linear_time(shuffled: bool) -> None:
     models = {count: chain(count, shuffled) for count in (2_000, 20_000)}
@@ -327,6 +328,7 @@ print(loaded - base, touched - base, resident() - base, total)
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="resident memory is read from /proc")
+@pytest.mark.slow("writes and reads 200 MB")
 @pytest.mark.parametrize("place", ["embedded", "external"])
 def test_two_hundred_megabytes_stay_in_the_file(tmp_path: Path, place: str) -> None:
     rows = 50

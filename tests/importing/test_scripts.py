@@ -190,6 +190,7 @@ def test_unknown_fixed_dim_is_named() -> None:
         import_model(chain(4), dims={"btach": 3})
 
 
+@pytest.mark.slow("builds a wheel")
 def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
     """The wheel holds the templates inside the package, and the importer works from it alone."""
     assert importlib.util.find_spec("setuptools"), "the test extra needs setuptools"

@@ -101,6 +101,7 @@ def test_scoring_function(name: str) -> None:
     expected.close()
 
 
+@pytest.mark.engine
 def test_run_command(tmp_path: Path) -> None:
     """Items are NAME/0, NAME/1 ... of an .npz file, of numpy's type for strings."""
     save_model(model_of(ROWS["append"][0]), tmp_path / "model.onnx")

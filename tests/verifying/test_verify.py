@@ -59,6 +59,7 @@ def wrong_tanh() -> Iterator[None]:
     operator_generators["", "Tanh"] = right
 
 
+@pytest.mark.engine
 def test_agrees_on_random_numbers(network: Path) -> None:
     result = invoke("verify", network)
     assert result.exit_code == 0, result.output
@@ -68,6 +69,7 @@ def test_agrees_on_random_numbers(network: Path) -> None:
     assert "passed: 1 of 1 outputs agree" in result.output
 
 
+@pytest.mark.engine
 def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
     assert "X: float32 [5, 3]\noutput" in invoke("verify", network, "--dim", "batch=5", "--seed", 7).output
     np.savez(tmp_path / "in.npz", X=random(7, 3))
@@ -77,6 +79,7 @@ def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
     assert "nodes: 3 values compared, 0 part" in result.output
 
 
+@pytest.mark.engine
 @pytest.mark.usefixtures("wrong_tanh")
 def test_says_where_numbers_part(network: Path) -> None:
     result = invoke("verify", network, "--per-node")
@@ -97,6 +100,7 @@ def test_report_of_the_python_call(network: Path) -> None:
     assert output.absolute == pytest.approx(0.01 * float(output.expected), rel=0.1)  # type: ignore[arg-type]
 
 
+@pytest.mark.engine
 def test_reference_where_onnxruntime_is_missing(network: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     result = invoke("verify", network)
@@ -105,6 +109,7 @@ def test_reference_where_onnxruntime_is_missing(network: Path, monkeypatch: pyte
     assert "  onnxruntime: ModuleNotFoundError" in result.output
 
 
+@pytest.mark.engine
 def test_inputs_that_no_judge_takes(tmp_path: Path) -> None:
     nodes = [helper.make_node("Gather", ["W", "index"], ["Y"])]
     model = make_model(nodes, [("index", INT64, ["n"])], [("Y", FLOAT, ["n", 2])], W=random(4, 2))

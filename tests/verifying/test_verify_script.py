@@ -46,6 +46,7 @@ def verify(path: Path, *arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in (*command, *arguments)])
 
 
+@pytest.mark.engine
 def test_agrees_on_random_numbers(script: Path) -> None:
     result = verify(script, "--dim", "N=5", "--input", "n=int", "--weight", "k=3.5", "--weight", "flip=1")
     assert result.exit_code == 0, result.output
@@ -54,6 +55,7 @@ def test_agrees_on_random_numbers(script: Path) -> None:
     assert "passed: 2 of 2 outputs agree" in result.output
 
 
+@pytest.mark.engine
 def test_given_inputs_and_one_result(script: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "in.npz", X=np.eye(3, dtype=np.float32))
     result = verify(script, "--inputs", tmp_path / "in.npz", "--result", "Y")
@@ -62,6 +64,7 @@ def test_given_inputs_and_one_result(script: Path, tmp_path: Path) -> None:
     assert "passed: 1 of 1 outputs agree" in result.output
 
 
+@pytest.mark.engine
 def test_numbers_that_part(script: Path) -> None:
     result = verify(script, "--rtol", "0", "--atol", "1e-12", "--dim", "N=50")
     assert result.exit_code == 1 and "FAILED" in result.output
