@@ -10,6 +10,7 @@ import json
 import struct
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -56,56 +57,73 @@ def calls_plainly(
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="plain-engine-") as name:
             return calls_plainly(script, calls, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
-    script.save(folder / "model.dml")
-    lines = ['source("model.dml") as model', "never = time() < 0", *list_transfer.functions(script)]
-    if script.weights:
-        lines.append(f"weights = model::{script.function}_init()")
-    for number, inputs in enumerate(calls):
-        lines += _call(script, inputs, folder, f"call{number}_", open_sizes)
-    run_dml("\n".join(lines) + "\n", folder, mode=mode, heap=heap)
-    return [_results(script, inputs, folder, f"call{number}_") for number, inputs in enumerate(calls)]
+    found = [
+        PlainCall(script, inputs, folder, f"call{number}_", "model", open_sizes) for number, inputs in enumerate(calls)
+    ]
+    program = [*sourced(script, folder, "model"), "never = time() < 0", *list_transfer.functions(script)]
+    program += [statement for call in found for statement in call.statements()]
+    run_dml("\n".join(program) + "\n", folder, mode=mode, heap=heap)
+    return [call.results() for call in found]
 
 
-def _call(script: Script, inputs: Mapping[str, Any], folder: Path, prefix: str, open_sizes: bool) -> list[str]:
-    """The statements that read the inputs, of which the files are written, call the function and write its results."""
-    lines: list[str] = []
-    arguments = []
-    tensors = _tensors(script, inputs)
-    for position, port in enumerate(script.inputs):
-        name = f"{prefix}in{position}"
-        if port.is_list:
-            reading, argument = list_transfer.reading(port, name)
-            given = list_transfer.sent(port, inputs[port.name], name)
-            lines += [_reading(folder, variable, matrix) for variable, matrix in given.items()]
-            lines += [line for line in reading if " = read(" not in line]
-            arguments.append(argument)
-            continue
-        lines.append(_reading(folder, name, boundary_matrix(tensors[port.name])))
-        if open_sizes and port.dtype != "string":
-            lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
-        arguments.append(argument_text(port, name))
-    sizes = bind_sizes(script.inputs, tensors)
-    arguments += [str(sizes[symbol]) for symbol in script.sizes]
-    arguments += ["weights"] if script.weights else []
-    ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
-    results = [f"{prefix}result{position}" for position in range(len(ports))]
-    target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-    lines.append(f"{target} = model::{script.function}({', '.join(arguments)})")
-    for position, (port, result) in enumerate(zip(ports, results)):
-        lines += _writing(port, result, f"{prefix}out{position}")
-    return lines
+def sourced(script: Script, folder: Path, namespace: str) -> list[str]:
+    """Save a script in the folder of a program; the statements that source it there and read its weights."""
+    script.save(folder / f"{namespace}.dml")
+    weights = [f"{namespace}_weights = {namespace}::{script.function}_init()"] if script.weights else []
+    return [f'source("{namespace}.dml") as {namespace}', *weights]
 
 
-def _tensors(script: Script, inputs: Mapping[str, Any]) -> dict[str, Array]:
-    return {port.name: tensor_of(port, inputs) for port in script.inputs if not port.is_list}
+@dataclass(frozen=True)
+class PlainCall:
+    """A call of a script in a program; its files begin with ``prefix``."""
 
+    script: Script
+    inputs: Mapping[str, Any]
+    folder: Path
+    prefix: str
+    namespace: str
+    open_sizes: bool = False
 
-def _results(script: Script, inputs: Mapping[str, Any], folder: Path, prefix: str) -> dict[str, Any]:
-    """The outputs of a call from the files."""
-    sizes = bind_sizes(script.inputs, _tensors(script, inputs))
-    for position, symbol in enumerate(script.returned, len(script.outputs)):
-        sizes[symbol] = int(_read(folder / f"{prefix}out{position}").item())
-    return {port.name: _result(port, folder, f"{prefix}out{i}", sizes) for i, port in enumerate(script.outputs)}
+    def statements(self) -> list[str]:
+        """Write the inputs; the statements that read them, call the function and write its results."""
+        script, prefix = self.script, self.prefix
+        lines: list[str] = []
+        arguments = []
+        tensors = self._tensors()
+        for position, port in enumerate(script.inputs):
+            name = f"{prefix}in{position}"
+            if port.is_list:
+                reading, argument = list_transfer.reading(port, name)
+                given = list_transfer.sent(port, self.inputs[port.name], name)
+                lines += [_reading(self.folder, variable, matrix) for variable, matrix in given.items()]
+                lines += [line for line in reading if " = read(" not in line]
+                arguments.append(argument)
+                continue
+            lines.append(_reading(self.folder, name, boundary_matrix(tensors[port.name])))
+            if self.open_sizes and port.dtype != "string":
+                lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
+            arguments.append(_argument(port, name))
+        sizes = bind_sizes(script.inputs, tensors)
+        arguments += [str(sizes[symbol]) for symbol in script.sizes]
+        arguments += [f"{self.namespace}_weights"] if script.weights else []
+        ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
+        results = [f"{prefix}result{position}" for position in range(len(ports))]
+        target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+        lines.append(f"{target} = {self.namespace}::{script.function}({', '.join(arguments)})")
+        for position, (port, result) in enumerate(zip(ports, results)):
+            lines += _writing(port, result, f"{prefix}out{position}")
+        return lines
+
+    def results(self) -> dict[str, Any]:
+        """The outputs from the files that the program has written. Raises InexactInteger."""
+        script, folder, prefix = self.script, self.folder, self.prefix
+        sizes = bind_sizes(script.inputs, self._tensors())
+        for position, symbol in enumerate(script.returned, len(script.outputs)):
+            sizes[symbol] = int(_read(folder / f"{prefix}out{position}").item())
+        return {port.name: _result(port, folder, f"{prefix}out{i}", sizes) for i, port in enumerate(script.outputs)}
+
+    def _tensors(self) -> dict[str, Array]:
+        return {port.name: tensor_of(port, self.inputs) for port in self.script.inputs if not port.is_list}
 
 
 def _reading(folder: Path, name: str, matrix: Array) -> str:
@@ -125,7 +143,7 @@ def _reading(folder: Path, name: str, matrix: Array) -> str:
     return "\n".join([*reads, f"{name} = {joined}"])
 
 
-def argument_text(port: Port, name: str) -> str:
+def _argument(port: Port, name: str) -> str:
     """The text of an argument: a scalar where the tensor has no dims."""
     if port.dims != ():
         return name
