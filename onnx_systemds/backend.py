@@ -37,7 +37,7 @@ class SystemDSBackendRep(BackendRep):
         self.types = {given.name: given.type for given in model.graph.inputs}
         self.names = list(self.types)
         self.open = [name for name, type_ in self.types.items() if _is_open(type_)]
-        self.deciding: tuple[str, ...] = ()
+        self.required_constants: tuple[str, ...] = ()
         self.functions: dict[str, ScoringFunction] = {}
         try:
             if not self.open:
@@ -56,7 +56,7 @@ class SystemDSBackendRep(BackendRep):
             given = dict(zip(self.names, listed))
         given = given_values(given, self.types)
         function = self._function_for(given)
-        outputs = function({name: content for name, content in given.items() if name not in self.deciding})
+        outputs = function({name: content for name, content in given.items() if name not in self.required_constants})
         order = [port.name for port in function.script.outputs]
         result: tuple[Any, ...] = namedtupledict("Outputs", order)(*[outputs[name] for name in order])
         return result
@@ -70,7 +70,7 @@ class SystemDSBackendRep(BackendRep):
     def _function_for(self, given: dict[str, Any]) -> ScoringFunction:
         while True:
             types = {name: actual_type(self.types[name], given[name]) for name in self.open}
-            contents = {name: known_content(self.types[name], given[name]) for name in self.deciding}
+            contents = {name: known_content(self.types[name], given[name]) for name in self.required_constants}
             key = _key(types, contents)
             if key in self.functions:
                 return self.functions[key]
@@ -92,13 +92,13 @@ class SystemDSBackendRep(BackendRep):
             for name in ((reason.value_name,) if isinstance(reason, ConstantNeeded) else ()) + reason.sources
         ]
         needed += [name for name in self.open if not isinstance(self.types[name], TensorType)]
-        new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.deciding]
+        new = [name for name in dict.fromkeys(needed) if name in self.names and name not in self.required_constants]
         if not new and (self.open or any(isinstance(reason, ConstantNeeded) for reason in reasons)):
             # what is missing is made inside a loop, or a loop over lists is written out: its inputs may help
-            new = [name for name in self.names if name not in self.deciding and _counts(self.types[name])]
+            new = [name for name in self.names if name not in self.required_constants and _counts(self.types[name])]
         if not new:
             raise error
-        self.deciding += tuple(new)
+        self.required_constants += tuple(new)
 
 
 def _is_open(type_: Type | None) -> bool:
@@ -139,7 +139,7 @@ def known_content(declared: Type | None, given: Any) -> Any:
 
 
 def _key(types: dict[str, Type], contents: dict[str, Any]) -> str:
-    """What tells apart two contents of the deciding inputs."""
+    """What tells apart two contents of the required constants."""
     parts = [repr(type_) for type_ in types.values()]
     for content in contents.values():
         for array in content if isinstance(content, list) else [content]:

@@ -18,7 +18,7 @@ from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
-from onnx_systemds.cli.options import fixed_sizes, read_tensors, tell, verification_options, with_options
+from onnx_systemds.cli.options import fixed_sizes, print_report, read_tensors, verification_options, with_options
 from onnx_systemds.cli.support_table import table_lines
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, escaped
@@ -174,7 +174,7 @@ def verify(
             model, read_tensors(contents) if contents else None, dims=sizes, per_node=per_node, rtol=rtol, atol=atol,
             seed=seed, function_name=function_name, weights=weights, simplified=not no_simplify,
         )  # fmt: skip
-    tell(report)
+    print_report(report)
 
 
 @main.command()

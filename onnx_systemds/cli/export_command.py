@@ -8,7 +8,14 @@ from typing import Any
 import click
 
 from onnx_systemds.cli.explaining import explained
-from onnx_systemds.cli.options import Command, fixed_sizes, read_tensors, tell, verification_options, with_options
+from onnx_systemds.cli.options import (
+    Command,
+    fixed_sizes,
+    print_report,
+    read_tensors,
+    verification_options,
+    with_options,
+)
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.errors import TranspileError
@@ -106,7 +113,7 @@ def verify_script(
             arguments=_pairs(arguments, "--arg"), dtype=dtype, opset=opset, outputs=results or None,
             functions=functions,
         )  # fmt: skip
-    tell(report)
+    print_report(report)
 
 
 def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:

@@ -72,7 +72,7 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return content
 
 
-def tell(report: Report) -> None:
+def print_report(report: Report) -> None:
     """Print what a verification found, and end with exit code 1 when numbers part."""
     for line in report.lines():
         click.echo(line)

@@ -38,7 +38,7 @@ class ExpressionParser(TokenReader):
             return self.named_operand()
         if kind in tree.UNARY_LEVELS:
             self.advance()
-            inner = self.expression(tree.UNARY_LEVELS[kind], f"behind '{kind}'")
+            inner = self.expression(tree.UNARY_LEVELS[kind], f"after '{kind}'")
             return tree.Unary(kind, inner, position=self.place(token))
         if kind == "(":
             self.advance()
@@ -59,7 +59,7 @@ class ExpressionParser(TokenReader):
         """A number, a string, TRUE, FALSE or an argument of the command line."""
         token, position = self.token, self.place()
         if token.kind not in _LITERALS:
-            hint = "ifdef stands only directly behind the '=' of an assignment" if token.kind == "ifdef" else ""
+            hint = "ifdef stands only directly after the '=' of an assignment" if token.kind == "ifdef" else ""
             self.fail(f"an expression {purpose}".rstrip(), hint)
         self.advance()
         if token.kind == INT:
@@ -106,7 +106,7 @@ class ExpressionParser(TokenReader):
         return False
 
     def skip_semicolons_in_expression(self) -> None:
-        """Skip the ``;`` that the grammar allows behind any call, where the expression goes on behind them."""
+        """Skip the ``;`` that the grammar allows after any call, where the expression goes on after them."""
         ahead = 0
         while self.peek(ahead).kind == ";":
             ahead += 1
@@ -115,7 +115,7 @@ class ExpressionParser(TokenReader):
                 self.advance()
 
     def indexed(self, name: Token) -> tree.Indexed:
-        """``[rows, columns]`` behind `name`."""
+        """``[rows, columns]`` after `name`."""
         opening = self.expect("[")
         self.open_brackets += 1
         rows = self.span("rows", name)

@@ -95,7 +95,7 @@ class _Translation:
         return "".join(parts)
 
     def _next(self) -> str:
-        """The translation of what stands at the position, which moves behind it."""
+        """The translation of what stands at the position, which moves after it."""
         pattern, start = self._pattern, self._position
         character = pattern[start]
         if character == "\\":

@@ -2,7 +2,7 @@
 
 Follows Dml.g4 of SystemDS and the checks of its DmlSyntacticValidator that need no more than the text. Line
 breaks mean nothing in DML; where a statement ends follows from what cannot go on with it, at times only from
-what stands behind the next bracket (see `ExpressionParser.begins_targets`).
+what stands after the next bracket (see `ExpressionParser.begins_targets`).
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _Parser(SignatureParser):
         if operator.kind not in (*ASSIGNS, "+="):
             after_number = before is not None and before.kind in (INT, DOUBLE) and touch(before, first)
             hint = "a name begins with a letter, and a product is written with *" if after_number else ""
-            self.fail(f"'=' or '+=' behind {target.name}", hint)
+            self.fail(f"'=' or '+=' after {target.name}", hint)
         self.advance()
         value = self.assigned_value(target, operator)
         self.skip_semicolons()
@@ -184,7 +184,7 @@ class _Parser(SignatureParser):
         if operator.kind == "+=":
             self.fail("an expression", "ifdef follows only on '='")
         start = self.advance()
-        self.expect("(", "behind ifdef")
+        self.expect("(", "after ifdef")
         if self.token.kind != ARGUMENT:
             self.fail("an argument of the command line ($name or $1) as the first argument of ifdef")
         token = self.advance()
@@ -216,7 +216,7 @@ class _Parser(SignatureParser):
         if not targets:
             self.reject("the list of targets is empty", at=start)
         if self.token.kind not in ASSIGNS:
-            self.fail("'=' behind the list of targets")
+            self.fail("'=' after the list of targets")
         self.advance()
         if self.token.kind != NAME or self.peek().kind != "(":
             self.fail("the call of a function, whose results are assigned")
@@ -239,7 +239,7 @@ class _Parser(SignatureParser):
 
     def condition(self, owner: str) -> tree.Expression:
         """A condition in parentheses."""
-        opening = self.expect("(", f"behind {owner}")
+        opening = self.expect("(", f"after {owner}")
         self.open_brackets += 1
         found = self.expression(purpose=f"for the condition of {owner}")
         self.open_brackets -= 1
@@ -279,9 +279,9 @@ class _Parser(SignatureParser):
         """``for`` and ``parfor``."""
         start = self.advance()
         owner = start.text
-        opening = self.expect("(", f"behind {owner}")
+        opening = self.expect("(", f"after {owner}")
         variable = self.expect(NAME, f"for the variable of {owner}").text
-        self.expect("in", f"behind the variable of {owner}")
+        self.expect("in", f"after the variable of {owner}")
         self.open_brackets += 1
         bounds = self.loop_range(owner)
         options: list[tree.CallArgument] = []
@@ -315,7 +315,7 @@ class _Parser(SignatureParser):
         """``source("path") as namespace``."""
         start = self.advance()
         path = self.path_in_parentheses("source")
-        self.expect("as", "and a namespace behind source(...)")
+        self.expect("as", "and a namespace after source(...)")
         namespace = self.expect(NAME, "for the namespace")
         if "::" in namespace.text or "." in namespace.text:
             self.reject("expected a plain name for the namespace", at=namespace)
@@ -330,7 +330,7 @@ class _Parser(SignatureParser):
         return tree.SetWorkingFolder(path, position=self.place(start))
 
     def path_in_parentheses(self, owner: str) -> str:
-        opening = self.expect("(", f"behind {owner}")
+        opening = self.expect("(", f"after {owner}")
         if self.token.kind != STRING:
             self.fail(f"the path of {owner} in quotes", "the path must be written out")
         path = self.advance().text[1:-1]
@@ -352,9 +352,9 @@ class _Parser(SignatureParser):
     def external_function(self) -> tree.ExternalFunction:
         """``name = externalFunction(...) return (...) implemented in (...)``."""
         name, owner, parameters, results = self.head(defaults=False)
-        self.expect("implemented", f"behind the head of {owner}")
-        self.expect("in", "behind implemented")
-        self.expect("(", "behind implemented in")
+        self.expect("implemented", f"after the head of {owner}")
+        self.expect("in", "after implemented")
+        self.expect("(", "after implemented in")
         options = self.separated(self.text_option, ")", "implemented in")
         self.skip_semicolons()
         return tree.ExternalFunction(name.text, parameters, results, options, position=self.place(name))

@@ -15,7 +15,7 @@ from onnx_systemds.errors import UnsupportedCase
 
 _WIDTH = 100
 _INDENT = "  "
-_BREAK_BEHIND = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
+_BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -175,7 +175,7 @@ def _target(target: tree.Target) -> str:
 
 
 def _wrapped(line: str, indent: str) -> Iterator[str]:
-    """Yield `line`, broken behind commas and operators when it is too long."""
+    """Yield `line`, broken after commas and operators when it is too long."""
     room = _WIDTH - len(indent)
     if len(line) <= room:
         yield indent + line
@@ -186,8 +186,8 @@ def _wrapped(line: str, indent: str) -> Iterator[str]:
         if end - begin > room and last > begin:
             yield indent_now + line[begin:last]
             begin, indent_now, room = last + 1, indent + _INDENT * 2, _WIDTH - len(indent) - 2 * len(_INDENT)
-        # A blank behind the token tells a binary operator from a sign.
-        if token.kind in _BREAK_BEHIND and line[end : end + 1] == " ":
+        # A blank after the token tells a binary operator from a sign.
+        if token.kind in _BREAK_AFTER and line[end : end + 1] == " ":
             last = end
     yield indent_now + line[begin:]
 
@@ -198,7 +198,7 @@ def _wrapped(line: str, indent: str) -> Iterator[str]:
 def _expression(node: tree.Expression, level: int, follow: int, tight: frozenset[str] = _ALWAYS_TIGHT) -> str:
     """Return the text of an expression that stands where operators of at least `level` are read.
 
-    follow: the level of the operator directly behind it, 0 if none. `!` and the signs take a tighter operator
+    follow: the level of the operator directly after it, 0 if none. `!` and the signs take a tighter operator
     that follows them into their operand. tight: the operators without blanks around them.
     """
     if isinstance(node, tree.Binary):

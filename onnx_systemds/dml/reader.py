@@ -41,7 +41,7 @@ class TokenReader:
         return token
 
     def peek(self, ahead: int = 1) -> Token:
-        """Return the token `ahead` places behind the next one."""
+        """Return the token `ahead` places after the next one."""
         return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
 
     def expect(self, kind: str, purpose: str = "", hint: str = "") -> Token:
@@ -127,7 +127,7 @@ class TokenReader:
         return found
 
     def comments_beside(self) -> tuple[str, ...]:
-        """Take the comments behind the last token that begin on its line."""
+        """Take the comments after the last token that begin on its line."""
         line = self.last.end_line if self.last else 0
         found = tuple(comment for comment, at in self.token.comments if at == line)
         if found and self.token.line == line and self.token.kind not in (END, "}"):

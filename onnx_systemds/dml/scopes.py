@@ -1,7 +1,7 @@
 """Which variables a piece of a script assigns and reads.
 
 A loop hands on from one run of its body to the next what `carried` says; an ``if`` gives what its branches assign
-and what is `live` behind it.
+and what is `live` after it.
 """
 
 from __future__ import annotations
@@ -83,10 +83,10 @@ def read_in(expression: tree.Node) -> Names:
     return frozenset(node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed)))
 
 
-def live_behind(block: tree.Block, live_after: Names) -> dict[int, Names]:
-    """Return the variables that may be read behind each if and loop of `block`, by its index there.
+def live_after_each(block: tree.Block, live_after: Names) -> dict[int, Names]:
+    """Return the variables that may be read after each if and loop of `block`, by its index there.
 
-    live_after: those read behind the block; for the body of a loop that is `live_in_loop`.
+    live_after: those read after the block; for the body of a loop that is `live_in_loop`.
     """
     live = set(live_after)
     found: dict[int, Names] = {}
@@ -99,7 +99,7 @@ def live_behind(block: tree.Block, live_after: Names) -> dict[int, Names]:
 
 
 def live_in_loop(loop: tree.For | tree.While, live_after: Names) -> Names:
-    """Return the variables that may be read behind one run of the body of `loop`: in the next one, or behind it."""
+    """Return the variables that may be read after one run of the body of `loop`: in the next one, or after it."""
     again = read_first(loop.body)
     if isinstance(loop, tree.While):
         return live_after | again | read_in(loop.condition)
@@ -107,7 +107,7 @@ def live_in_loop(loop: tree.For | tree.While, live_after: Names) -> Names:
 
 
 def carried(loop: tree.For | tree.While, live_after: Names) -> tuple[str, ...]:
-    """Return the variables that the body of `loop` assigns for its next run or for what stands behind the loop.
+    """Return the variables that the body of `loop` assigns for its next run or for what stands after the loop.
 
     In the order of the text. The loop variable itself is not among them unless the body assigns it.
     """

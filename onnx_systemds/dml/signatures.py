@@ -33,7 +33,7 @@ class SignatureParser(ExpressionParser):
         """``return (...)``, which may be missing."""
         if self.token.kind != "return":
             if self.token.kind not in ("{", "implemented"):
-                self.fail(f"'return' or '{{' behind the parameters of {owner}")
+                self.fail(f"'return' or '{{' after the parameters of {owner}")
             return ()
         self.advance()
         self.expect("(", f"to begin the results of {owner}")
@@ -44,7 +44,7 @@ class SignatureParser(ExpressionParser):
         position = self.place()
         kind = self.data_type()
         if self.token.kind != NAME:
-            self.fail(f"a name behind the type {kind}")
+            self.fail(f"a name after the type {kind}")
         name = self.advance().text
         default = None
         if self.token.kind == "=":
@@ -75,7 +75,7 @@ class SignatureParser(ExpressionParser):
         return tree.DataType(kind, value, position=self.place(start))
 
     def text_option(self) -> tuple[str, str]:
-        """``name="text"``, behind ``implemented in``."""
+        """``name="text"``, after ``implemented in``."""
         name = self.expect(NAME, "for an option").text
-        self.expect("=", f"behind the option {name}")
+        self.expect("=", f"after the option {name}")
         return name, unescape(self.expect(STRING, f"for the option {name}").text)

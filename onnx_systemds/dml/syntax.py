@@ -190,7 +190,7 @@ Target: TypeAlias = Name | Indexed
 class Comments:
     """The comments of a statement, each with its ``#`` or ``/* */``.
 
-    before: in front of it or within it. beside: behind it on its last line. after: behind it, at the end of
+    before: in front of it or within it. beside: after it on its last line. after: below it, at the end of
     the block. inside: in an empty body.
     """
 
@@ -281,7 +281,7 @@ class Source(StatementNode):
 
 @dataclass(frozen=True)
 class SetWorkingFolder(StatementNode):
-    """``setwd("path")``: where the paths of the `Source` statements behind it in the same file begin."""
+    """``setwd("path")``: where the paths of the `Source` statements after it in the same file begin."""
 
     path: str
 

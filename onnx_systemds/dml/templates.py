@@ -43,7 +43,7 @@ def template(name: str) -> jinja2.Template:
 
 
 def render_operator(name: str, /, **names: object) -> str:
-    """Render ``operators/<name>.dml.jinja``; the text has no line end behind it."""
+    """Render ``operators/<name>.dml.jinja``; the text has no line end after it."""
     return template(f"operators/{name}.dml.jinja").render(**names).rstrip("\n")
 
 

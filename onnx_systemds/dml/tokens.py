@@ -100,7 +100,7 @@ def tokenize(text: str, file: str = "<text>", warnings: list[str] | None = None)
 
 
 def _end_token(tokens: list[Token], comments: list[tuple[str, int]]) -> Token:
-    """Return the last token, which stands directly behind the one before it."""
+    """Return the last token, which stands directly after the one before it."""
     if not tokens:
         return Token(END, "", 1, 1, 1, comments)
     last = tokens[-1]
@@ -174,7 +174,7 @@ def _string_error(text: str, offset: int, place: ScriptPlace, strings: list[Toke
     column = end - text.rfind("\n", 0, end)
     found = repr(text[end + 1])[1:-1] if end + 1 < len(text) else "the end of the script"
     return _error(
-        f"expected one of b t n f r \" ' \\ behind a backslash in a string, found {found}",
+        f"expected one of b t n f r \" ' \\ after a backslash in a string, found {found}",
         text,
         ScriptPlace(place.file, line, column),
         2,

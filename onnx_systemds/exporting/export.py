@@ -26,7 +26,7 @@ from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
-from onnx_systemds.exporting.values import ListValue, Lost, Value
+from onnx_systemds.exporting.values import ListValue, Poison, Value
 
 FUNCTIONS = ("inline", "keep")
 _STACK = 20000
@@ -75,7 +75,7 @@ def export_script(
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
         none = TranspileError("the script has no result that could be an output", script.file, hint)
-        raise_all([*_lost(evaluator), none], "the script cannot be exported")
+        raise_all([*_poison_reasons(evaluator), none], "the script cannot be exported")
     unused = interface.unused()
     if unused:
         hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
@@ -114,7 +114,7 @@ def _run_function(evaluator: Evaluator, module: Module, name: str, outputs: Sequ
             value = _parameter(evaluator, parameter)
         except TranspileError as error:
             evaluator.reasons.add(evaluator.placed(error, parameter.position))
-            value = Lost()
+            value = Poison()
         if value is not None:
             given[parameter.name] = value
     evaluator.reasons.raise_any("the inputs of the function cannot be exported")
@@ -145,10 +145,10 @@ def _parameter(evaluator: Evaluator, parameter: tree.Parameter) -> Value | None:
                           hint=f"bind it: {name}=VALUE")  # fmt: skip
 
 
-def _lost(evaluator: Evaluator) -> tuple[TranspileError, ...]:
+def _poison_reasons(evaluator: Evaluator) -> tuple[TranspileError, ...]:
     """Return why statements were refused whose results nothing has read."""
-    lost = (value for value in evaluator.frame.variables.values() if isinstance(value, Lost))
-    return unique(error for value in lost for error in value.errors)
+    poison = (value for value in evaluator.frame.variables.values() if isinstance(value, Poison))
+    return unique(error for value in poison for error in value.errors)
 
 
 def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
@@ -157,7 +157,7 @@ def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Paramete
         for key, item in zip(names, value.items):
             _output(evaluator, f"{name}_{key}", item, result)
         return
-    if isinstance(value, Lost):
+    if isinstance(value, Poison):
         own = evaluator.placed(UnsupportedCase(f"{name} {value.reason}"), result.position)
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *(value.errors or (own,))))
         return

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds.errors import InternalError
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
-from onnx_systemds.exporting.passes.graph_passes import fuse, kept_nodes, scaled_filters
+from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
 _IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
@@ -63,15 +63,15 @@ class _Writer:
                 tensor = copy
             self.names[tensor] = self.unique(output)
             results.append(tensor)
-        kept = kept_nodes(builder.main, extra, results)
-        nodes = [self.node(node) for node in kept]
+        needed = needed_nodes(builder.main, extra, results)
+        nodes = [self.node(node) for node in needed]
         graph = helper.make_graph(
             nodes,
             name,
             [self.info(tensor) for tensor in builder.inputs],
             [self.info(tensor) for tensor in results],
             [self.initializer(tensor) for tensor in self.used_constants],
-            value_info=[self.info(t) for node in kept for t in node.outputs if t not in results and t.kind != TEXT],
+            value_info=[self.info(t) for node in needed for t in node.outputs if t not in results and t.kind != TEXT],
         )
         version = next(ir for opset, ir in reversed(_IR_VERSIONS) if opset <= builder.opset)
         domains = self.domains | {function.domain: 1 for function in self.functions}
@@ -89,7 +89,7 @@ class _Writer:
         writer = _Writer(self.builder, self.functions)
         inputs = [writer.name(tensor) for tensor in body.inputs]
         outputs = [writer.name(tensor) for tensor in body.outputs]
-        nodes = [writer.node(node) for node in kept_nodes(body.scope, [], body.outputs)]
+        nodes = [writer.node(node) for node in needed_nodes(body.scope, [], body.outputs)]
         constants = [helper.make_node("Constant", [], [writer.name(tensor)], value=writer.initializer(tensor))
                      for tensor in writer.used_constants]  # fmt: skip
         made = helper.make_function(
@@ -134,9 +134,9 @@ class _Writer:
         return made
 
     def graph(self, body: SubGraph, name: str) -> onnx.GraphProto:
-        kept = kept_nodes(body.scope, [], body.outputs)
+        needed = needed_nodes(body.scope, [], body.outputs)
         infos = [self.info(tensor) for tensor in body.inputs]
-        nodes = [self.node(node) for node in kept]
+        nodes = [self.node(node) for node in needed]
         return helper.make_graph(nodes, name, infos, [self.info(tensor, False) for tensor in body.outputs])
 
     def info(self, tensor: Tensor, sized: bool = True) -> onnx.ValueInfoProto:

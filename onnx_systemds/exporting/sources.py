@@ -29,7 +29,7 @@ class SourceFiles:
         self._parsed: dict[str, tree.Script] = {}
 
     def resolve(self, path: str, importer: tree.Script | None = None, working_folder: str = ".") -> tree.Script:
-        """Return the script that ``source(path)`` in `importer` means, behind ``setwd(working_folder)``.
+        """Return the script that ``source(path)`` in `importer` means, after ``setwd(working_folder)``.
 
         Raises ScriptNotFound with the places that were looked at, and ScriptSyntaxError.
         """

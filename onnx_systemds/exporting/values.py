@@ -122,7 +122,7 @@ class FrameValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Lost:
+class Poison:
     """Stands for what a statement should have given that was refused (`errors`) or may not have run (`reason`).
 
     It matters only where it is read.
@@ -132,10 +132,10 @@ class Lost:
     errors: tuple[TranspileError, ...] = ()
 
     def __str__(self) -> str:
-        return "a lost value"
+        return "a value of a refused statement"
 
 
-Value = Union[Scalar, Matrix, ListValue, FrameValue, Lost]
+Value = Union[Scalar, Matrix, ListValue, FrameValue, Poison]
 
 
 def known_scalar(value: bool | int | float | str) -> Scalar:

@@ -1,4 +1,4 @@
-"""What a verification found, and how it is told."""
+"""What a verification found, and the text of its report."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Report:
     """The engine against the judge.
 
     judge: who it is. reasons: why others were not asked, or refused. given: where the inputs are from.
-    inputs: their dtypes and dims. sizes: of symbols, chosen for want of others. deciding: the inputs whose content was
-    known at conversion, because it decides what the script looks like. nodes: in topological order.
+    inputs: their dtypes and dims. sizes: of symbols, chosen for want of others. required_constants: the inputs whose
+    content was known at conversion, because it decides what the script looks like. nodes: in topological order.
     """
 
     judge: str
@@ -35,7 +35,7 @@ class Report:
     given: str
     inputs: Mapping[str, str]
     sizes: Mapping[str, int]
-    deciding: tuple[str, ...]
+    required_constants: tuple[str, ...]
     outputs: tuple[Comparison, ...]
     nodes: tuple[NodeComparison, ...] = ()
 
@@ -65,8 +65,9 @@ class Report:
         if self.sizes:
             chosen = ", ".join(f"{escaped(name)}={size}" for name, size in self.sizes.items())
             yield f"  sizes chosen here, --dim gives others: {chosen}"
-        if self.deciding:
-            yield f"  known at conversion, because their content decides the script: {quoted_list(self.deciding)}"
+        if self.required_constants:
+            names = quoted_list(self.required_constants)
+            yield f"  known at conversion, because their content decides the script: {names}"
         yield from _table("output", [(output.name, output) for output in self.outputs])
         if self.nodes:
             yield from self._node_lines()
@@ -104,5 +105,5 @@ def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
 
 
 def _short(name: str) -> str:
-    """The end of a name, which tells most."""
+    """The end of a name, which says most."""
     return escaped(name if len(name) <= _LONGEST_NAME else f"...{name[-_LONGEST_NAME:]}")

@@ -70,19 +70,19 @@ def verify_model(
         "as given" if drawn is None else f"random, seed {seed}",
         {name: described(content) for name, content in contents.items()},
         {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
-        engine.deciding,
+        engine.required_constants,
         tuple(compare_all(found, expected.outputs, rtol, atol)),
         tuple(nodes),
     )
 
 
 class _Engine:
-    """The side of the engine. deciding: the inputs whose content was needed at conversion."""
+    """The side of the engine. required_constants: the inputs whose content was needed at conversion."""
 
     def __init__(self, model: Model, options: Mapping[str, Any]) -> None:
         self.model = model
         self.options = options
-        self.deciding: tuple[str, ...] = ()
+        self.required_constants: tuple[str, ...] = ()
 
     def run(self, contents: Mapping[str, Any], wanted: list[str] | None = None) -> dict[str, Any]:
         """The outputs of the model, or the ``wanted`` values, by name."""
@@ -101,13 +101,13 @@ class _Engine:
             outputs = prepared.run(contents)
         finally:
             prepared.close()
-        self.deciding = prepared.deciding
+        self.required_constants = prepared.required_constants
         return {output.name: content for output, content in zip(model.graph.outputs, outputs)}
 
     def comparable_values(self, contents: Mapping[str, Any]) -> dict[str, Node]:
         """The tensors that nodes of the graph compute and that are used, in topological order, each with its node."""
         types = {given.name: given.type for given in self.model.graph.inputs}
-        known = {name: known_content(types[name], contents[name]) for name in self.deciding}
+        known = {name: known_content(types[name], contents[name]) for name in self.required_constants}
         actual = {name: actual_type(type_, contents[name]) for name, type_ in types.items()
                   if not isinstance(type_, MapType)}  # fmt: skip
         graph = with_constants(with_types(self.model.graph, actual), known)
@@ -150,7 +150,7 @@ def _is_tensor(value: Value | None) -> bool:
 
 
 def _given(model: Model, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs as the model declares them, with lists and maps in the place of their arrays. Raises InvalidInput."""
+    """The inputs as the model declares them, with lists and maps instead of their arrays. Raises InvalidInput."""
     ports = [Port(given.name, "float", (), _port_kind(given.type)) for given in model.graph.inputs
              if given.name not in inputs]  # fmt: skip
     nested = nested_inputs([port for port in ports if port.kind != "tensor"], inputs)

@@ -207,7 +207,7 @@ ONE = tree.IntLiteral(1)
         ),
         ('source("a/b.dml") as ns', tree.Source("a/b.dml", "ns")),
         ("setwd('a b');", tree.SetWorkingFolder("a b")),
-        # The grammar allows ; behind any call, also in the middle of an expression.
+        # The grammar allows ; after any call, also in the middle of an expression.
         ("a = f(x); - b", tree.Assign(A, tree.Binary("-", F, B))),
         ("if (f(x);) { }", tree.If(F, ())),
         ("\ufeffa = b", tree.Assign(A, B)),
@@ -295,13 +295,13 @@ def test_positions() -> None:
 def test_comments_stay_with_their_statements() -> None:
     script = parse_script(
         "# head\n/* block */\nx = 1 # beside\n\n# before y\ny = f(a, # inside\n  b)\n"
-        "if (a) { # first\n  z = 1\n  # last\n} # behind\nwhile (b) {\n  # empty\n}\n# end"
+        "if (a) { # first\n  z = 1\n  # last\n} # after\nwhile (b) {\n  # empty\n}\n# end"
     )
     x, y, choice, loop = script.items
     assert x.comments == tree.Comments(before=("# head", "/* block */"), beside=("# beside",))
     assert y.comments == tree.Comments(before=("# before y", "# inside"))
     assert isinstance(choice, tree.If)
-    assert choice.comments == tree.Comments(beside=("# behind",))
+    assert choice.comments == tree.Comments(beside=("# after",))
     assert choice.body[0].comments == tree.Comments(before=("# first",), after=("# last",))
     assert loop.comments == tree.Comments(inside=("# empty",), after=("# end",))
     assert parse_script("# a\n# b").comments.inside == ("# a", "# b")

@@ -314,7 +314,7 @@ def test_no_parentheses_without_need(expression: tree.Expression) -> None:
             if begin and tokens[begin - 1].kind == "name":
                 continue  # a call
             first, last = tokens[begin].column - 1, token.column - 1
-            # A blank keeps "a(" from becoming a call where "(" stood behind an operator word.
+            # A blank keeps "a(" from becoming a call where "(" stood after an operator word.
             without = f"{text[:first]} {text[first + 1:last]} {text[last + 1:]}"
             assert _tree(without) != expression
 

@@ -57,9 +57,9 @@ def test_loops(text: str, live_after: str, carried: str) -> None:
     assert scopes.carried(loop, frozenset(live_after.split())) == tuple(carried.split())
 
 
-def test_live_behind_ifs_and_loops() -> None:
+def test_live_after_ifs_and_loops() -> None:
     block = parse_script("if (u) a = 1\nb = a + c\nif (b > 1) a = 2\nwhile (a > x) x = a\ny = 1").statements
-    found = scopes.live_behind(block, frozenset({"x"}))
+    found = scopes.live_after_each(block, frozenset({"x"}))
     assert {index: sorted(names) for index, names in found.items()} == {0: ["a", "c", "x"], 2: ["a", "x"], 3: ["x"]}
 
 

@@ -64,7 +64,7 @@ def dense(*sizes: int) -> list[Array]:
 
 
 def convolution(count: int, channels: int, size: int, normalized: bool = False) -> list[Array]:
-    """Filters and bias, and what a normalization behind it needs."""
+    """Filters and bias, and what a normalization after it needs."""
     scales, averages = norm(count)
     return [filters(count, channels, size), numbers(count, 1) * 0.1, *(scales + averages if normalized else [])]
 

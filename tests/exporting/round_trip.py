@@ -51,7 +51,7 @@ class _Scripts(SystemDSBackendRep):
     def for_inputs(self, given: dict[str, Any]) -> tuple[Script, dict[str, Any]]:
         """The script for these inputs, and what it still takes."""
         script: Any = self._function_for(given)
-        return script, {name: array for name, array in given.items() if name not in self.deciding}
+        return script, {name: array for name, array in given.items() if name not in self.required_constants}
 
 
 @cache

@@ -13,7 +13,7 @@ from tests.dml.test_syntax_errors import BROKEN
 
 F = "f = function(matrix[double] A, double k) return (matrix[double] B) { B = A * k }\n"
 
-# line 2 behind X = read("X"), a matrix of 3 x 2, in front of write(Y, "Y"); the place; a part of the message
+# line 2, after X = read("X"), a matrix of 3 x 2, in front of write(Y, "Y"); the place; a part of the message
 LINES = [
     # names
     ("Y = X + Z", "2:9", "the variable Z is not defined here"),
@@ -56,7 +56,7 @@ LINES = [
      "6 elements do not fill 3 x 1 x 4 x 4"),
     ("Y = X * as.scalar(X)", "2:9", "is no matrix of 1 x 1"),
     # ranges
-    ("Y = X[, 5]", "2:5", "the range 5:5 ends behind the last of 2"),
+    ("Y = X[, 5]", "2:5", "the range 5:5 ends after the last of 2"),
     ("Y = X[0, ]", "2:5", "the range 0:0 is empty or begins before 1"),
     ("Y = X[3:2, ]", "2:5", "the range 3:2 is empty"),
     ("Y = X[1 / 0, 1]", "2:9", "inf where an integer is needed"),
@@ -91,7 +91,7 @@ WHOLE = [
     (f"{F}{READ}Y = f(X)\n{WRITE}", "", "3:5", "f needs the argument k"),
     (f"{F}{READ}Y = f(A=X, q=2)\n{WRITE}", "", "3:5", 'f has no parameter "q"'),
     (f"{F}{READ}Y = f(X, A=X)\n{WRITE}", "", "3:5", "f gets the argument A twice"),
-    (f"{F}{READ}Y = f(k=2, X)\n{WRITE}", "", "3:5", "an argument of f without a name stands behind one that has a name"),
+    (f"{F}{READ}Y = f(k=2, X)\n{WRITE}", "", "3:5", "an argument of f without a name stands after one that has a name"),
     (f"{READ}Y = matrix(X, rows=3, 2)\n{WRITE}", "", "2:5", "hint: name all of them, or none"),
     (f'{READ}Y = X\nX = read("a/X.csv")\nY = X + Y\n{WRITE}', "", "3:5", '"a/X.csv" and "X" would be one input'),
     (f"{F}{READ}[Y, Z] = f(X, 2)\n{WRITE}", "", "3:1", "f gives 1 values, not 2"),

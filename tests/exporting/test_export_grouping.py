@@ -45,7 +45,7 @@ CASES = [
     ExportCase("groups with weights", 'Y = aggregate(target=X, groups=G, weights=W, fn="sum")'
                ' + aggregate(target=X, groups=G, weights=W, fn="mean") + aggregate(target=X, groups=G, weights=W, fn="count")',
                {**G, "W": np.array([[1.0], [2], [0.5], [3], [2]])}),
-    *(ExportCase(f"{fn} of groups, some behind the last", "X = matrix(X, 5, 1)\nG = matrix(G, 5, 1)\n"
+    *(ExportCase(f"{fn} of groups, some after the last", "X = matrix(X, 5, 1)\nG = matrix(G, 5, 1)\n"
                  f'Y = aggregate(target=X, groups=G, fn="{fn}", ngroups=2)', G) for fn in ("sum", "count", "mean", "variance")),
     *(ExportCase(name, body, ROWS, symbols={"A": ["N", 2], "B": ["M", 2]}, sizes=[{"A": np.array([[2.0, 2], [5, 5]])}]) for name, body in {
         "distinct rows": "Y = unique(rbind(A, B))", "united rows": "Y = union(A, A)",

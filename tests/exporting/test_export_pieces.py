@@ -36,7 +36,7 @@ def test_pieces_agree_with_the_engine(case: ExportCase) -> None:
 
 
 def depthwise(more: str, weights: str = "W") -> list[str]:
-    """The operators of a depthwise convolution of three channels, behind which something more is done."""
+    """The operators of a depthwise convolution of three channels, after which something more is done."""
     rng = np.random.default_rng(3)
     data = {"X": rng.normal(size=(2, 3 * 16)), "W": rng.normal(size=(3, 9)), "b": rng.normal(size=(3, 1))}
     body = f"[Y, h, w] = layer::forward(X, W, b, 4, 4, 1, 3, 3, 1, 1, 1, 1)\n{more}"

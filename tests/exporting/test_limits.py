@@ -18,7 +18,7 @@ NESTED = "f0 = " + MATRIX + " { B = A + 1 }\n" + "".join(
 TREE = f"f = {MATRIX} {{\n B = A\n if (sum(A) > 1) {{\n  L = f(A - 1)\n  R = f(A - 2)\n  B = L + R\n }}\n}}\n"
 FIBONACCI = "f = function(int n) return (int r) {\n r = n\n if (n > 1) { r = f(n - 1) + f(n - 2) }\n}\n"
 
-# functions, body behind X = read("X"), message
+# functions, body after X = read("X"), message
 REFUSED = [
     (FIBONACCI, "Y = X * f(40)", "takes more than 40000 steps"),
     (TREE, "Y = f(X)", "calls are nested deeper than 120"),

@@ -15,7 +15,7 @@ from onnx_systemds.runtime.boundary_integers import InexactInteger
 from onnx_systemds.runtime.scoring import InvalidInput, bind_sizes
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
-from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_told, wrong_output
+from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_refusal, wrong_output
 from tests.plain_engine import PlainCall, sourced
 
 
@@ -30,7 +30,7 @@ def check_plainly(cases: Sequence[ModelCase]) -> list[Finding]:
             try:
                 findings += _findings([(case, script)])
             except AssertionError as error:
-                if not is_told(error):
+                if not is_refusal(error):
                     findings.append(Finding("error", case.seed, str(case), f"command line: {_essence(error)}"))
         return findings
 

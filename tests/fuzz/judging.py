@@ -31,7 +31,7 @@ from tests.fuzz.judge_faults import is_untrusted, tolerated
 SECONDS = 20.0
 """How long a case may take."""
 
-_TOLD = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to")
+_REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to")
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -150,7 +150,7 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
                 try:
                     results = function(verdict.feeds, timeout=SECONDS)
                 except (EngineError, TranspileError) as error:
-                    if is_told(error):
+                    if is_refusal(error):
                         TALLY.add("refused at run time")
                         continue
                     raise
@@ -167,12 +167,12 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
     return None
 
 
-def is_told(error: Exception) -> bool:
+def is_refusal(error: Exception) -> bool:
     """Whether a call was refused in words: numbers that FP64 has not, or a check that the script itself makes.
 
     An `InvalidInput` names the input without elements and what helps.
     """
-    return isinstance(error, InvalidInput) or any(words in str(error) for words in _TOLD)
+    return isinstance(error, InvalidInput) or any(words in str(error) for words in _REFUSALS)
 
 
 def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) -> str:

@@ -29,7 +29,7 @@ def save(path: Path, nodes: list[onnx.NodeProto], domains: list[str], functions:
     return path
 
 
-def test_all_is_told(tmp_path: Path) -> None:
+def test_the_report_is_complete(tmp_path: Path) -> None:
     body = [helper.make_node("Relu", ["a"], ["b"])]
     function = helper.make_function("own", "Bent", ["a"], ["b"], body, [helper.make_opsetid("", 17)])
     scale = numpy_helper.from_array(np.zeros(5, np.int8), "unused")

@@ -125,7 +125,7 @@ def test_inputs_that_decide_the_script() -> None:
     nodes = [helper.make_node("ReduceSum", ["X", "axes"], ["Y"], keepdims=0)]
     model = make_model(nodes, [("X", FLOAT, ["n", 3, 4]), ("axes", INT64, [1])], [("Y", FLOAT, None)])
     report = verify_model(model, {"X": random(2, 3, 4), "axes": np.array([1])}, per_node=True)
-    assert report.passed and report.deciding == ("axes",) and len(report.nodes) == 1
+    assert report.passed and report.required_constants == ("axes",) and len(report.nodes) == 1
     assert any('their content decides the script: "axes"' in line for line in report.lines())
 
 

@@ -71,7 +71,7 @@ def _of_all(ctx: Context, op: str, target: Value) -> Value:
     if not isinstance(target, Matrix):
         raise UnsupportedCase(f"an aggregate of {target}")
     x = ctx.g.floating(target.tensor)
-    return ctx.scalar(ctx.g.reduce(op, x, range(x.rank), keep=False))
+    return ctx.scalar(ctx.g.reduce(op, x, range(x.rank), keepdims=False))
 
 
 @builtin("var")

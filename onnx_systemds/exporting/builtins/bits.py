@@ -48,7 +48,7 @@ def _combined(ctx: Context, op: str, operation: Callable[[int, int], int], a: Va
 
 @builtin("bitwShiftL")
 def shifted_left(ctx: Context, a: Value, b: Value) -> Value:
-    """The bits moved up; those that leave the word are lost. NaN where only the sign is left."""
+    """The bits moved up; those that leave the word fall away. NaN where only the sign is left."""
     g = ctx.g
 
     def shifted(x: Tensor, places: Tensor) -> Tensor:
@@ -81,7 +81,7 @@ def _power(ctx: Context, places: Tensor) -> Tensor:
 
 
 def _word(ctx: Context, x: Tensor) -> Tensor:
-    """Return numbers as ints: cut off behind the point, held within 32 bits, NaN as 0."""
+    """Return numbers as ints: cut off after the point, held within 32 bits, NaN as 0."""
     g = ctx.g
     if x.kind == BOOL:
         return g.cast(x, INT)

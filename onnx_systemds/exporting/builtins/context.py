@@ -106,7 +106,7 @@ class Context:
         return Scalar(_TYPES[tensor.kind], tensor)
 
     def integer(self, value: Value) -> Dim:
-        """Return a scalar as an integer, known or computed by the model; cut off behind the point."""
+        """Return a scalar as an integer, known or computed by the model; cut off after the point."""
         if isinstance(value, ListValue) and len(value.items) == 1:
             value = value.items[0]
         if isinstance(value, Matrix) and value.dims == (1, 1):
@@ -123,7 +123,7 @@ class Context:
         return self.g.integer_symbol(self.g.cast(value.content, INT))
 
     def whole(self, number: Tensor) -> Tensor:
-        """Return a computed number as an integer, cut off behind the point; NaN is 0, no large one turns."""
+        """Return a computed number as an integer, cut off after the point; NaN is 0, no large one turns."""
         if number.kind in (INT, BOOL):
             return self.g.cast(number, INT)
         largest = np.nextafter(_BEYOND_INT64, 0, dtype=np.float32 if self.g.dtype == "float32" else np.float64)

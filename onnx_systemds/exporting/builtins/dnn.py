@@ -217,8 +217,8 @@ def _channel_view(x: Matrix, channels: int) -> Dims:
 def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:
     """Return ``mu*old + (1-mu)*new``."""
     g = ctx.g
-    kept = g.binary("Mul", ctx.flat(old), g.number(mu))
-    return ctx.matrix(g.binary("Add", kept, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
+    decayed = g.binary("Mul", ctx.flat(old), g.number(mu))
+    return ctx.matrix(g.binary("Add", decayed, g.binary("Mul", g.reshape(new, old.dims), g.number(1.0 - mu))))
 
 
 refuse("batch_norm2d_backward", "lstm_backward", reason="the gradient of this layer is for training",

@@ -94,7 +94,7 @@ def _extreme(ctx: Context, op: str, values: tuple[Value, ...]) -> Value:
     if not values:
         raise UnsupportedCase(f"{op.lower()} needs an argument")
     if len(values) == 1 and isinstance(values[0], Matrix):
-        return ctx.scalar(ctx.g.reduce(f"Reduce{op}", ctx.column(values[0]), (0,), keep=False))
+        return ctx.scalar(ctx.g.reduce(f"Reduce{op}", ctx.column(values[0]), (0,), keepdims=False))
     if len(values) == 1 and isinstance(values[0], ListValue):
         values = values[0].items
     found = values[0]
@@ -197,7 +197,7 @@ def _replace_number(ctx: Context, target: Value, pattern: float, replacement: Va
 
 @builtin("as.integer")
 def as_integer(ctx: Context, x: Value) -> Value:
-    """A scalar as an integer, cut off behind the point."""
+    """A scalar as an integer, cut off after the point."""
     value = as_scalar(ctx, x)
     assert isinstance(value, Scalar)
     if value.dim is not None:

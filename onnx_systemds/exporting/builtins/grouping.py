@@ -25,7 +25,7 @@ def aggregate(
     count, places = table_size(ctx, groups, ngroups), places_of(ctx, groups)
     if ngroups is None or certainly_within(places, count):
         return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
-    # rows of groups behind the last one count nowhere: they make a group of their own, which is cut off
+    # rows of groups after the last one count nowhere: they make a group of their own, which is cut off
     places = g.binary("Min", places, g.reshape(g.size_tensor(count), ()))
     found = _aggregated(ctx, target, places, add(count, 1), weights, fn, order)
     return ctx.matrix(g.slice(found, 0, 0, count))

@@ -29,7 +29,7 @@ def trace(ctx: Context, target: Matrix) -> Value:
     """The sum of the diagonal."""
     g, x = ctx.g, ctx.flat(target)
     marked = g.where(g.truth(g.node("EyeLike", [x], x.dims)), x, g.number(0.0))  # a product would make NaN of infinity
-    return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keep=False))
+    return ctx.scalar(g.reduce("ReduceSum", marked, (0, 1), keepdims=False))
 
 
 @builtin("diag")

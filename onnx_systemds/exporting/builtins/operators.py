@@ -148,7 +148,7 @@ def _is_one(x: Tensor) -> bool:
 
 
 def _cut_off(ctx: Context, x: Tensor) -> Tensor:
-    """Return numbers without what is behind their point; the engine's integer division rounds to zero."""
+    """Return numbers without their fraction; the engine's integer division rounds to zero."""
     return ctx.g.binary("Mul", ctx.g.unary("Sign", x), ctx.g.unary("Floor", ctx.g.unary("Abs", x)))
 
 

@@ -57,7 +57,7 @@ def interquartile_mean(ctx: Context, x: Matrix, w: Value | None = None) -> Value
     shares[last - 1] -= last - 0.75 * size
     g = ctx.g
     weighted = g.binary("Mul", _sorted(ctx, ctx.column(x)), g.constant(shares / (0.5 * size), FLOAT))
-    return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keep=False))
+    return ctx.scalar(g.reduce("ReduceSum", weighted, (0,), keepdims=False))
 
 
 def _known_size(x: Matrix) -> int:

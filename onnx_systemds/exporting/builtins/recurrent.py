@@ -102,8 +102,8 @@ def _unrolled(
     outputs, cells, gates = [], [], []
     for step in range(sizes.steps):
         gate = _gates(ctx, g.slice(sequence, 0, step, step + 1), hidden, w, bias, sizes)
-        taken, kept, shown, new = (g.slice(gate, 2, k * units, (k + 1) * units) for k in range(4))
-        cell = g.binary("Add", g.binary("Mul", kept, cell), g.binary("Mul", taken, new))
+        taken, forget, shown, new = (g.slice(gate, 2, k * units, (k + 1) * units) for k in range(4))
+        cell = g.binary("Add", g.binary("Mul", forget, cell), g.binary("Mul", taken, new))
         hidden = g.binary("Mul", shown, g.unary("Tanh", cell))
         outputs.append(hidden)
         cells.append(cell)
@@ -131,10 +131,10 @@ def _all_gates(
 def _all_cells(ctx: Context, gates: Tensor, first: Tensor, sizes: _Sizes) -> Tensor:
     """Return the cell states of all steps, steps x rows x units."""
     g, units = ctx.g, sizes.units
-    taken, kept, _, new = (g.slice(gates, 2, k * units, (k + 1) * units) for k in range(4))
+    taken, forget, _, new = (g.slice(gates, 2, k * units, (k + 1) * units) for k in range(4))
     added = g.binary("Mul", taken, new)
     cells = [first]
     for step in range(sizes.steps):
-        scaled = g.binary("Mul", g.slice(kept, 0, step, step + 1), cells[-1])
+        scaled = g.binary("Mul", g.slice(forget, 0, step, step + 1), cells[-1])
         cells.append(g.binary("Add", scaled, g.slice(added, 0, step, step + 1)))
     return g.concat(cells[1:], 0)

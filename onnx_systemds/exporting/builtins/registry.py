@@ -19,7 +19,7 @@ from typing import Any
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.poison_values import lost_error, lost_in
+from onnx_systemds.exporting.poison_values import poison_error, poisons_in
 from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
@@ -35,13 +35,13 @@ class Builtin:
     parameters: tuple[inspect.Parameter, ...]
 
     def __call__(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:
-        """Return the result of a call. Raises UnsupportedCase when arguments do not fit, Poisoned when one is lost."""
+        """Return the result of a call. Raises UnsupportedCase for arguments that do not fit, Poisoned for poison."""
         try:
             return self._called(context, positional, named)
         except UnsupportedCase:
-            lost = [item for value in (*positional, *named.values()) for item in lost_in(value)]
-            if lost:
-                raise lost_error(lost[0], f"an item that {self.name} reads") from None
+            poisons = [item for value in (*positional, *named.values()) for item in poisons_in(value)]
+            if poisons:
+                raise poison_error(poisons[0], f"an item that {self.name} reads") from None
             raise
 
     def _called(self, context: Context, positional: Sequence[Value], named: Mapping[str, Value]) -> Any:

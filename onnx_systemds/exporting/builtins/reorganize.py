@@ -195,11 +195,11 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
     if any(isinstance(part, FrameValue) for part in parts):
         return join_frames(ctx, parts, axis)
     matrices = [ctx.as_matrix(part) for part in parts]
-    kept = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
-    others = {m.dims[1 - axis] for m in kept if isinstance(m.dims[1 - axis], int)}
+    nonempty = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
+    others = {m.dims[1 - axis] for m in nonempty if isinstance(m.dims[1 - axis], int)}
     if len(others) > 1:
-        raise UnsupportedCase(f"{' and '.join(map(str, kept[:4]))} do not fit together")
-    return ctx.matrix(ctx.g.concat([ctx.flat(m) for m in kept], axis))
+        raise UnsupportedCase(f"{' and '.join(map(str, nonempty[:4]))} do not fit together")
+    return ctx.matrix(ctx.g.concat([ctx.flat(m) for m in nonempty], axis))
 
 
 @builtin("append")
@@ -300,7 +300,7 @@ def table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
         return indices.rows
     if given is not None:
         return ctx.integer(given)
-    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keep=False)
+    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keepdims=False)
     return ctx.integer(ctx.scalar(largest))
 
 

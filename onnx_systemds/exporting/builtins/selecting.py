@@ -26,7 +26,7 @@ def remove_empty(
         chosen = g.truth(ctx.g.reshape(select.tensor, (length,)))
     else:
         filled = g.cast(g.truth(x), INT)
-        chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keep=False))
+        chosen = g.truth(g.reduce("ReduceMax", filled, (1 - axis,), keepdims=False))
     if empty_return:
         none = g.binary("Equal", g.reduce("ReduceMax", g.cast(chosen, INT), (0,)), g.constant(0))
         blank = g.filled(0.0, tuple(1 if i == axis else dim for i, dim in enumerate(target.dims)))
@@ -86,5 +86,5 @@ def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
     if wanted.constant is None or np.isnan(wanted.constant).any():
         both = g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted))
         same = both if wanted.constant is not None else g.binary("Or", same, both)
-    count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keep=False)
+    count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keepdims=False)
     return ctx.scalar(g.cast(count, BOOL))

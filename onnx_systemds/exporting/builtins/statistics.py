@@ -19,7 +19,7 @@ def covariance(ctx: Context, a: Matrix, b: Matrix) -> Value:
     """The sample covariance of two columns."""
     g = ctx.g
     one, other = (g.binary("Sub", x, g.reduce("ReduceMean", x, (0,))) for x in (ctx.column(a), ctx.column(b)))
-    total = g.reduce("ReduceSum", g.binary("Mul", one, other), (0,), keep=False)
+    total = g.reduce("ReduceSum", g.binary("Mul", one, other), (0,), keepdims=False)
     return ctx.scalar(g.binary("Div", total, ctx.floats(integer(add(a.rows, -1)))))
 
 
@@ -30,7 +30,7 @@ def moment(ctx: Context, x: Matrix, k: int) -> Value:
         raise UnsupportedCase(f"a moment of order {k}", hint="2, 3 and 4 can be exported")
     g, column = ctx.g, ctx.column(x)
     power = g.binary("Pow", g.binary("Sub", column, g.reduce("ReduceMean", column, (0,))), g.number(float(k)))
-    return ctx.scalar(g.reduce("ReduceMean", power, (0,), keep=False))
+    return ctx.scalar(g.reduce("ReduceMean", power, (0,), keepdims=False))
 
 
 @builtin("pnorm")

@@ -11,18 +11,18 @@ from onnx_systemds.errors import InternalError, ScriptError, TranspileError
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import Poisoned
-from onnx_systemds.exporting.values import Lost
+from onnx_systemds.exporting.values import Poison
 
 _MOST_REASONS = 200
 
 
 def execute(evaluator: Evaluator, block: tree.Block, live_after: Live) -> None:
-    """Run the statements of a block; `live_after` tells which variables are read behind it."""
-    behind = cache(lambda: scopes.live_behind(block, live_after()))
+    """Run the statements of a block; `live_after` tells which variables are read after it."""
+    live_after_each = cache(lambda: scopes.live_after_each(block, live_after()))
     for index, statement in enumerate(block):
 
         def live(index: int = index) -> scopes.Names:
-            return behind()[index]
+            return live_after_each()[index]
 
         _execute_one(evaluator, statement, live)
 
@@ -34,7 +34,7 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
         evaluator.run(statement, live)
     except Poisoned as poisoned:
         read = (evaluator.frame.variables.get(name) for name in sorted(scopes.read_in(statement)))
-        errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Lost) for e in v.errors)))
+        errors = unique((*poisoned.errors, *(e for v in read if isinstance(v, Poison) for e in v.errors)))
     except (InternalError, BudgetExceeded):
         raise
     except ScriptError as error:
@@ -47,10 +47,10 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
         raise internal from error
     else:
         return
-    lost = scopes.assigned((statement,))
-    for name in lost:
-        evaluator.frame.variables[name] = Lost(errors=errors)
-    if not lost:
+    assigned = scopes.assigned((statement,))
+    for name in assigned:
+        evaluator.frame.variables[name] = Poison(errors=errors)
+    if not assigned:
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
 
 

@@ -8,7 +8,7 @@ from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.blocks import execute, unique
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
-from onnx_systemds.exporting.values import ListValue, Lost, Scalar, Value
+from onnx_systemds.exporting.values import ListValue, Poison, Scalar, Value
 
 Variables = dict[str, Value]
 
@@ -47,12 +47,12 @@ def _merge_branches(
         one, other = then.get(name), otherwise.get(name)
         if (one is None and other is None) or name not in live:
             if name in variables and name not in live:
-                variables[name] = Lost("is not expected to be read behind an if")
+                variables[name] = Poison("is not expected to be read after an if")
             continue
         if one is other and one is not None:
             variables[name] = one
-        elif errors := unique(e for value in (one, other) if isinstance(value, Lost) for e in value.errors):
-            variables[name] = Lost(errors=errors)
+        elif errors := unique(e for value in (one, other) if isinstance(value, Poison) for e in value.errors):
+            variables[name] = Poison(errors=errors)
         else:
             merged[name] = merging.template(name, one, other).outside(graph)
     outputs: list[list[Tensor]] = []

@@ -39,7 +39,7 @@ def call(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     evaluator.enter_line(node)
     with evaluator.at(node):
         if any(argument.name is not None for argument in node.arguments[: len(positional)]):
-            raise UnsupportedCase(f"an argument of {node.function} without a name stands behind one that has a name",
+            raise UnsupportedCase(f"an argument of {node.function} without a name stands after one that has a name",
                                   hint="name all of them, or none")  # fmt: skip
         return _dispatched(evaluator, node, found, positional, named)
 

@@ -19,8 +19,8 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.poison_values import Poisoned, lost_error
-from onnx_systemds.exporting.values import Lost, Matrix, Scalar, Value
+from onnx_systemds.exporting.poison_values import Poisoned, poison_error
+from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 
 Live = Callable[[], scopes.Names]
 """Tells which variables are read after a statement."""
@@ -84,15 +84,15 @@ class Evaluator:
         with self.at(node):
             if found is None:
                 raise UnsupportedCase(f"the variable {name} is not defined here")
-            if isinstance(found, Lost):
-                raise lost_error(found, f"the variable {name}")
+            if isinstance(found, Poison):
+                raise poison_error(found, f"the variable {name}")
         return found
 
     def argument(self, node: tree.Expression) -> Value:
-        """Return what is passed on to a function or into a list; a lost variable may be, as long as none reads it."""
+        """Return what is passed on to a function or into a list; a poison value may be, as long as none reads it."""
         if isinstance(node, tree.Name):
             found = self.frame.variables.get(node.name)
-            if isinstance(found, Lost):
+            if isinstance(found, Poison):
                 return found
         return self.value(node)
 

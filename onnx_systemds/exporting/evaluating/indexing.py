@@ -24,7 +24,7 @@ class Range:
 
     @property
     def stop(self) -> Dim:
-        """The place behind the last one."""
+        """The place after the last one."""
         return add(self.start, self.size)
 
 
@@ -67,7 +67,7 @@ def _range(evaluator: Evaluator, span: tree.Span, size: Dim) -> Range:
     if (isinstance(length, int) and length < 1) or (isinstance(lower, int) and lower < 1):
         raise UnsupportedCase(f"the range {lower}:{upper} is empty or begins before 1")
     if isinstance(upper, int) and isinstance(size, int) and upper > size:
-        raise UnsupportedCase(f"the range {lower}:{upper} ends behind the last of {size}")
+        raise UnsupportedCase(f"the range {lower}:{upper} ends after the last of {size}")
     if lower == 1 and upper == size:
         return Range(0, size)
     return Range(add(lower, -1), length)

@@ -18,8 +18,8 @@ from onnx_systemds.exporting.values import (
     STRING,
     FrameValue,
     ListValue,
-    Lost,
     Matrix,
+    Poison,
     Scalar,
     Value,
 )
@@ -65,7 +65,7 @@ def inline(
 def _result(evaluator: Evaluator, function: tree.Function, result: tree.Parameter) -> Value:
     value = evaluator.frame.variables.get(result.name)
     if value is None:
-        return Lost(f"is the result {result.name} of {function.name}, which the function does not assign")
+        return Poison(f"is the result {result.name} of {function.name}, which the function does not assign")
     with evaluator.at(result):
         return _converted(evaluator.context, value, result, function.name)
 
@@ -73,7 +73,7 @@ def _result(evaluator: Evaluator, function: tree.Function, result: tree.Paramete
 def _converted(context: Context, value: Value, parameter: tree.Parameter, function: str) -> Value:
     """Return an argument or a result in the type that the function declares."""
     kind = parameter.type.kind
-    if isinstance(value, Lost):
+    if isinstance(value, Poison):
         return value
     if kind == "scalar" and isinstance(value, Scalar):
         return _converted_scalar(context, value, parameter.type.value)
@@ -84,7 +84,7 @@ def _converted(context: Context, value: Value, parameter: tree.Parameter, functi
 
 
 def _converted_scalar(context: Context, value: Scalar, wanted: str) -> Scalar:
-    """Return a number in another type; doubles are cut off behind the point to make integers."""
+    """Return a number in another type; doubles are cut off after the point to make integers."""
     known = value.known
     if wanted == value.type or wanted not in (INTEGER, DOUBLE, BOOLEAN) or STRING in (value.type, wanted):
         return value

@@ -12,7 +12,7 @@ from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
-from onnx_systemds.exporting.values import Lost, Scalar, integer
+from onnx_systemds.exporting.values import Poison, Scalar, integer
 from onnx_systemds.inference.dims import Dim, add, floor_divide, maximum, may_be_zero, multiply
 
 UNROLLED = 1000
@@ -128,7 +128,7 @@ class _Loop:
         self.start, self.step, self.trips = start, step, trips
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
-        self.lost: dict[str, Lost] = {}
+        self.poisons: dict[str, Poison] = {}
         self.strict = strict
         self.names = list(scopes.carried(statement, live))
         if self._may_stay(live):
@@ -147,7 +147,7 @@ class _Loop:
         before = dict(self.variables)
         for name in self.names:
             value = before.get(name)
-            if isinstance(value, Lost):
+            if isinstance(value, Poison):
                 value = None
             if value is not None:
                 forms[name] = merging.template(name, value, value)
@@ -159,10 +159,10 @@ class _Loop:
                 break
         else:
             raise UnsupportedCase("what this loop hands on does not settle on a size or type")
-        if self.lost and self.strict:
-            raise next(error for lost in self.lost.values() for error in lost.errors)
+        if self.poisons and self.strict:
+            raise next(error for poison in self.poisons.values() for error in poison.errors)
         self._write(forms, attempt, before)
-        self.variables.update(self.lost)
+        self.variables.update(self.poisons)
 
     def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
         """Evaluate the body once with what is handed on as `forms` say."""
@@ -170,7 +170,7 @@ class _Loop:
         with graph.subgraph() as scope:
             counter = graph.state(INT, (), "trip")
             going = graph.state(BOOL, (), "going")
-            variables = {name: value for name, value in before.items() if name not in self.names} | self.lost
+            variables = {name: value for name, value in before.items() if name not in self.names} | self.poisons
             states: list[Tensor] = []
             for name, form in forms.items():
                 own = [graph.state(kind, dims, name) for kind, dims in form.outputs(graph)]
@@ -198,17 +198,17 @@ class _Loop:
         changed = False
         for name in self.names:
             end = ends.get(name)
-            if isinstance(end, Lost) and end.errors:
-                changed |= name not in self.lost
+            if isinstance(end, Poison) and end.errors:
+                changed |= name not in self.poisons
                 forms.pop(name, None)
-                self.lost[name] = end
+                self.poisons[name] = end
                 continue
             if name not in forms:
-                if end is not None and not isinstance(end, Lost):
+                if end is not None and not isinstance(end, Poison):
                     forms[name] = merging.template(name, end, None).outside(self.graph)
                     changed = True
                 continue
-            if end is None or isinstance(end, Lost):
+            if end is None or isinstance(end, Poison):
                 continue
             changed |= forms[name].widen(end)
         return changed

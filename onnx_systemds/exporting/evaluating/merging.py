@@ -24,8 +24,8 @@ from onnx_systemds.exporting.values import (
     STRING,
     FrameValue,
     ListValue,
-    Lost,
     Matrix,
+    Poison,
     Scalar,
     Value,
 )
@@ -124,7 +124,7 @@ class Template:
         """Return the tensors of one of the values; None stands for a variable that this way does not define."""
         if self.fixed is not None:
             return []
-        if isinstance(value, Lost):
+        if isinstance(value, Poison):
             value = None
         if self.items is not None:
             items = value.items if isinstance(value, ListValue) else (None,) * len(self.items)
@@ -163,7 +163,7 @@ class Template:
 
 def template(name: str, one: Value | None, other: Value | None) -> Template:
     """Return the common form of two values; None stands for a variable that is not defined on this way."""
-    values = [value for value in (one, other) if value is not None and not isinstance(value, Lost)]
+    values = [value for value in (one, other) if value is not None and not isinstance(value, Poison)]
     if not values:
         raise UnsupportedCase(f"the variable {name} is defined on no way to here")
     if len(values) == 1:
@@ -199,7 +199,7 @@ def _cells(name: str, value: Matrix | FrameValue) -> str:
 
 
 def _fixable(value: Value) -> bool:
-    return isinstance(value, Lost) or (isinstance(value, Scalar) and not isinstance(value.content, Tensor))
+    return isinstance(value, Poison) or (isinstance(value, Scalar) and not isinstance(value.content, Tensor))
 
 
 def _same(one: Value, other: Value) -> bool:

@@ -43,7 +43,7 @@ class Modules:
         return None if function is None else (function, module)
 
     def functions(self, namespace: str, module: Module) -> list[str]:
-        """Return the names of the functions behind a namespace of `module`."""
+        """Return the names of the functions of a namespace of `module`."""
         imported = self._imported(namespace, module)
         return [] if imported is None else list(imported.functions)
 

@@ -20,7 +20,7 @@ from onnx_systemds.exporting.graph.nodes import FunctionBody, SubGraph, Tensor, 
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.sources import BUILTIN_FOLDER, JAR_PREFIX
-from onnx_systemds.exporting.values import ListValue, Lost, Matrix, Scalar, Value, sizes_in, with_tensors
+from onnx_systemds.exporting.values import ListValue, Matrix, Poison, Scalar, Value, sizes_in, with_tensors
 from onnx_systemds.inference.dims import lone_symbol, symbol, symbols
 
 _STEPS = 4  # that a body takes in a graph of its own
@@ -40,27 +40,27 @@ def outlined(
         results = _Call(evaluator, function, module).results(node, given)
         if evaluator.reasons.errors != reasons:
             raise evaluator.reasons.errors[-1]
-        lost = _lost(results)
-        if not lost or outlinable:
+        poison = _poison_reasons(results)
+        if not poison or outlinable:
             return results
-        reason = lost[0].message
+        reason = poison[0].message
     except BudgetExceeded:
         raise
     except TranspileError as error:
-        lost, reason = [], error.message
+        poison, reason = [], error.message
     evaluator.reasons.errors[:], evaluator.context.dropped[:] = reasons, dropped
     again = inline(evaluator, node, function, module, given)
-    outlinable = evaluator.outlinable[signature] = 0 < len(lost) == len(_lost(again))
+    outlinable = evaluator.outlinable[signature] = 0 < len(poison) == len(_poison_reasons(again))
     if outlinable:
         return results
     evaluator.context.drop(f"{node.function} is inlined: {reason}")
     return again
 
 
-def _lost(values: Iterable[Value]) -> list[TranspileError]:
-    """Return why parts of values are lost, one reason for each part."""
-    found = [value.errors[0] for value in values if isinstance(value, Lost) and value.errors]
-    return found + [error for value in values if isinstance(value, ListValue) for error in _lost(value.items)]
+def _poison_reasons(values: Iterable[Value]) -> list[TranspileError]:
+    """Return why parts of values are poison, one reason for each part."""
+    found = [value.errors[0] for value in values if isinstance(value, Poison) and value.errors]
+    return found + [error for value in values if isinstance(value, ListValue) for error in _poison_reasons(value.items)]
 
 
 def _signature(value: Value) -> Any:

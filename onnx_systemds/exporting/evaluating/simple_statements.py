@@ -8,7 +8,7 @@ from onnx_systemds.exporting.builtins.operators import binary
 from onnx_systemds.exporting.evaluating import indexing
 from onnx_systemds.exporting.evaluating.calls import call
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
-from onnx_systemds.exporting.values import Lost, Value
+from onnx_systemds.exporting.values import Poison, Value
 
 
 def assign(evaluator: Evaluator, statement: tree.Assign, _: Live) -> None:
@@ -44,7 +44,7 @@ def assign_several(evaluator: Evaluator, statement: tree.MultiAssign, _: Live) -
             message = f"{statement.call.function} gives {len(results)} values, not {len(statement.targets)}"
             raise UnsupportedCase(message)
         for target, value in zip(statement.targets, results):
-            if isinstance(target, tree.Name) and isinstance(value, Lost):
+            if isinstance(target, tree.Name) and isinstance(value, Poison):
                 evaluator.frame.variables[target.name] = value
             else:
                 _store(evaluator, target, value)

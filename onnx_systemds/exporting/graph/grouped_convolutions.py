@@ -1,4 +1,4 @@
-"""Convolutions of one range of channels each, joined behind, are one convolution in groups: `grouped`.
+"""Convolutions of one range of channels each, joined afterwards, are one convolution in groups: `grouped`.
 
 A depthwise layer in DML loops over its channels; the loop is unrolled, and this makes one node of its runs.
 """
@@ -58,7 +58,7 @@ def _alike(a: Node, b: Node) -> bool:
 
 
 def _common_source(images: Sequence[Tensor | None]) -> Tensor | None:
-    """Return the matrix that images are cut from, one range of columns behind the other and all of them."""
+    """Return the matrix that images are cut from, the columns of each range after those of the one before."""
     source: Tensor | None = None
     place = 0
     for tensor in images:

@@ -118,13 +118,13 @@ class Operators(GraphBuilder):
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
 
-    def reduce(self, op: str, x: Tensor, axes: Sequence[int], keep: bool = True) -> Tensor:
+    def reduce(self, op: str, x: Tensor, axes: Sequence[int], keepdims: bool = True) -> Tensor:
         """Return ``ReduceSum`` and its like over `axes`."""
         axes = tuple(axes)
-        dims = tuple(1 if i in axes else dim for i, dim in enumerate(x.dims) if keep or i not in axes)
+        dims = tuple(1 if i in axes else dim for i, dim in enumerate(x.dims) if keepdims or i not in axes)
         if op == "ReduceSum" or self.opset >= 18:
-            return self.node(op, [x, self.constant(np.array(axes, np.int64))], dims, x.kind, keepdims=int(keep))
-        return self.node(op, [x], dims, x.kind, axes=axes, keepdims=int(keep))
+            return self.node(op, [x, self.constant(np.array(axes, np.int64))], dims, x.kind, keepdims=int(keepdims))
+        return self.node(op, [x], dims, x.kind, axes=axes, keepdims=int(keepdims))
 
     def concat(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         """Return tensors of one kind joined along an axis."""

@@ -1,6 +1,6 @@
 """Joins nodes of a finished graph where nothing else uses what lies between them.
 
-MatMul + Add is Gemm, Conv and per-channel constants behind it are one Conv, exp / rowSums(exp) is Softmax.
+MatMul + Add is Gemm, Conv and per-channel constants after it are one Conv, exp / rowSums(exp) is Softmax.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
 
 
-def kept_nodes(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -> list[Node]:
-    """Return the nodes of a scope, and of `extra` behind it, that its outputs need, in their order."""
+def needed_nodes(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -> list[Node]:
+    """Return the nodes of a scope, and of `extra` after it, that its outputs need, in their order."""
     needed = set(outputs)
     found: list[Node] = []
     for node in reversed([*scope.nodes, *extra]):
@@ -35,7 +35,7 @@ def kept_nodes(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -
 def captured(body: SubGraph) -> set[Tensor]:
     """Return the tensors that a branch or body uses, also those of outer graphs."""
     found = set(body.outputs)
-    for node in kept_nodes(body.scope, [], body.outputs):
+    for node in needed_nodes(body.scope, [], body.outputs):
         found.update(tensor for tensor in node.inputs if tensor is not None)
         for _, inner in node.subgraphs():
             if not isinstance(inner, FunctionBody):  # which sees nothing but its inputs
@@ -47,9 +47,9 @@ def fuse(builder: GraphBuilder) -> None:
     """Join nodes in the whole graph."""
     uses: Counter[Tensor] = Counter(tensor for _, tensor in builder.outputs)
     scopes = list(_counted(builder.main, [tensor for _, tensor in builder.outputs], uses))
-    for scope, kept in scopes:
+    for scope, needed in scopes:
         fusing = _Fusing(builder, scope, uses)
-        for node in kept:
+        for node in needed:
             fusing.visit(node)
 
 
@@ -57,9 +57,9 @@ def _counted(
     scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]
 ) -> Iterable[tuple[Scope, list[Node]]]:
     """Yield the scopes with their needed nodes, and count how often each tensor is used."""
-    kept = kept_nodes(scope, [], outputs)
-    yield scope, kept
-    for node in kept:
+    needed = needed_nodes(scope, [], outputs)
+    yield scope, needed
+    for node in needed:
         uses.update(tensor for tensor in node.inputs if tensor is not None)
         for _, body in node.subgraphs():
             uses.update(body.outputs)
@@ -84,7 +84,7 @@ class _Fusing:
         any(rule(node) for rule in self.rules.get(node.op, ()))
 
     def single(self, tensor: Tensor | None, op: str) -> Node | None:
-        """Return the node `op` behind a tensor that only one node uses."""
+        """Return the node `op` that makes a tensor that only one node uses."""
         node = None if tensor is None else tensor.node
         if node is None or tensor is None or node.op != op or self.uses[tensor] != 1 or node.scope is not self.scope:
             return None
@@ -117,7 +117,7 @@ class _Fusing:
         return operand, False
 
     def per_channel(self, x: Tensor | None, other: Tensor | None) -> tuple[Node, Array] | None:
-        """Return the Conv behind `x`, and `other` as a constant per channel."""
+        """Return the Conv that makes `x`, and `other` as a constant per channel."""
         conv = self.single(x, "Conv") or self.single(x, "ConvTranspose")
         if conv is None or x is None or other is None or other.constant is None or not isinstance(x.dims[1], int):
             return None
