@@ -1,8 +1,8 @@
 """The registries: all that is said of an operator, facet by facet, each keyed by (domain, op_type) and version.
 
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
-(shape rule); whether samples can be scored in parts (batch rule); its derivative (gradient); what it makes of text. All
-of it stands beside its generator.
+(shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule); its derivative
+(gradient); what it makes of text. All of it stands beside its generator.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from onnx_systemds.inference.expansion import Expansion
     from onnx_systemds.inference.facts import NodeFacts
     from onnx_systemds.inference.gradient_tape import Backward
-    from onnx_systemds.inference.values import Value
+    from onnx_systemds.inference.values import Elements, Value
 
     # From a NodeView to a Fragment; both are of `operators.api`, of which inference only asks whether there is one.
     Generator = Callable[[Any], Any]
     ShapeRule = Callable[[NodeFacts], tuple[Value, ...]]
     Expander = Callable[[Expansion], None]
     Mixes = Callable[[NodeFacts, int, int], bool]
+    Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | None]
     GradientRule = Callable[[Backward], Sequence[str]]
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -52,10 +53,25 @@ class BatchRule:
     draws: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SizeRule:
+    """How the elements of a small tensor of integers follow, as sizes, while the graph is inferred.
+
+    compute: of a node and the elements of all its inputs; gives those of the first output, None where they cannot be
+    told. of_dims: it reads the dims of the inputs alone, and is given no elements. moves: each element stays what it
+    is, a size or a number with a sign.
+    """
+
+    compute: Compute
+    of_dims: bool = False
+    moves: bool = False
+
+
 operator_generators: Registry[Generator] = {}
 shape_rules: Registry[ShapeRule] = {}
 expanders: Registry[Expander] = {}
 batch_rules: Registry[BatchRule] = {}
+size_rules: Registry[SizeRule] = {}
 gradients: Registry[GradientRule] = {}
 text_operators: set[Identity] = set()
 boundary_operators: set[Identity] = set()
@@ -100,6 +116,21 @@ def batch_rule(
     def decorate(mixes: Mixes) -> Mixes:
         _register(batch_rules, op_types, since, domain, BatchRule(mixes, sizes, reshapes, fills, draws))
         return mixes
+
+    return decorate
+
+
+def size_rule(
+    *op_types: str, since: int = 1, domain: str = "", of_dims: bool = False, moves: bool = False
+) -> Callable[[Compute], Compute]:
+    """Register the function below as the one that follows sizes through an operator: see `SizeRule`.
+
+    Sizes that pass through operators without a rule are known when the model runs only.
+    """
+
+    def decorate(compute: Compute) -> Compute:
+        _register(size_rules, op_types, since, domain, SizeRule(compute, of_dims, moves))
+        return compute
 
     return decorate
 

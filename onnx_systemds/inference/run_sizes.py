@@ -17,6 +17,7 @@ import numpy as np
 from onnx_systemds.inference import shape_values
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbol
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import find, size_rules
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.model.ir import Node
 
@@ -105,7 +106,8 @@ class RunSizes:
         if producer is None or producer.outputs[0] != name:
             return None
         # what moves elements keeps their kind; a result of arithmetic says nothing of its operands' signs
-        moves = producer.op_type in shape_values.MOVEMENTS
+        rule = find(size_rules, producer.identity, producer.version)
+        moves = rule is not None and rule.moves
         known: dict[str, Value] = {}
         for given in filter(None, producer.inputs):
             value = self._values[given]

@@ -8,9 +8,10 @@ import numpy as np
 
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -30,6 +31,7 @@ from onnx_systemds.operators.onnx.elementwise import broadcast_rule, two_operand
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
+from onnx_systemds.operators.support.size_rules import of_pairs
 
 _OPERATORS = (*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")
 shape_rule(*_OPERATORS)(broadcast_rule())
@@ -261,3 +263,25 @@ def _extreme_gradient(n: Backward) -> Sequence[str]:
     hits = [n.emit("CastLike", n.emit("Equal", name, n.out), n.out) for name in n.node.inputs]
     share = n.emit("Div", n.grad, n.emit("Sum", *hits))
     return n.fitted([lambda hit=hit: n.times(share, hit) for hit in hits])  # type: ignore[misc]
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------
+
+
+def _divide(left: Dim, right: Dim) -> Dim | None:
+    # ONNX truncates; sizes are not negative, so floor is the same
+    return floor_divide(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
+
+
+def _modulo(left: Dim, right: Dim) -> Dim | None:
+    return modulo(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
+
+
+# before opset 7 broadcasting was another
+size_rule("Add", since=7)(of_pairs(lambda left, right: left + right))
+size_rule("Sub", since=7)(of_pairs(lambda left, right: left - right))
+size_rule("Mul", since=7)(of_pairs(lambda left, right: left * right))
+size_rule("Div", since=7)(of_pairs(_divide))
+size_rule("Mod")(of_pairs(_modulo))
+size_rule("Max", since=7)(of_pairs(maximum))
+size_rule("Min", since=7)(of_pairs(minimum))

@@ -15,8 +15,8 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
@@ -215,6 +215,12 @@ def cast(node: NodeView) -> Fragment:
     if not needs_rounding(source, target):
         return node.same_elements()
     return rounded(node, target, node.attribute("saturate") != 0)
+
+
+@size_rule("Cast", moves=True)
+def _cast_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    # TensorProto.DataType: INT32 6, INT64 7, UINT32 12, UINT64 13
+    return inputs[0] if node.attribute("to") in (6, 7, 12, 13, "INT64", "INT32") else None
 
 
 @gradient("Cast", "CastLike")

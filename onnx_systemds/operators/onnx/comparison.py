@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnx_systemds.correspondence import COMPARISONS
-from onnx_systemds.inference.dims import all_known
+from onnx_systemds.inference.dims import Dim, all_known, is_non_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
@@ -17,6 +19,7 @@ from onnx_systemds.operators.onnx.combining import finish, infix
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
+from onnx_systemds.operators.support.size_rules import copied, of_pairs
 
 shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
 shape_rule("Not")(same_dims)
@@ -122,3 +125,27 @@ def _where_gradient(n: Backward) -> Sequence[str]:
         lambda: n.emit("Where", condition, n.grad, zero),
         lambda: n.emit("Where", condition, zero, n.grad),
     ])  # fmt: skip
+
+
+# --- sizes -----------------------------------------------------------------------------------------------------
+
+
+def _equal(left: Dim, right: Dim) -> Dim | None:
+    difference = left - right
+    if isinstance(difference, int):
+        return int(difference == 0)
+    # symbols are sizes: seq - (-1) >= 1, so they differ
+    if is_non_negative(difference - 1) or is_non_negative(-1 * difference - 1):
+        return 0
+    return None
+
+
+size_rule("Equal", since=7)(of_pairs(_equal))
+
+
+@size_rule("Where")
+def _chosen_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    condition, chosen, other = inputs
+    if not all(isinstance(element, int) for element in condition.ravel()):
+        return None
+    return copied(np.where(condition.astype(bool), chosen, other))

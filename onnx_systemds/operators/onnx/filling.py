@@ -12,8 +12,9 @@ from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, flat
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.shape_values import MOST_ELEMENTS
+from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -22,6 +23,7 @@ from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
+from onnx_systemds.operators.support.size_rules import known_elements, single, vector
 
 takes_text("OneHot", "Shape", "Size")
 batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
@@ -53,8 +55,17 @@ def shape(node: NodeView) -> Fragment:
     return node.result(text, View(len(sizes), 1))
 
 
+@size_rule("Shape", of_dims=True)
+def _shape_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
+    dims = node.value(0).dims
+    if dims is None:
+        return None
+    start, end = node.attribute("start") or 0, node.attribute("end")
+    return vector(dims[start:end])
+
+
 @shape_rule("Size")
-def size_rule(node: NodeFacts) -> tuple[Value, ...]:
+def size_dims_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A single integer."""
     return (node.tensor((), "int64"),)
 
@@ -63,6 +74,11 @@ def size_rule(node: NodeFacts) -> tuple[Value, ...]:
 def size(node: NodeView) -> Fragment:
     """The number of elements."""
     return node.result(node.dim(node.size(0)), SCALAR)
+
+
+@size_rule("Size", of_dims=True)
+def _size_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
+    return None if node.value(0).dims is None else single(node.size(0))
 
 
 # --- ConstantOfShape and Range -----------------------------------------------------------------------------------
@@ -92,6 +108,15 @@ def constant_of_shape(node: NodeView) -> Fragment:
     if product(form) == 0:
         return node.result(node.filled(0, form), form)
     return node.result(node.full(text, form), form)
+
+
+@size_rule("ConstantOfShape")
+def _constant_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    shape = known_elements(inputs[0])
+    fill = node.attribute("value")
+    if shape is None or fill is None or fill.dtype.kind not in "iub" or int(np.prod(shape)) > MOST_ELEMENTS:
+        return None
+    return np.full(shape, int(fill.ravel()[0]), dtype=object)
 
 
 @shape_rule("Range")
@@ -149,6 +174,15 @@ def range_(node: NodeView) -> Fragment:
     scaled = counted if delta == "1" else f"{counted} * {delta}"
     text = scaled if start == "0" else f"{start} + {scaled}"
     return node.result(round_text(node, node.dtype(0), text), View(length, 1), before=before)
+
+
+@size_rule("Range")
+def _range_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    known = [known_elements(array.reshape(-1)) for array in inputs]
+    if any(array is None for array in known):
+        return None
+    start, limit, step = (array[0] for array in known if array)
+    return vector(list(range(start, limit, step))) if step and abs(limit - start) <= MOST_ELEMENTS * abs(step) else None
 
 
 # --- EyeLike and Trilu -------------------------------------------------------------------------------------------

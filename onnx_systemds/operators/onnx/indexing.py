@@ -13,13 +13,14 @@ from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.size_rules import copied
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 
@@ -74,6 +75,19 @@ def gather(node: NodeView) -> Fragment:
     else:
         steps.take(axis, gather_index(node, 1, size, count), count)
     return steps.fragment()
+
+
+@size_rule("Gather", moves=True)
+def _gathered_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    data, indices = inputs
+    if not all(isinstance(index, int) for index in indices.ravel()):
+        return None
+    axis = node.axis(rank=data.ndim)
+    positions = indices.astype(np.int64)
+    limit = data.shape[axis]
+    if positions.size and not (-limit <= positions.min() and positions.max() < limit):
+        return None
+    return copied(np.take(data, positions % max(limit, 1), axis=axis))
 
 
 @gradient("Gather")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.shape_values import MOST_ELEMENTS
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
@@ -19,6 +22,7 @@ from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.movement import empty_result
+from onnx_systemds.operators.support.size_rules import copied, known_elements
 
 takes_text("Concat", "Expand", "Split", "Tile")
 batch_rule("Split")(mixes_at_axis)
@@ -72,6 +76,11 @@ def concat(node: NodeView) -> Fragment:
         parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
     whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
     return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+
+
+@size_rule("Concat", moves=True)
+def _joined_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    return np.concatenate(inputs, axis=int(node.attribute("axis")))
 
 
 @gradient("Concat")
@@ -239,6 +248,14 @@ def expand(node: NodeView) -> Fragment:
         return _repeated_at_run_time(node, own, dims, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
     return repeated(node, [own[axis] != 1 for axis in kept], tuple(dims[axis] for axis in kept))
+
+
+@size_rule("Expand", moves=True)
+def _expanded_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    shape = known_elements(inputs[1])
+    if shape is None or int(np.prod(shape)) > MOST_ELEMENTS:
+        return None
+    return copied(np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, tuple(shape))))
 
 
 @gradient("Expand")

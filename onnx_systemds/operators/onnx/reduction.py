@@ -18,8 +18,9 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
+from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -27,6 +28,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
+from onnx_systemds.operators.support.size_rules import single, vector
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
@@ -354,3 +356,16 @@ _WEIGHTS: dict[str, Callable[[Backward, list[int]], str] | None] = {
 }
 for _name, _weight in _WEIGHTS.items():
     gradient(_name)(_reduction_gradient(_weight))
+
+
+@size_rule("ReduceProd")
+def _product_element(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    """One number, of all elements of a tensor of rank 1."""
+    if inputs[0].ndim != 1:
+        return None
+    result: Dim = 1
+    for element in inputs[0]:
+        result = result * element
+        if isinstance(result, int):
+            check_integer(result)
+    return vector([result]) if node.attribute("keepdims") else single(result)

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_other_inputs
+from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 batch_rule("Identity", "Squeeze", "Unsqueeze")(mixes_nothing)
 batch_rule("Reshape", sizes=(1,), reshapes=True)(mixes_other_inputs)
 batch_rule("Flatten", reshapes=True)(mixes_other_inputs)
+size_rule("Identity", moves=True)(lambda node, inputs: inputs[0])
 
 
 @shape_rule("Identity")
@@ -172,3 +176,27 @@ def _identity_gradient(n: Backward) -> Sequence[str]:
 @gradient("Reshape", "Flatten", "Squeeze", "Unsqueeze")
 def _reshape_gradient(n: Backward) -> Sequence[str]:
     return [n.shaped(n.grad)]
+
+
+@size_rule("Reshape", moves=True)
+def _reshaped_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    target = list(node.attribute("shape")) if node.version < 5 else known_elements(inputs[1])
+    if target is None:
+        return None
+    dims = [inputs[0].shape[i] if size == 0 and not node.attribute("allowzero") else size
+            for i, size in enumerate(target)]
+    return inputs[0].reshape(dims)
+
+
+@size_rule("Squeeze", "Unsqueeze", moves=True)
+def _flat_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    """Squeeze and Unsqueeze of sizes: the rank is 0 or 1 before and after, or the axes say."""
+    axes = node.attribute("axes") if node.version < 13 else (known_elements(inputs[1]) if len(inputs) > 1 else None)
+    if node.node.op_type == "Squeeze":
+        return np.squeeze(inputs[0], axis=None if axes is None else tuple(axes))
+    if axes is None:
+        return None
+    rank = inputs[0].ndim + len(axes)
+    wanted = {axis % rank for axis in axes}
+    kept = iter(inputs[0].shape)
+    return inputs[0].reshape([1 if axis in wanted else next(kept) for axis in range(rank)])

@@ -13,14 +13,15 @@ from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import empty, not_negative
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import unlimited
+from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Slice")
 
@@ -219,3 +220,27 @@ def _along(n: Backward, name: str, axis: int, matrix: str) -> str:
     perm[axis], perm[last] = last, axis
     turned = n.emit("MatMul", n.emit("Transpose", name, perm=tuple(perm)), matrix)
     return n.emit("Transpose", turned, perm=tuple(perm))
+
+
+@size_rule("Slice", moves=True)
+def _sliced_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+    data = inputs[0]
+    if node.version >= 10:
+        known = [known_elements(array) for array in inputs[1:]]
+        if any(array is None for array in known):
+            return None
+        starts, ends = known[0], known[1]
+        axes = known[2] if len(known) > 2 else list(range(len(starts or ())))
+        steps = known[3] if len(known) > 3 else [1] * len(starts or ())
+    else:
+        starts, ends = list(node.attribute("starts")), list(node.attribute("ends"))
+        axes = list(node.attribute("axes") or range(len(starts)))
+        steps = [1] * len(starts)
+    index = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts or (), ends or (), axes or (), steps or ()):
+        size = data.shape[axis]
+        if step < 0 and end < -size:
+            index[axis] = slice(start, None, step)
+        else:
+            index[axis] = slice(start, end, step)
+    return data[tuple(index)]

@@ -1,0 +1,68 @@
+"""Arrays of sizes, of dtype object, which hold integers and expressions: what rules of `registry.size_rule` share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import Elements
+from onnx_systemds.limits import check_integer
+
+Compute = Callable[[NodeFacts, Sequence[Elements]], "Elements | None"]
+
+
+def of_pairs(operation: Callable[[Dim, Dim], Dim | None]) -> Compute:
+    """The rule of an elementwise operator, from what it makes of two sizes: None where that cannot be told."""
+
+    def rule(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
+        if not inputs:
+            return None
+        result: Elements = inputs[0]
+        for other in inputs[1:]:
+            try:
+                shape = np.broadcast_shapes(result.shape, other.shape)
+            except ValueError:  # the operator itself says so
+                return None
+            pairs = zip(np.broadcast_to(result, shape).ravel(), np.broadcast_to(other, shape).ravel())
+            computed = [operation(left, right) for left, right in pairs]
+            for element in computed:
+                if isinstance(element, int):
+                    check_integer(element)
+            known = [element for element in computed if element is not None]
+            if len(known) < len(computed):
+                return None
+            result = vector(known).reshape(shape)
+        return result
+
+    return rule
+
+
+def known_elements(array: Elements) -> list[int] | None:
+    """The elements as integers, None where one is an expression."""
+    items = array.ravel().tolist()
+    return items if all(isinstance(item, int) for item in items) else None
+
+
+def vector(items: Sequence[Dim]) -> Elements:
+    """An array of rank 1."""
+    result = np.empty(len(items), dtype=object)
+    result[:] = list(items)
+    return result
+
+
+def single(item: Dim) -> Elements:
+    """An array of rank 0."""
+    result = np.empty((), dtype=object)
+    result[()] = item
+    return result
+
+
+def copied(array: Any) -> Elements:
+    """The same elements in an array of their own."""
+    result = np.empty(np.shape(array), dtype=object)
+    result[...] = array
+    return result
