@@ -27,7 +27,7 @@ from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema
-from onnx_systemds.inference.folding import fold
+from onnx_systemds.inference.folding import folded
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -232,7 +232,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     outputs = tuple(_without_elements(output) for output in outputs)
     if not outputs:
         return outputs
-    content = fold(facts, outputs)
+    content = folded(facts, outputs)
     if content is not None:
         return tuple(constant_value(array) if array is not None else output
                      for array, output in zip(content, outputs))

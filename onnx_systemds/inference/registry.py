@@ -1,8 +1,8 @@
 """The registries: all that is said of an operator, facet by facet, each keyed by (domain, op_type) and version.
 
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
-(shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule); its derivative
-(gradient); what it makes of text. All of it stands beside its generator.
+(shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
+(fold); its derivative (gradient); what it makes of text. All of it stands beside its generator.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from onnx_systemds.inference.facts import NodeFacts
     from onnx_systemds.inference.gradient_tape import Backward
     from onnx_systemds.inference.values import Elements, Value
+    from onnx_systemds.model.ir import Array
 
     # From a NodeView to a Fragment; both are of `operators.api`, of which inference only asks whether there is one.
     Generator = Callable[[Any], Any]
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     Expander = Callable[[Expansion], None]
     Mixes = Callable[[NodeFacts, int, int], bool]
     Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | None]
+    FoldRule = Callable[[NodeFacts, tuple[Value, ...]], Sequence[Array | None] | None]
     GradientRule = Callable[[Backward], Sequence[str]]
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -72,6 +74,7 @@ shape_rules: Registry[ShapeRule] = {}
 expanders: Registry[Expander] = {}
 batch_rules: Registry[BatchRule] = {}
 size_rules: Registry[SizeRule] = {}
+folds: Registry[FoldRule] = {}
 gradients: Registry[GradientRule] = {}
 text_operators: set[Identity] = set()
 boundary_operators: set[Identity] = set()
@@ -133,6 +136,15 @@ def size_rule(
         return compute
 
     return decorate
+
+
+def fold(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below as the one that computes operators whose inputs are all known at conversion.
+
+    It is given the node and what is inferred of its outputs, and gives their contents; None where the engine is to
+    compute them, as it does for operators without a rule. `folding.by_reference` asks ONNX's reference.
+    """
+    return _registering(folds, op_types, since, domain)
 
 
 def gradient(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:

@@ -9,10 +9,13 @@ import numpy as np
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
@@ -36,6 +39,9 @@ from onnx_systemds.operators.support.size_rules import of_pairs
 _OPERATORS = (*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")
 shape_rule(*_OPERATORS)(broadcast_rule())
 batch_rule(*_OPERATORS)(mixes_unless_aligned)
+fold("Add", "Mul", "Pow", "Sub", since=7)(by_reference)
+fold("Max", "Min", since=8)(by_reference)
+fold("Mod", since=10)(by_reference)
 
 
 def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:
@@ -93,6 +99,15 @@ def div(node: NodeView) -> Fragment:
             return finish(node, Operand(f"floor{text}", quotient.kind), given)
         return finish(node, Operand(truncated(text), quotient.kind), given)
     return finish(node, quotient, given)
+
+
+@fold("Div", since=7)
+def _div_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
+    """Of integers only those that are not negative: ONNX truncates, its reference floors."""
+    contents = [node.require_constant(position, "an operand") for position in (0, 1)]
+    if node.dtype(0) in INTEGER_DTYPES and any(np.any(content < 0) for content in contents):
+        return None
+    return by_reference(node, outputs)
 
 
 @generator("Pow", since=1)

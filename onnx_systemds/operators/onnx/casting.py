@@ -14,9 +14,11 @@ from onnx import TensorProto
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
@@ -215,6 +217,12 @@ def cast(node: NodeView) -> Fragment:
     if not needs_rounding(source, target):
         return node.same_elements()
     return rounded(node, target, node.attribute("saturate") != 0)
+
+
+@fold("Cast", since=9)
+def _cast_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
+    """Numbers only: ONNX's reference takes every string that is not empty for true."""
+    return None if "string" in (node.dtype(0), outputs[0].dtype) else by_reference(node, outputs)
 
 
 @size_rule("Cast", moves=True)

@@ -9,8 +9,9 @@ import numpy as np
 from onnx_systemds.correspondence import COMPARISONS
 from onnx_systemds.inference.dims import Dim, all_known, is_non_negative
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -26,6 +27,10 @@ shape_rule("Not")(same_dims)
 shape_rule("IsNaN", "IsInf")(lambda node: (node.tensor(node.dims(0), "bool"),))
 takes_text("Equal", "Where")
 batch_rule(*COMPARISONS, "And", "Or", "Xor", "Not", "IsNaN", "IsInf", "Where")(mixes_unless_aligned)
+fold("Not")(by_reference)
+fold("And", "Equal", "Greater", "Less", "Or", since=7)(by_reference)
+fold("Where", since=9)(by_reference)
+fold("GreaterOrEqual", "LessOrEqual", since=12)(by_reference)
 
 
 def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -> None:

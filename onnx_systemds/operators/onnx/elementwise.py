@@ -8,8 +8,9 @@ from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, by_factor, flat
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -85,6 +86,9 @@ def binary_of(
 _OF_ONE_INPUT = (*UNARY_BUILTINS, "Neg", "Reciprocal", "Clip", "Round")
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 batch_rule(*_OF_ONE_INPUT)(mixes_unless_aligned)
+fold("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Sqrt", since=6)(by_reference)
+fold("Cos", "Sin", since=7)(by_reference)
+fold("Sign", since=9)(by_reference)
 
 
 def is_single(node: NodeView) -> bool:

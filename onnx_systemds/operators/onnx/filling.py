@@ -10,9 +10,10 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, flat
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.model.protos import dtype_of
@@ -28,6 +29,10 @@ from onnx_systemds.operators.support.size_rules import known_elements, single, v
 takes_text("OneHot", "Shape", "Size")
 batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
 gradient("Shape", "Size", "ConstantOfShape", "EyeLike")(flat)
+fold("Size")(by_reference)
+fold("ConstantOfShape", "EyeLike", since=9)(by_reference)
+fold("Range", since=11)(by_reference)
+fold("Trilu", since=14)(by_reference)
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.infer import unknown_size
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -23,6 +24,8 @@ from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_fi
 from onnx_systemds.operators.support.size_rules import copied
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
+fold("Gather")(by_reference)
+fold("GatherElements", "GatherND", since=11)(by_reference)
 
 
 def empty(node: NodeView, output: int = 0) -> Fragment:

@@ -10,8 +10,9 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
@@ -26,6 +27,10 @@ from onnx_systemds.operators.support.size_rules import copied, known_elements
 
 takes_text("Concat", "Expand", "Split", "Tile")
 batch_rule("Split")(mixes_at_axis)
+fold("Split", since=2)(by_reference)
+fold("Concat", since=4)(by_reference)
+fold("Tile", since=6)(by_reference)
+fold("Expand", since=8)(by_reference)
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 

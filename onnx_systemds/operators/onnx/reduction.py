@@ -17,8 +17,9 @@ from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
 from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
@@ -32,6 +33,7 @@ from onnx_systemds.operators.support.size_rules import single, vector
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
+fold("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")(by_reference)
 
 MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
 MOST_PARTS = 8  # elements of an inner axis that are compared as slices

@@ -5,7 +5,8 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.folding import by_reference
+from onnx_systemds.inference.registry import fold, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -15,6 +16,7 @@ from onnx_systemds.operators.onnx.indexing import element_index, index_depth, nd
 from onnx_systemds.operators.onnx.shaping import identity
 
 takes_text("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
+fold("ScatterND", since=16)(by_reference)
 
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

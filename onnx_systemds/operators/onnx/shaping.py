@@ -10,9 +10,11 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.values import Elements, Value
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_other_inputs
@@ -23,6 +25,7 @@ batch_rule("Identity", "Squeeze", "Unsqueeze")(mixes_nothing)
 batch_rule("Reshape", sizes=(1,), reshapes=True)(mixes_other_inputs)
 batch_rule("Flatten", reshapes=True)(mixes_other_inputs)
 size_rule("Identity", moves=True)(lambda node, inputs: inputs[0])
+fold("Identity")(lambda node, outputs: (node.constant(0),))
 
 
 @shape_rule("Identity")
@@ -200,3 +203,14 @@ def _flat_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | No
     wanted = {axis % rank for axis in axes}
     kept = iter(inputs[0].shape)
     return inputs[0].reshape([1 if axis in wanted else next(kept) for axis in range(rank)])
+
+
+@fold("Reshape", since=5)
+@fold("Flatten", "Squeeze", "Unsqueeze")
+def _reshaped_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
+    """A view, whatever the size."""
+    dims = outputs[0].dims
+    known = [dim for dim in dims or () if isinstance(dim, int)]
+    if dims is None or len(known) < len(dims):
+        return by_reference(node, outputs)
+    return (node.require_constant(0, "the tensor").reshape(known),)

@@ -12,8 +12,9 @@ from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
@@ -24,6 +25,7 @@ from onnx_systemds.operators.support.batch_rules import unlimited
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Slice")
+fold("Slice")(by_reference)
 
 FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 

@@ -10,8 +10,9 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
@@ -34,6 +35,12 @@ def transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
 def transpose(node: NodeView) -> Fragment:
     """Axes in another order; without ``perm`` the reverse one."""
     return permutation(node, node.dims(0), _perm(node))
+
+
+@fold("Transpose")
+def _transposed_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None]:
+    """A view, whatever the size."""
+    return (np.transpose(node.require_constant(0, "the tensor"), node.attribute("perm")),)
 
 
 @gradient("Transpose")
