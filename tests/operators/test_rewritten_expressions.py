@@ -136,6 +136,18 @@ def of_filled(op_type: str, filled: float) -> Graph:
     return Graph(nodes, [{"x": np.zeros((2, 3), np.float32)}])
 
 
+def of_run_length(*nodes: NodeProto, constants: Mapping[str, Array] | None = None, opset: int = 18) -> Graph:
+    """Nodes from ``x``, a reshape of an input, and ``f`` and ``c``, fours and their sums, as many as ``k`` says.
+
+    Where sizes are fixed the engine knows that of ``a``, their sum, and not those of the fours.
+    """
+    four = numpy_helper.from_array(np.array([4], np.float32))
+    made = [node("ConstantOfShape", "k", "f", value=four), node("CumSum", "f first", "c"), node("Reshape", "z k", "x"),
+            node("Add", "f x", "a")]  # fmt: skip
+    runs = [{"z": 1 + abs(random(size, 2)), "k": ints(2 * size)} for size in (3, 5)]
+    return Graph([*made, *nodes], runs, {"first": np.array(0), **(constants or {})}, opset=opset)
+
+
 def of_transposed(*nodes: NodeProto) -> Graph:
     """Products of two transposed matrices, of which the left one has more elements than the right one and the result."""
     runs = [{"a": random(rows, cols), "b": random(more, rows, seed=1)} for rows, cols, more in ((9, 8, 2), (6, 7, 1), (2, 3, 4))]
@@ -185,6 +197,17 @@ GRAPHS: dict[str, Graph] = {
     "one of two rows of unknown length": Graph(
         [node("Tanh", "x", "t"), node("Sign", "t", "u"), node("Where", "c x u", "w"), node("Tanh", "w")],
         [{"x": random(1, size, 3), "c": np.array(size > 4)} for size in (4, 5)]),
+    "one of two vectors of unknown length": of_run_length(
+        node("Less", "c limit", "b"), node("Neg", "x", "n"), node("Where", "b x n"), constants={"limit": np.array([9], np.float32)}),
+    **{f"remainder of vectors of unknown length, {left}": of_run_length(node("Mod", left, fmod=1)) for left in ("a c", "c a")},
+    "triangle of a row of unknown length": of_run_length(
+        node("Unsqueeze", "a zero", "r"), node("Trilu", "r three"), constants={"zero": ints(0), "three": np.array(3)}),
+    **{f"power of vectors of unknown length, {inputs}": of_run_length(
+        node("Div", "c eight", "e"), node("Pow", inputs), constants={"eight": np.array(8, np.float32)}) for inputs in ("a e", "e a")},
+    "one of two quantised vectors of unknown length": of_run_length(
+        node("Less", "c limit", "b"), node("Cast", "x", "i", to=3), node("Cast", "f", "j", to=3),
+        helper.make_node("QLinearWhere", ["b", "i", "s", "o", "j", "s", "o", "s", "o"], ["q"], domain="com.microsoft"),
+        node("Cast", "q", to=1), constants={"limit": np.array([9], np.float32), "s": np.array(1, np.float32), "o": np.array(0, np.int8)}),
     "a range from its end": Graph(
         [node("Shape", "x", "l", end=1), node("Squeeze", "l", "n"), node("Range", "zero n one", "r"),
          node("Slice", "r s e a s", "b"), node("Cast", "b", "f", to=1), node("Mul", "f f", "p"), node("Sub", "p f")],

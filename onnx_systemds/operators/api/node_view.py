@@ -275,7 +275,11 @@ class NodeView(NodeFacts):
     def target(self, output: int = 0) -> str:
         """An identifier for an output in boundary form; `result` then writes the other forms from it."""
         name = self.node.outputs[output] if output < len(self.node.outputs) else ""
-        form = self.boundary(output) if name else None
+        return self.target_in(self.boundary(output) if name else None, output)
+
+    def target_in(self, form: Form, output: int = 0) -> str:
+        """An identifier for an output in some form, its own where that is wanted."""
+        name = self.node.outputs[output] if output < len(self.node.outputs) else ""
         return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
 
     def own_sizes(self) -> tuple[str, ...]:

@@ -19,12 +19,12 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import integer_range
-from onnx_systemds.operators.onnx.combining import finish, infix
+from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, applied, requantized, saturated, single
 from onnx_systemds.operators.onnx.softmax import Columns, along_axis, flattened
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
-from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, broadcast, operands
+from onnx_systemds.operators.support.broadcasting import FULL, Operand, broadcast, operands
 
 batch_rule("QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", domain=CONTRIB)(mixes_unless_aligned)
 
@@ -168,16 +168,7 @@ def qlinear_where(node: NodeView) -> Fragment:
     condition, chosen, other = given.items
     chosen = _rescaled(node, chosen, (steps.number(2), steps.number(3)), goal)
     other = _rescaled(node, other, (steps.number(5), steps.number(6)), goal)
-    view = given.form
-    if view is SCALAR:
-        text = f"ifelse({condition.text} != 0, {chosen.text}, {other.text})"
-        return node.fragment(steps.statements) + finish(node, Operand(text, SINGLE), given)
-    texts = [item.text if item.kind == FULL else _filled(node, item, view) for item in (condition, chosen, other)]
-    return node.result(f"ifelse({', '.join(texts)})", view, before=steps.statements)
-
-
-def _filled(node: NodeView, single_: Operand, view: View) -> str:
-    return node.full(single_.text, view)
+    return node.fragment(steps.statements) + choice(node, condition, chosen, other, given.form)
 
 
 @shape_rule("QLinearConcat", domain=CONTRIB)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import is_zero
+from onnx_systemds.inference.dims import all_known, symbols
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import SCALAR, Form, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import (
     COLUMN,
@@ -107,6 +108,35 @@ def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool 
         text = stripped(combined.text)
         return node.result(f"as.double({text})" if logical else text, SCALAR)
     return node.result(as_matrix(node, combined, view), view)
+
+
+def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, view: Form) -> Fragment:
+    """The elements of ``chosen`` where the condition is not 0, else those of ``other``; no operand is a vector.
+
+    Of an ifelse by a scalar, or of a matrix and a number, the engine takes open dims for 0 x 0 (ifelse-with-number).
+    """
+    if view is SCALAR:
+        return node.result(f"ifelse({condition.text} != 0, {chosen.text}, {other.text})", SCALAR)
+    branches = [one.text if one.kind == FULL else node.filled(one.text, view) for one in (chosen, other)]
+    if condition.kind == SINGLE and all_known(view):
+        return node.result(f"ifelse({condition.text} != 0, {', '.join(branches)})", view)
+    if condition.kind == SINGLE:
+        name = node.target_in(view)
+        first, second = (f"  {name} = {branch}" for branch in branches)
+        lines = [f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]
+        return node.result(name, view, before=["\n".join(lines)])
+    if _may_be_vector_of_unknown_length(view):
+        return node.result(node.call("where", condition.text, *branches), view)
+    # it takes a matrix filled with a scalar of the run for one without zeros (filled-with-unknown-number)
+    mask = condition.text if node.constant(0) is not None else f"{condition.text} > 0"
+    return node.result(f"ifelse({mask}, {', '.join(branches)})", view)
+
+
+def _may_be_vector_of_unknown_length(view: View) -> bool:
+    """Whether the engine may get to know of a matrix that it has a single row or column, and not how long that is."""
+    if all_known(view) or any(isinstance(size, int) and size > 1 for size in view):
+        return False
+    return 1 in view or any(name.startswith("?") for name in symbols(view))
 
 
 def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.correspondence import COMPARISONS
-from onnx_systemds.inference.dims import Dim, all_known, is_non_negative
+from onnx_systemds.inference.dims import Dim, is_non_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
@@ -16,10 +16,10 @@ from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import finish, infix
+from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
-from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
+from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
 from onnx_systemds.operators.support.size_rules import copied, of_pairs
 
 shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
@@ -106,19 +106,10 @@ def where_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Where", since=9)
 def where(node: NodeView) -> Fragment:
-    """ifelse takes full matrices and scalars only; one condition for all elements of unknown dims is an if."""
+    """Elements of two tensors; ifelse takes full matrices and scalars only."""
     given = operands(node, [0, 1, 2], node.output_dims(), full=True)
-    condition, *branches = given.items
-    chosen, other = (one.text if one.kind == FULL else node.filled(one.text, given.form) for one in branches)
-    true = f"{condition.text} != 0" if condition.kind == SINGLE else condition.text
-    if condition.kind == FULL and node.constant(0) is None:
-        true += " > 0"  # it takes a matrix filled with a scalar of the run for one without zeros
-    if condition.kind == SINGLE and given.form is not SCALAR and not all_known(node.output_dims()):
-        # of ifelse the engine takes the dims for 0 x 0, and of a mask of one row of unknown length the first operand
-        name = node.temporary("chosen")
-        lines = [f"if ({true}) {{", f"  {name} = {chosen}", "} else {", f"  {name} = {other}", "}"]
-        return node.result(name, given.form, before=["\n".join(lines)])
-    return finish(node, Operand(f"ifelse({true}, {chosen}, {other})", FULL if given.form else SINGLE), given)
+    condition, chosen, other = given.items
+    return choice(node, condition, chosen, other, given.form)
 
 
 @gradient("Where")

@@ -231,25 +231,23 @@ def trilu(node: NodeView) -> Fragment:
     rows, cols = dims[-2:]
     count = product(dims[:-2])
     shift = f" + {node.scalar(1)}" if node.has(1) else ""
-    comparison = "<=" if node.attribute("upper") else ">="
-    kept = f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "{comparison}")'
-    if count == 1:
+    kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
+    row_numbers, col_numbers = f"seq(1, {node.dim(rows)}){shift}", f"t(seq(1, {node.dim(cols)}))"
+    if count == 1 and not shift:
+        side = "upper" if node.attribute("upper") else "lower"
         plane = View(rows, cols)
-        matrix = node.view(0, plane)
-        if not shift:
-            side = "upper" if node.attribute("upper") else "lower"
-            return node.result(f"{side}.tri(target={matrix}, diag=TRUE, values=TRUE)", plane)
-        rest = node.filled(0, plane)
-        return node.result(f"{matrix} * {kept}" if is_finite(node, 0) else f"ifelse({kept}, {matrix}, {rest})", plane)
-    view = View(count, rows * cols)
+        return node.result(f"{side}.tri(target={node.view(0, plane)}, diag=TRUE, values=TRUE)", plane)
     if is_finite(node, 0):
-        return node.result(f"{node.view(0, view)} * {node.reshape(kept, View(1, view.cols))}", view)
-    # The rest first, its size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
+        view = View(count, rows * cols) if count != 1 else View(rows, cols)
+        ones = f'outer({row_numbers}, {col_numbers}, "{kept}")'
+        ones = ones if count == 1 else node.reshape(ones, View(1, view.cols))
+        return node.result(f"{node.view(0, view)} * {ones}", view)
+    # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
-    total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
-    places = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
-    beyond = ">" if node.attribute("upper") else "<"
-    mask = f'outer({places}, t(seq(1, {node.dim(cols)})), "{beyond}")'
+    if count != 1:
+        total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
+        row_numbers = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
+    mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
     return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)
 
 
