@@ -98,6 +98,9 @@ def element_text(identifier: str, dims: Dims, element: int) -> str:
         return f"as.integer({identifier})"
     cols = dim.product(dims[1:])
     assert isinstance(cols, int)
+    if dim.product(dims) == 1:
+        # on the plain command line the engine finds no place in what it has yet to read from a file of unknown size
+        return f"as.integer(as.scalar({identifier}))"
     return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
 
 
