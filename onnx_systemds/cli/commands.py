@@ -18,7 +18,17 @@ from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
-from onnx_systemds.cli.options import fixed_sizes, print_report, read_tensors, verification_options, with_options
+from onnx_systemds.cli.options import (
+    Command,
+    ConversionOptions,
+    VerificationOptions,
+    fixed_sizes,
+    gathered,
+    print_report,
+    read_tensors,
+    verification_options,
+    with_options,
+)
 from onnx_systemds.cli.support_table import table_lines
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, escaped
@@ -28,8 +38,6 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.ir import Model
 from onnx_systemds.model.load import load_model
-
-Command = Callable[..., Any]
 
 
 class DefaultToConvert(click.Group):
@@ -78,7 +86,8 @@ def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None
 
 
 def _conversion_options(command: Command) -> Command:
-    return with_options(command, [
+    """Those of `ConversionOptions`: the command takes them as ``options``."""
+    return with_options(gathered(command, ConversionOptions, "options"), [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
         click.option("--function-name", metavar="NAME", callback=_legal_function_name,
                      help="Name of the main function [default: gen_<graph name>]."),
@@ -96,20 +105,17 @@ def _conversion_options(command: Command) -> Command:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
 @click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
 @_conversion_options
-def convert(
-    model: Path, output: Path | None, verbose: bool, dims: tuple[str, ...], function_name: str | None, weights: str,
-    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
-) -> None:  # fmt: skip
+def convert(model: Path, output: Path | None, verbose: bool, options: ConversionOptions) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
-    sizes = fixed_sizes(dims)
-    with explained(traceback):
-        _load_plugins(plugins)
+    sizes = options.sizes()
+    with explained(options.traceback):
+        _load_plugins(options.plugins)
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         loaded = load_model(model)
         target = model.with_suffix(".dml") if output is None else output
-        check_target(target, [model, *loaded.data_files, *plugins])
-        script = _import(loaded, sizes, function_name, weights, not no_simplify)
+        check_target(target, [model, *loaded.data_files, *options.plugins])
+        script = _import(loaded, sizes, options)
         total = sum(weight.array.size * 8 for weight in script.weights)
         with _progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
@@ -123,10 +129,7 @@ def convert(
 @click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file with one array per model input.")
 @click.option("--outputs", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
 @_conversion_options
-def run(
-    model: Path, inputs: Path | None, outputs: Path, dims: tuple[str, ...], function_name: str | None, weights: str,
-    plugins: tuple[Path, ...], no_simplify: bool, traceback: bool,
-) -> None:  # fmt: skip
+def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOptions) -> None:
     """Convert MODEL.onnx and run it on the embedded SystemDS engine.
 
     The items of a sequence are the arrays NAME/0, NAME/1 ... of the .npz files; an optional has NAME/0 or nothing.
@@ -135,13 +138,13 @@ def run(
     from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
     from onnx_systemds.runtime.scoring import ScoringFunction
 
-    sizes = fixed_sizes(dims)
-    with explained(traceback):
-        _load_plugins(plugins)
+    sizes = options.sizes()
+    with explained(options.traceback):
+        _load_plugins(options.plugins)
         tensors = read_tensors(inputs) if inputs else {}
         loaded = load_model(model)
-        check_target(outputs, [model, *loaded.data_files, *plugins, *([inputs] if inputs else [])])
-        script = _import(loaded, sizes, function_name, weights, not no_simplify)
+        check_target(outputs, [model, *loaded.data_files, *options.plugins, *([inputs] if inputs else [])])
+        script = _import(loaded, sizes, options)
         with ScoringFunction(script) as function:
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
@@ -155,11 +158,7 @@ def run(
 @click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
 @verification_options
 @_conversion_options
-def verify(
-    model: Path, per_node: bool, contents: Path | None, seed: int, rtol: float | None, atol: float | None,
-    dims: tuple[str, ...], function_name: str | None, weights: str, plugins: tuple[Path, ...], no_simplify: bool,
-    traceback: bool,
-) -> None:  # fmt: skip
+def verify(model: Path, per_node: bool, verification: VerificationOptions, options: ConversionOptions) -> None:
     """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
 
     Where onnxruntime is not installed or refuses the model, ONNX's reference implementation is asked. Open dims get
@@ -167,12 +166,12 @@ def verify(
     """
     from onnx_systemds.verifying.verify import verify_model
 
-    sizes = fixed_sizes(dims)
-    with explained(traceback):
-        _load_plugins(plugins)
+    sizes = options.sizes()
+    with explained(options.traceback):
+        _load_plugins(options.plugins)
         report = verify_model(
-            model, read_tensors(contents) if contents else None, dims=sizes, per_node=per_node, rtol=rtol, atol=atol,
-            seed=seed, function_name=function_name, weights=weights, simplified=not no_simplify,
+            model, dims=sizes, per_node=per_node, function_name=options.function_name, weights=options.weights,
+            simplified=not options.no_simplify, **verification.arguments(),
         )  # fmt: skip
     print_report(report)
 
@@ -212,11 +211,11 @@ def builtins() -> None:
         click.echo(line)
 
 
-def _import(loaded: Model, sizes: dict[str, int], function_name: str | None, weights: str, simplified: bool) -> Script:
+def _import(loaded: Model, sizes: dict[str, int], options: ConversionOptions) -> Script:
     with _progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
-            loaded, dims=sizes, function_name=function_name, weights=weights, simplified=simplified,
-            progress=advance_to,
+            loaded, dims=sizes, function_name=options.function_name, weights=options.weights,
+            simplified=not options.no_simplify, progress=advance_to,
         )  # fmt: skip
 
 

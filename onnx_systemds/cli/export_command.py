@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +11,10 @@ import click
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.options import (
     Command,
+    VerificationOptions,
     fixed_sizes,
+    gathered,
     print_report,
-    read_tensors,
     verification_options,
     with_options,
 )
@@ -26,8 +28,35 @@ from onnx_systemds.exporting.weight_files import read_value
 from onnx_systemds.files import check_target, replacing
 
 
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What the commands that export a script are given."""
+
+    function: str | None
+    inputs: tuple[str, ...]
+    weights: tuple[str, ...]
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+    dtype: str
+    opset: int | None
+    functions: str
+    traceback: bool
+
+    def bindings(self) -> dict[str, Any]:
+        """Values by the names of parameters and files. Raises BadParameter, TranspileError, OSError."""
+        return {name: _bound(text) for name, text in _pairs(self.weights, "--weight").items()}
+
+    def others(self) -> dict[str, Any]:
+        """Those that `export_script` takes by the same names everywhere. Raises BadParameter."""
+        return {
+            "arguments": _pairs(self.arguments, "--arg"), "dtype": self.dtype, "opset": self.opset,
+            "outputs": self.results or None, "functions": self.functions,
+        }  # fmt: skip
+
+
 def _export_options(command: Command) -> Command:
-    return with_options(command, [
+    """Those of `ExportOptions`: the command takes them as ``options``."""
+    return with_options(gathered(command, ExportOptions, "options"), [
         click.option("--function", metavar="NAME", help="Export this function [default: the whole script]."),
         click.option("--input", "inputs", multiple=True, metavar="NAME=double[N,784]",
                      help="Type and dims of an input; a name is a size that stays open. Repeatable."),
@@ -51,36 +80,24 @@ def _export_options(command: Command) -> Command:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The model [default: beside the script].")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
-def export(
-    script: Path, output: Path | None, listing: bool, function: str | None, inputs: tuple[str, ...],
-    weights: tuple[str, ...], arguments: tuple[str, ...], results: tuple[str, ...], dtype: str, opset: int | None,
-    functions: str, traceback: bool,
-) -> None:  # fmt: skip
+def export(script: Path, output: Path | None, listing: bool, options: ExportOptions) -> None:
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
     """
     notes: list[str] = []
-    with explained(traceback):
+    with explained(options.traceback):
         if listing:
             for line in list_script(parse_file(script)):
                 click.echo(line)
             return
         parsed = parse_file(script)
         target = script.with_suffix(".onnx") if output is None else output
-        check_target(target, [script, *(Path(text) for text in _pairs(weights, "--weight").values())])
+        check_target(target, [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())])
         model = export_script(
-            parsed,
-            function,
-            inputs=_specs(inputs),
-            bindings=_bindings(weights),
-            arguments=_pairs(arguments, "--arg"),
-            dtype=dtype,
-            opset=opset,
-            outputs=results or None,
-            functions=functions,
-            notes=notes,
-        )
+            parsed, options.function, inputs=_specs(options.inputs), bindings=options.bindings(), notes=notes,
+            **options.others(),
+        )  # fmt: skip
         with replacing(target) as stream:
             stream.write(model.SerializeToString())
     for note in notes:
@@ -93,35 +110,27 @@ def export(
 @verification_options
 @_export_options
 def verify_script(
-    script: Path, dims: tuple[str, ...], contents: Path | None, seed: int, rtol: float | None, atol: float | None,
-    function: str | None, inputs: tuple[str, ...], weights: tuple[str, ...], arguments: tuple[str, ...],
-    results: tuple[str, ...], dtype: str, opset: int | None, functions: str, traceback: bool,
-) -> None:  # fmt: skip
+    script: Path, dims: tuple[str, ...], verification: VerificationOptions, options: ExportOptions
+) -> None:
     """Export a function of SCRIPT.dml, and compare: the script on the engine, the model on onnxruntime.
 
     The same as verify SCRIPT.dml. Exit code 1 when numbers part.
     """
     from onnx_systemds.verifying import scripts
 
-    if function is None:
+    if options.function is None:
         raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
-    with explained(traceback):
+    with explained(options.traceback):
         report = scripts.verify_script(
-            script, function, read_tensors(contents) if contents else None, dims=sizes, rtol=rtol, atol=atol, seed=seed,
-            specs=_specs(inputs), bindings=_bindings(weights),
-            arguments=_pairs(arguments, "--arg"), dtype=dtype, opset=opset, outputs=results or None,
-            functions=functions,
+            script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),
+            **verification.arguments(), **options.others(),
         )  # fmt: skip
     print_report(report)
 
 
 def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:
     return {name: InputSpec.parse(text) for name, text in _pairs(inputs, "--input").items()}
-
-
-def _bindings(weights: tuple[str, ...]) -> dict[str, Any]:
-    return {name: _bound(text) for name, text in _pairs(weights, "--weight").items()}
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,48 @@ _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20
 
 
+@dataclass(frozen=True, slots=True)
+class ConversionOptions:
+    """What the commands that convert a model are given."""
+
+    dims: tuple[str, ...]
+    function_name: str | None
+    weights: str
+    plugins: tuple[Path, ...]
+    no_simplify: bool
+    traceback: bool
+
+    def sizes(self) -> dict[str, int]:
+        """The sizes of dims. Raises BadParameter."""
+        return fixed_sizes(self.dims)
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationOptions:
+    """What the commands that verify are given beside the options of the conversion."""
+
+    contents: Path | None
+    seed: int
+    rtol: float | None
+    atol: float | None
+
+    def arguments(self) -> dict[str, Any]:
+        """Those of `verify_model` and `verify_script`. Raises TranspileError, OSError."""
+        inputs = read_tensors(self.contents) if self.contents else None
+        return {"inputs": inputs, "seed": self.seed, "rtol": self.rtol, "atol": self.atol}
+
+
+def gathered(command: Command, kind: type[Any], name: str) -> Command:
+    """The command with the options that are fields of a dataclass as one argument, an object of it."""
+
+    @functools.wraps(command)
+    def with_object(**given: Any) -> Any:
+        options = kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+        return command(**given, **{name: options})
+
+    return with_object
+
+
 def with_options(command: Command, options: list[Callable[[Command], Command]]) -> Command:
     """The command with options, which its help shows in this order."""
     for option in reversed(options):
@@ -36,8 +80,8 @@ def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> fl
 
 
 def verification_options(command: Command) -> Command:
-    """What verifying needs beside the options of the conversion."""
-    return with_options(command, [
+    """What verifying needs beside the options of the conversion: the command takes it as ``verification``."""
+    return with_options(gathered(command, VerificationOptions, "verification"), [
         click.option("--inputs", "contents", type=click.Path(path_type=Path),
                      help="An .npz file with one array per input, as for run [default: random numbers]."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,

@@ -107,7 +107,7 @@ class Session:
         """Tell whether the session has ended: closed, timed out, its JVM gone, or of another process."""
         return not self._finalizer.alive or not self._jvm.alive or os.getpid() != self._process_id
 
-    def prepare(
+    def prepare(  # noqa: PLR0913 - a public entry point: all but the first three go by name
         self,
         script: str,
         inputs: Sequence[str],

@@ -32,7 +32,7 @@ FUNCTIONS = ("inline", "keep")
 _STACK = 20000
 
 
-def export_script(
+def export_script(  # noqa: PLR0913 - a public entry point: all but the first two go by name
     source: str | Path | tree.Script,
     function: str | None = None,
     *,

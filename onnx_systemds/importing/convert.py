@@ -30,7 +30,7 @@ from onnx_systemds.operators.api.scope import ScriptParts
 WEIGHTS_MODES = ("auto", "inline", "files")
 
 
-def import_model(
+def import_model(  # noqa: PLR0913 - a public entry point: all but the first go by name
     source: str | Path | bytes | onnx.ModelProto | Model,
     *,
     function_name: str | None = None,

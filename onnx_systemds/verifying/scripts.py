@@ -28,7 +28,7 @@ from onnx_systemds.verifying.verify import described
 _VERIFIED = "verified.dml"
 
 
-def verify_script(
+def verify_script(  # noqa: PLR0913 - a public entry point: all but the first three go by name
     path: str | Path,
     function: str,
     inputs: Mapping[str, Any] | None = None,

@@ -146,7 +146,7 @@ def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, s
     cosines, sines = (node.unsqueeze(node.emit("Gather", node.input(cache), positions, axis=0), 1) for cache in (7, 8))
     interleaved = bool(node.attribute("rotary_interleaved"))
     query, key = (
-        rotated(node, x, sizes.head_size, 2 * width, cosines, sines, interleaved=interleaved) for x in (query, key)
+        rotated(node, x, sizes.head_size, 2 * width, (cosines, sines), interleaved=interleaved) for x in (query, key)
     )
     return query, key
 

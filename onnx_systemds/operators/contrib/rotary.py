@@ -14,13 +14,14 @@ from onnx_systemds.model.ir import Array
 
 
 def rotated(
-    node: Expansion, x: str, head_size: int, turned: int, cosines: str, sines: str, *, interleaved: bool, to: str = ""
+    node: Expansion, x: str, head_size: int, turned: int, angles: tuple[str, str], *, interleaved: bool, to: str = ""
 ) -> str:
     """The first ``turned`` elements of each head turned, the others as they are.
 
-    ``x`` has rank 4 and heads of known size in its last axis; cosines and sines broadcast to half of what is turned.
-    A pair are neighbours where ``interleaved``, else an element and the one half of ``turned`` behind it.
+    ``x`` has rank 4 and heads of known size in its last axis. ``angles``: cosines and sines, which broadcast to half of
+    what is turned. A pair are neighbours where ``interleaved``, else an element and that half of ``turned`` after it.
     """
+    cosines, sines = angles
     front, rest = x, ""
     if turned != head_size:
         front, rest = node.fresh("turned"), node.fresh("kept")
@@ -67,9 +68,9 @@ def rotary_embedding(node: Expansion) -> None:
     )
     interleaved = bool(node.attribute("interleaved"))
     if by_head:
-        rotated(node, x, size, turned, cosines, sines, interleaved=interleaved, to=node.output())
+        rotated(node, x, size, turned, (cosines, sines), interleaved=interleaved, to=node.output())
     else:
-        y = rotated(node, x, size, turned, cosines, sines, interleaved=interleaved)
+        y = rotated(node, x, size, turned, (cosines, sines), interleaved=interleaved)
         node.reshape(y, 0, 0, hidden, to=node.output())
 
 
@@ -100,7 +101,7 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
         x = node.reshape(x, 0, 0, hidden // size, size)
     streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
     cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
-    y = rotated(node, x, size, 2 * width, cosines, sines, interleaved=bool(node.attribute("interleaved")),
+    y = rotated(node, x, size, 2 * width, (cosines, sines), interleaved=bool(node.attribute("interleaved")),
                 to=node.output() if by_head else "")  # fmt: skip
     if not by_head:
         node.reshape(y, 0, 0, hidden, to=node.output())

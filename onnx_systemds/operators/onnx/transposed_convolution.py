@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
@@ -60,6 +61,15 @@ class Spread:
         return self.before if isinstance(rest, int) and 0 <= rest < self.stride else -1
 
 
+class _Filters(NamedTuple):
+    """The identifier of a weight, an input channel per row; input channels, planes that each gives, and groups."""
+
+    weight: str
+    channels: int
+    planes: int
+    group: int
+
+
 def spreads(node: NodeFacts) -> tuple[Spread, ...]:
     """The windows on each axis; output_shape wins over pads, auto_pad asks for input size times stride."""
     rank = node.rank(0) - 2
@@ -110,7 +120,8 @@ def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     batch, view = node.dims(0)[0], View(node.dims(0)[0], product(node.dims(0)[1:]))
     group = int(node.attribute("group"))
     statements, weight = _weight(node, axes, channels, planes)
-    more, text, image_sizes = _planar(node, node.view(0, view), weight, batch, channels, planes, group, axes)
+    stored = _Filters(weight, channels, planes, group)
+    more, text, image_sizes = _planar(node, node.view(0, view), batch, stored, axes)
     statements += more
     filters = planes * group
     image = Image(text, View(batch, filters * product(image_sizes)), batch * filters, image_sizes)
@@ -137,9 +148,10 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
 
 
 def _planar(
-    node: NodeView, x: str, weight: str, batch: Dim, channels: int, planes: int, group: int, axes: tuple[Spread, ...]
+    node: NodeView, x: str, batch: Dim, filters: _Filters, axes: tuple[Spread, ...]
 ) -> tuple[list[str], str, Dims]:
     """The engine's builtin, per group: statements, text, and the sizes of the images it gives."""
+    weight, channels, planes, group = filters
     builtin = all(axis.builtin_padding >= 0 for axis in axes)
     sizes = tuple(axis.output if builtin else axis.whole for axis in axes)
     own = channels // group
@@ -185,7 +197,7 @@ def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     name = node.temporary("slabs")
     moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
     statements.append(f"{name} = {node.reshape(moved, View(images, channels * plane))}")
-    more, text, sizes = _planar(node, name, weight, images, channels, planes * depth.kernel, group, planar)
+    more, text, sizes = _planar(node, name, images, _Filters(weight, channels, planes * depth.kernel, group), planar)
     statements += more
     lead = images * filters * depth.kernel
     image = Image(text, View(images, filters * depth.kernel * product(sizes)), lead, sizes)

@@ -225,15 +225,16 @@ def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
-        moved = _padded_axis(node, source, dims, axis, before, behind, value, moved.before)
+        moved = _padded_axis(node, source, dims, axis, (before, behind), value, moved.before)
         dims = (*dims[:axis], before + dims[axis] + behind, *dims[axis + 1 :])
     return moved
 
 
 def _padded_axis(
-    node: NodeView, source: Source, dims: Dims, axis: int, before: Dim, behind: Dim, value: str,
+    node: NodeView, source: Source, dims: Dims, axis: int, amounts: tuple[Dim, Dim], value: str,
     statements: tuple[str, ...],
 ) -> Moved:  # fmt: skip
+    before, behind = amounts
     prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
     by_rows = prefix == 1
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
