@@ -27,6 +27,7 @@ OPERATORS = ROOT / "docs" / "operators.md"
 BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
+REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
 
 def example(name: str, document: Path = README) -> str:
@@ -51,11 +52,11 @@ def generated_script(folder: Path) -> str:
 
 
 def test_operators_document_is_fresh() -> None:
-    assert OPERATORS.read_text(encoding="utf-8") == document()
+    assert OPERATORS.read_text(encoding="utf-8") == document(), REFRESH
 
 
 def test_builtins_document_is_fresh() -> None:
-    assert BUILTINS.read_text(encoding="utf-8") == builtin_table.document()
+    assert BUILTINS.read_text(encoding="utf-8") == builtin_table.document(), REFRESH
 
 
 def test_readme_shows_the_real_script_and_it_runs(tmp_path: Path) -> None:

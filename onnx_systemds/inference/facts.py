@@ -68,7 +68,11 @@ class NodeFacts:
         """
         if isinstance(given, int):
             return given
-        return input_places(self.node.domain, self.node.op_type, self.node.version)[given]
+        places = input_places(self.node.domain, self.node.op_type, self.node.version)
+        if given not in places:
+            known = f"only {', '.join(places)}" if places else "no schema names its inputs: give their places"
+            raise KeyError(f"{self.node.op_type} has no input {given!r}: {known}")
+        return places[given]
 
     def name(self, given: Input) -> str:
         """Name of the value that is given as an input."""
@@ -205,11 +209,15 @@ class NodeFacts:
         """An axis of an input, in messages."""
         return axis_words(self.name(given), axis % max(self.rank(given), 1))
 
-    def attribute(self, name: str) -> Any:
-        """Value of an attribute: as written at the node, else ONNX's default, else None."""
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute: as written at the node, else the default of the operator's schema, else ``default``.
+
+        Only operators of your own, which have no schema, need a ``default``.
+        """
         if name in self.node.attributes:
             return self.node.attributes[name]
-        return default_attribute(self.node.domain, self.node.op_type, self.node.version, name)
+        found = default_attribute(self.node.domain, self.node.op_type, self.node.version, name)
+        return default if found is None else found
 
     def graph_attribute(self, name: str) -> Graph:
         """A sub-graph. Raises UnsupportedCase when it is missing."""
@@ -218,9 +226,15 @@ class NodeFacts:
             raise UnsupportedCase(f"attribute {name!r} is missing")
         return graph
 
-    def axis(self, name: str = "axis", *, rank: int | None = None) -> int:
-        """An axis attribute, counted from the front: 0 <= axis < rank. Raises UnsupportedCase when out of range."""
-        return self.normalize_axis(int(self.attribute(name)), self.rank(0) if rank is None else rank)
+    def axis(self, name: str = "axis", *, default: int | None = None, rank: int | None = None) -> int:
+        """An axis attribute, counted from the front: 0 <= axis < rank, the rank of the first input if not given.
+
+        Raises UnsupportedCase when it is out of range, or missing where neither the schema nor ``default`` gives one.
+        """
+        axis = self.attribute(name, default)
+        if axis is None:
+            raise UnsupportedCase(f"attribute {name!r} is missing")
+        return self.normalize_axis(int(axis), self.rank(0) if rank is None else rank)
 
     @staticmethod
     def normalize_axis(axis: int, rank: int) -> int:

@@ -34,8 +34,11 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     known = sorted(operator_generators.get(node.identity, {}))
     if node.domain == CONTRIB and node.op_type in REFUSED:
         return UnsupportedOperator(REFUSED[node.op_type])
-    if known:
+    if known and node.version < known[0]:
         return UnsupportedOperator(f"the operator is supported from opset {known[0]} on")
+    if known:
+        return UnsupportedOperator("the operator has no shape rule, and ONNX does not infer its outputs",
+                                   hint="register a rule beside its generator, by @shape_rule")  # fmt: skip
     if node.domain in ("", "ai.onnx.ml", "ai.onnx.preview.training", "ai.onnx.preview"):
         if find_schema(node.domain, node.op_type, node.version) is None:
             return UnsupportedOperator("ONNX has no such operator in this opset version")

@@ -33,6 +33,8 @@ def check_inputs(facts: NodeFacts) -> None:
 
 def refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
     """What ONNX's own inference has against a node that we could not make sense of; None where it has nothing."""
+    if find_schema(facts.node.domain, facts.node.op_type, facts.node.version) is None:
+        return None
     try:
         infer_by_onnx(facts)
     except TranspileError as error:

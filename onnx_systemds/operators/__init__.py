@@ -1,12 +1,30 @@
-"""One function per operator, in topical modules by domain; importing this package fills the registries."""
+"""One function per operator, in topical modules by domain; importing this package fills the registries.
+
+What authors of operators need has its name here: decorators, what a generator sees and gives, forms of matrices.
+"""
 
 from importlib import import_module
 from pkgutil import iter_modules
 
-from onnx_systemds.inference.registry import generator, operator_generators, shape_rule
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    expander,
+    fold,
+    generator,
+    gradient,
+    operator_generators,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.operators import contrib, ml, onnx
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.node_view import NodeView
 
-__all__ = ["generator", "operator_generators", "shape_rule"]
+__all__ = ["SCALAR", "Fragment", "NodeFacts", "NodeView", "View", "batch_rule", "expander", "fold", "generator",
+           "gradient", "operator_generators", "shape_rule", "size_rule", "takes_text"]  # fmt: skip
 
 for _package in (onnx, ml, contrib):
     for _module in sorted(module.name for module in iter_modules(_package.__path__)):

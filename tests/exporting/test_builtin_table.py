@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from onnx_systemds.cli.builtin_table import builtin_lines
 from onnx_systemds.dml.words import BUILTIN_FUNCTIONS, STATEMENT_FUNCTIONS
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED
+from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, builtin
 from onnx_systemds.exporting.evaluating.calls import SPECIAL
 from onnx_systemds.exporting.sources import jar_scripts
 
@@ -23,6 +25,12 @@ def test_no_builtin_is_forgotten() -> None:
 def test_no_builtin_is_exported_and_refused() -> None:
     load_builtins()
     assert not BUILTINS.keys() & REFUSED.keys()
+
+
+def test_a_second_exporter_of_a_builtin_is_refused() -> None:
+    load_builtins()
+    with pytest.raises(ValueError, match="'rowSums' is exported by"):
+        builtin("rowSums")(lambda ctx: None)
 
 
 def test_the_table_says_what_each_builtin_does() -> None:

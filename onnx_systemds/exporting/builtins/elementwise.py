@@ -35,8 +35,10 @@ def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
 
 
 def _register_unary() -> None:
-    """Register the builtins of one matrix or scalar that are one operator of ONNX."""
+    """Register the builtins of one matrix or scalar that are one operator of ONNX; `log` takes a base, too."""
     for op, name in UNARY_BUILTINS.items():
+        if op == "Log":
+            continue
 
         @builtin(name)
         def function(ctx: Context, target: Value, op: str = op) -> Value:

@@ -91,11 +91,13 @@ REFUSED: dict[str, tuple[str, str]] = {}
 
 
 def builtin(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the exporter of builtins."""
+    """Register a function as the exporter of builtins. Raises ValueError for a name that has one."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
         for name in names:
+            if name in BUILTINS:
+                raise ValueError(f"{name!r} is exported by {BUILTINS[name].function.__name__} already")
             BUILTINS[name] = Builtin(name, function, parameters)
         return function
 
