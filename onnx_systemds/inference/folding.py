@@ -1,7 +1,4 @@
-"""Constant folding: nodes whose inputs are all known are computed while the graph is inferred.
-
-The rules of the operators stand beside their generators, registered by `registry.fold`.
-"""
+"""What rules of constant folding are made of (`registry.fold`): results as ONNX's reference computes them."""
 
 from __future__ import annotations
 
@@ -12,22 +9,11 @@ from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import find, folds
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, TensorType
 
-LARGEST = 65_536  # elements; larger results are left to the engine
-
-
-def folded(facts: NodeFacts, outputs: tuple[Value, ...]) -> Sequence[Array | None] | None:
-    """The contents of all outputs, None where the node cannot or should not be computed now."""
-    rule = find(folds, facts.node.identity, facts.version)
-    if rule is None or not facts.node.inputs:
-        return None
-    if any(facts.has(position) and facts.constant(position) is None for position in range(facts.input_count)):
-        return None
-    return rule(facts, outputs)
+MOST_ELEMENTS = 65_536  # elements; larger results are left to the engine
 
 
 def by_reference(facts: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
@@ -36,16 +22,17 @@ def by_reference(facts: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array |
     For deterministic operators, from the version on in which it agrees with onnxruntime.
     """
     constants = [facts.constant(position) for position in range(facts.input_count)]
-    if any(output.dims is not None and not _is_small(output) for output in outputs):
+    if any(output.dims is not None and not is_small(output) for output in outputs):
         return None
-    if any(constant is not None and constant.size > LARGEST for constant in constants):
+    if any(constant is not None and constant.size > MOST_ELEMENTS for constant in constants):
         return None
     return _evaluate(facts, constants)
 
 
-def _is_small(output: Value) -> bool:
+def is_small(output: Value) -> bool:
+    """Whether a result is certainly small enough to be computed at conversion."""
     size = product(output.dims or ())
-    return isinstance(size, int) and size <= LARGEST
+    return isinstance(size, int) and size <= MOST_ELEMENTS
 
 
 def _evaluate(facts: NodeFacts, constants: list[Array | None]) -> tuple[Array | None, ...] | None:

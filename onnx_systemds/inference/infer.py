@@ -22,23 +22,21 @@ from onnx_systemds.errors import (
     UnsupportedOperator,
     quoted,
 )
-from onnx_systemds.inference import shape_values
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts, find_schema
-from onnx_systemds.inference.folding import folded
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
 from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
-from onnx_systemds.inference.passes import rest_rewritten, rewritten
+from onnx_systemds.inference.passes import rest_rewritten, rewritten, with_contents
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import INTEGER_DTYPES, Value, constant_value
 from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
@@ -109,11 +107,6 @@ def declared_value(given: ValueInfo, context: Context) -> Value:
         dims = context.dims((None, 2), given.name)
         return Value("string" if "string" in dtypes else dtypes[1], dims, type=given.type)
     return Value("", None, type=given.type)
-
-
-def constant_value(array: Array) -> Value:
-    """The value of a known content."""
-    return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
 
 
 def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value], context: Context) -> TypedGraph:
@@ -230,20 +223,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
     outputs = tuple(_without_elements(output) for output in outputs)
-    if not outputs:
-        return outputs
-    content = folded(facts, outputs)
-    if content is not None:
-        return tuple(constant_value(array) if array is not None else output
-                     for array, output in zip(content, outputs))
-    if outputs[0].dtype in FINITE_DTYPES:
-        elements = shape_values.evaluate(facts)
-        if elements is not None and all(isinstance(item, int) for item in elements.ravel()):
-            known = elements.astype(protos.numpy_dtype(outputs[0].dtype))
-            return (constant_value(known), *outputs[1:])
-        if elements is not None:
-            return (replace(outputs[0], dims=elements.shape, elements=elements), *outputs[1:])
-    return outputs
+    return with_contents(facts, outputs)
 
 
 def _without_elements(output: Value) -> Value:

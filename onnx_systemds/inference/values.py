@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.inference.dims import Dims, all_known, product, symbols
+from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type
 
 Elements = np.ndarray[Any, np.dtype[np.object_]]
@@ -62,6 +63,11 @@ class Value:
     def is_known_size(self) -> bool:
         """Whether every dim is an integer."""
         return self.dims is not None and all_known(self.dims)
+
+
+def constant_value(array: Array) -> Value:
+    """The value of a known content."""
+    return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
 
 
 def has_known_elements(value: Value) -> bool:

@@ -3,8 +3,8 @@
 Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. What a
 pass did, and why it did not where one would expect it to, it writes into `Context.notes`.
 
-Dead nodes, identities, inference-mode Dropout, reshapes and shape arithmetic need no pass: inference computes what is
-known (see `folding` and `shape_values`), and the reverse walk writes only what is demanded (see `operators.api.scope`).
+Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the reverse walk writes only what is demanded
+(see `operators.api.scope`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.notes import Notes
+from onnx_systemds.inference.passes.constant_folding import fold_constants
 from onnx_systemds.inference.passes.constants_to_initializers import constants_to_initializers
 from onnx_systemds.inference.passes.continuations import continue_in_branches
 from onnx_systemds.inference.passes.convolution_folding import fold_into_convolutions
@@ -25,12 +26,14 @@ from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.requantization import drop_requantization
+from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 
 GraphPass = Callable[[Graph, Notes], Graph]
 NodePass = Callable[[InferenceFacts, Sequence[Node]], "tuple[Node, ...] | None"]
+ContentPass = Callable[[InferenceFacts, tuple[Value, ...]], "tuple[Value, ...] | None"]
 RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "tuple[Node, ...] | None"]
 
 GRAPH_PASSES: tuple[GraphPass, ...] = (
@@ -49,6 +52,9 @@ NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve
 
 SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (transpose_in_product, drop_requantization, sink_elementwise)
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
+
+CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes)
+"""At each node whose outputs' types are known: what these hold, where that is known."""
 
 REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 """At each node whose outputs' types are known, given the nodes after it."""
@@ -70,6 +76,13 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
     if passes is NODE_PASSES and facts.context.simplify:
         passes = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)
     return next((nodes for apply in passes if (nodes := apply(facts, before)) is not None), None)
+
+
+def with_contents(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The outputs of a node with what is known of their contents."""
+    if not outputs:
+        return outputs
+    return next((found for apply in CONTENT_PASSES if (found := apply(facts, outputs)) is not None), outputs)
 
 
 def rest_rewritten(

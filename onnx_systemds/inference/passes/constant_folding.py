@@ -1,0 +1,34 @@
+"""Nodes whose inputs are all known become constants.
+
+Condition: the operator has a rule (`registry.fold`, beside its generator), which takes small results only, or views.
+Reason: the script computes nothing of it, and operators after it may need the content.
+"""
+
+from __future__ import annotations
+
+from onnx_systemds.inference.folding import MOST_ELEMENTS, is_small
+from onnx_systemds.inference.inference_facts import InferenceFacts
+from onnx_systemds.inference.registry import find, folds
+from onnx_systemds.inference.values import Value, constant_value
+
+RULE = "constant-folding"
+
+
+def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
+    """The outputs with their contents, None where the node cannot or should not be computed now."""
+    node, notes = facts.node, facts.context.notes
+    given = [position for position in range(facts.input_count) if facts.has(position)]
+    if not given or any(facts.constant(position) is None for position in given):
+        return None
+    rule = find(folds, node.identity, facts.version)
+    if rule is None:
+        notes.left(RULE, node, "its inputs are known, but there is no rule that folds the operator")
+        return None
+    contents = rule(facts, outputs)
+    if contents is None:
+        is_large = any(output.dims is not None and not is_small(output) for output in outputs)
+        notes.left(RULE, node, f"its result has more than {MOST_ELEMENTS} elements" if is_large
+                   else "its rule leaves these inputs to the engine")  # fmt: skip
+        return None
+    notes.fired(RULE, node, "its inputs are known")
+    return tuple(output if array is None else constant_value(array) for array, output in zip(contents, outputs))
