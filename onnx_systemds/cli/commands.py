@@ -18,6 +18,7 @@ from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
+from onnx_systemds.cli.facet_table import facet_lines
 from onnx_systemds.cli.options import (
     Command,
     ConversionOptions,
@@ -198,9 +199,10 @@ def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], trace
 
 
 @main.command()
-def operators() -> None:
+@click.option("--facets", is_flag=True, help="What is known of each operator, facet by facet, and the gaps.")
+def operators(facets: bool) -> None:
     """Print which operators are supported, and from which opset version on."""
-    for line in table_lines():
+    for line in facet_lines() if facets else table_lines():
         click.echo(line)
 
 

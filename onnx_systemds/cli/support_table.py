@@ -8,6 +8,7 @@ from typing import Any
 
 import onnx
 
+from onnx_systemds.cli.facet_table import facets_of
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
@@ -66,9 +67,11 @@ def table_lines() -> Iterator[str]:
     own = sum(bool(row.generators) for row in rows)
     defined = sum(row.status == "by definition" for row in rows)
     yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
+    yield "Facets are the further rules of an operator (`--facets` tells the gaps): whether samples can be scored in"
+    yield "parts, how sizes are followed through it, whether it is computed of constants, its gradient, its text."
     yield ""
-    yield "| operator | imported | generators since opset | newest version |"
-    yield "|---|---|---|---|"
+    yield "| operator | imported | generators since opset | newest version | facets |"
+    yield "|---|---|---|---|---|"
     yield from _lines(rows)
     contrib = [row for row in everything if row.domain == CONTRIB]
     yield ""
@@ -76,19 +79,23 @@ def table_lines() -> Iterator[str]:
     yield ""
     yield f"{len(contrib)} operators of domain {CONTRIB}, which onnxruntime's optimisers write into models:"
     yield ""
-    yield "| operator | imported | by |"
-    yield "|---|---|---|"
+    yield "| operator | imported | by | facets |"
+    yield "|---|---|---|---|"
     for row in contrib:
         how = "a generator" if (row.domain, row.op_type) in operator_generators else "ONNX operators"
-        yield f"| {row.op_type} | {row.status} | {how} |"
+        yield f"| {row.op_type} | {row.status} | {how} | {_facets(row)} |"
     for op_type, reason in sorted(REFUSED.items()):
-        yield f"| {op_type} | refused: {reason} | |"
+        yield f"| {op_type} | refused: {reason} | | |"
 
 
 def _lines(rows: list[Row]) -> Iterator[str]:
     for row in rows:
         name = f"{row.domain}.{row.op_type}" if row.domain else row.op_type
-        yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} |"
+        yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} | {_facets(row)} |"
+
+
+def _facets(row: Row) -> str:
+    return ", ".join(facet for facet in facets_of((row.domain, row.op_type)) if facet != "dims")
 
 
 def document() -> str:

@@ -1,0 +1,115 @@
+"""What the registry knows of each operator beside how it is written, and where it knows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import onnx
+
+from onnx_systemds.inference.registry import (
+    Identity,
+    batch_rules,
+    expanders,
+    folds,
+    gradients,
+    operator_generators,
+    shape_rules,
+    size_rules,
+    text_operators,
+)
+
+FACETS = {
+    "dims": "a rule for dims and dtypes; else ONNX's own inference is asked",
+    "samples": "whether samples can be scored in parts; else models with it are scored whole",
+    "sizes": "sizes are followed through it; else they are known when the model runs only",
+    "constants": "computed at conversion, if all inputs are known; else the engine computes it",
+    "gradient": "a rule for Gradient nodes; else ONNX's definition is differentiated, or the model refused",
+    "text": "strings are served; else refused",
+}
+"""The facets of an operator that has a generator, and what a gap means."""
+YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
+"""A rule of its own; nothing; the facet does not apply; what ONNX says; what is said of the nodes that stand for it."""
+_REGISTRIES: Mapping[str, Container[Identity]] = {
+    "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
+    "text": text_operators,
+}  # fmt: skip
+_FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16", "bfloat16"))
+
+
+@dataclass(frozen=True, slots=True)
+class FacetRow:
+    """An operator that is registered, and what is known of each facet: `YES`, `GAP`, `NONE`, `ONNX` or `NODES`."""
+
+    domain: str
+    op_type: str
+    facets: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """With the domain, if it is not that of ai.onnx."""
+        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+
+
+def facet_rows() -> list[FacetRow]:
+    """All operators that have a generator or an expander."""
+    known = sorted({*operator_generators, *expanders})
+    return [FacetRow(*identity, {facet: _state(facet, identity) for facet in FACETS}) for identity in known]
+
+
+def facets_of(identity: Identity) -> tuple[str, ...]:
+    """The facets that an operator has."""
+    return tuple(facet for facet in FACETS if identity in _REGISTRIES[facet])
+
+
+def facet_lines() -> Iterator[str]:
+    """The table as Markdown: what each facet is, and what each operator has of it."""
+    rows = facet_rows()
+    yield "| facet | operators | what it is |"
+    yield "|---|---|---|"
+    for facet, meaning in FACETS.items():
+        yield f"| {facet} | {sum(row.facets[facet] == YES for row in rows)} of {len(rows)} | {meaning} |"
+    yield ""
+    yield f"`{YES}`: a rule of its own; `{ONNX}`: by ONNX; `{NODES}`: by the nodes that stand for it; `{NONE}`: it does"
+    yield "not apply; an empty cell is a gap."
+    yield ""
+    yield f"| operator | {' | '.join(FACETS)} |"
+    yield f"|---|{'---|' * len(FACETS)}"
+    for row in rows:
+        yield f"| {row.name} | {' | '.join(row.facets.values())} |"
+
+
+def _state(facet: str, identity: Identity) -> str:
+    if identity in _REGISTRIES[facet]:
+        return YES
+    if identity not in operator_generators:
+        return NODES
+    schema = _schemas().get(identity)
+    if facet == "dims" and schema is not None:
+        return ONNX
+    if facet == "gradient" and schema is not None and (schema.has_function or schema.has_context_dependent_function):
+        return ONNX
+    return GAP if _applies(facet, schema) else NONE
+
+
+def _applies(facet: str, schema: Any) -> bool:
+    """Whether an operator can have a facet; of text and of sizes only ONNX's own are said to."""
+    if facet == "gradient":
+        return schema is None or all(_types(schema, ports) & _FLOATS for ports in (schema.inputs, schema.outputs))
+    if facet == "text":
+        return schema is not None and any("string" in name for name in _types(schema, schema.inputs))
+    if facet == "sizes":
+        return schema is not None and "tensor(int64)" in _types(schema, schema.outputs)
+    return True
+
+
+def _types(schema: Any, parameters: Any) -> frozenset[str]:
+    allowed = {one.type_param_str: one.allowed_type_strs for one in schema.type_constraints}
+    return frozenset(name for one in parameters for name in allowed.get(one.type_str, [one.type_str]))
+
+
+@cache
+def _schemas() -> Mapping[Identity, Any]:
+    return {(schema.domain, schema.name): schema for schema in onnx.defs.get_all_schemas()}

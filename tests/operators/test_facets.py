@@ -1,0 +1,120 @@
+"""Every operator has every facet that it can have, or stands in a list with the reason why not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from onnx_systemds.cli.facet_table import FACETS, GAP, YES, facet_lines, facet_rows
+from onnx_systemds.inference import registry
+from onnx_systemds.inference.registry import batch_rule, gives_boundary_form, size_rule, takes_text
+
+WITHOUT: Mapping[str, Mapping[str, str]] = {
+    "dims": {},
+    "samples": {
+        "it mixes all elements, counts them, or selects by their content":
+            "Compress DynamicQuantizeLinear MeanVarianceNormalization NonMaxSuppression NonZero Shape Size Unique",
+        "no input has samples": "BlackmanWindow HammingWindow HannWindow MelWeightMatrix EyeLike Range",
+        "lists are no tensors": """ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt
+            SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength SplitToSequence""",
+        "what its sub-graphs do is not looked at": "If Loop Scan",
+        "a value that holds text or a map has no axis of samples": """RegexFullMatch StringConcat StringNormalizer
+            StringSplit ai.onnx.ml.CastMap ai.onnx.ml.CategoryMapper ai.onnx.ml.DictVectorizer ai.onnx.ml.ZipMap
+            com.microsoft.Tokenizer""",
+        "a step of training is one for all samples": """ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam
+            ai.onnx.preview.training.Momentum""",
+        "it is not yet said along which axes it keeps elements apart":
+            """AffineGrid BitCast CenterCropPad Col2Im CumProd DFT DeformConv Det Einsum GatherElements GatherND GridSample
+            MaxRoiPool MaxUnpool OneHot ReverseSequence RoiAlign STFT Scatter ScatterElements ScatterND TensorScatter
+            TfIdfVectorizer Tile ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.FeatureVectorizer ai.onnx.ml.LabelEncoder com.microsoft.DynamicQuantizeLSTM
+            com.microsoft.Inverse com.microsoft.QGemm com.microsoft.QLinearConcat com.microsoft.QLinearSoftmax
+            com.microsoft.QLinearWhere com.microsoft.TransposeMatMul""",
+    },
+    "sizes": {
+        "its integers are positions or counts that the data decides": """ArgMax ArgMin MaxPool NonMaxSuppression NonZero
+            TopK Unique Compress ai.onnx.ml.SVMClassifier ai.onnx.ml.LinearClassifier ai.onnx.ml.TreeEnsembleClassifier""",
+        "its integers are random": "Bernoulli Multinomial",
+        "its integers are looked up, or made of text or features": """StringSplit ai.onnx.ml.ArrayFeatureExtractor
+            ai.onnx.ml.Binarizer ai.onnx.ml.CastMap ai.onnx.ml.CategoryMapper ai.onnx.ml.DictVectorizer ai.onnx.ml.Imputer
+            ai.onnx.ml.LabelEncoder""",
+        "lists are resolved into their items, sub-graphs have sizes of their own":
+            "ConcatFromSequence If Loop OptionalGetElement Scan SequenceAt SequenceLength",
+        "a size that passes through it is one of the run": """Abs BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr
+            BitwiseXor BlackmanWindow CenterCropPad Clip Col2Im CumProd CumSum DepthToSpace Einsum EyeLike Flatten
+            GatherElements GatherND Gemm GridSample HammingWindow HannWindow MatMul MelWeightMatrix Neg OneHot PRelu Pad Pow
+            ReduceL1 ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum ReduceSumSquare Relu Resize ReverseSequence Scatter
+            ScatterElements ScatterND Shrink Sign SpaceToDepth Split TensorScatter Tile Transpose Trilu Upsample""",
+    },
+    "gradient": {
+        "sub-graphs, lists and loops are refused": "Loop OptionalGetElement Scan",
+        "rules are for ai.onnx, of other domains they are refused": """SimplifiedLayerNormalization
+            ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer ai.onnx.ml.FeatureVectorizer ai.onnx.ml.Imputer
+            ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier ai.onnx.ml.LinearRegressor ai.onnx.ml.Normalizer
+            ai.onnx.ml.OneHotEncoder ai.onnx.ml.SVMClassifier ai.onnx.ml.SVMRegressor ai.onnx.ml.Scaler
+            ai.onnx.ml.TreeEnsemble ai.onnx.ml.TreeEnsembleClassifier ai.onnx.ml.TreeEnsembleRegressor
+            ai.onnx.preview.training.Adagrad ai.onnx.preview.training.Adam ai.onnx.preview.training.Momentum
+            com.microsoft.DynamicQuantizeLSTM com.microsoft.FusedMatMul com.microsoft.Inverse com.microsoft.QGemm
+            com.microsoft.QLinearAdd com.microsoft.QLinearAveragePool com.microsoft.QLinearConcat
+            com.microsoft.QLinearGlobalAveragePool com.microsoft.QLinearLeakyRelu com.microsoft.QLinearMul
+            com.microsoft.QLinearSigmoid com.microsoft.QLinearSoftmax com.microsoft.QLinearWhere com.microsoft.QuickGelu
+            com.microsoft.Tokenizer com.microsoft.TransposeMatMul""",
+        "it is refused in words: ONNX gives no definition to be differentiated, and no rule is written yet":
+            """BitCast Col2Im Compress CumProd DFT DeformConv DequantizeLinear Det GRU GlobalLpPool GridSample Hardmax
+            InstanceNormalization LRN LSTM LpNormalization LpPool MaxRoiPool MaxUnpool MelWeightMatrix Mod OneHot RNN
+            ReduceProd Resize ReverseSequence RoiAlign STFT Scatter ScatterElements ScatterND TensorScatter Tile TopK Unique
+            Upsample""",
+    },
+    "text": {
+        "it computes with numbers, or draws them; text is refused in words":
+            "Col2Im GridSample NonZero RandomNormalLike RandomUniformLike Resize Trilu Upsample",
+    },
+}  # fmt: skip
+"""By facet the operators without it, with the reason for each group. Of constants see `test_sizes_fold`."""
+
+
+def test_every_facet_has_a_list_of_reasons() -> None:
+    assert {*WITHOUT, "constants"} == set(FACETS)
+
+
+@pytest.mark.parametrize("facet", WITHOUT)
+def test_every_operator_has_the_facet_or_a_reason(facet: str) -> None:
+    """Exactly: an operator that has the facet now must leave the list."""
+    gaps = {row.name for row in facet_rows() if row.facets[facet] == GAP}
+    listed = " ".join(WITHOUT[facet].values()).split()
+    assert len(listed) == len(set(listed))
+    assert gaps == set(listed)
+
+
+def test_sizes_fold() -> None:
+    """What sizes are followed through is computed at conversion, too; all else may be left to the engine."""
+    of_dims = {identity for identity, rules in registry.size_rules.items() if all(r.of_dims for r in rules.values())}
+    assert set(registry.size_rules) - of_dims <= set(registry.folds)
+
+
+def test_rules_are_for_operators_that_are_registered() -> None:
+    """A misspelt name would never be found."""
+    known = {*registry.operator_generators, *registry.expanders}
+    for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds):
+        assert set(rules) <= known
+    defined = {("", "CastLike")}  # by ONNX
+    assert set(registry.gradients) - known <= defined
+    assert registry.text_operators - known <= defined
+
+
+def test_table_of_facets() -> None:
+    lines = list(facet_lines())
+    rows = [line for line in lines if line.startswith("| Gather |")]
+    assert rows == [f"| Gather | {' | '.join([YES] * len(FACETS))} |"]
+    assert len(lines) > len({*registry.operator_generators, *registry.expanders})
+
+
+def test_second_rules_are_errors() -> None:
+    with pytest.raises(ValueError, match="two entries"):
+        batch_rule("Relu")(lambda node, position, axis: False)
+    with pytest.raises(ValueError, match="two entries"):
+        size_rule("Gather")(lambda node, inputs: None)
+    with pytest.raises(ValueError, match="twice"):
+        takes_text("Gather")
+    with pytest.raises(ValueError, match="twice"):
+        gives_boundary_form("If")
