@@ -14,7 +14,7 @@ from operator import eq, gt, lt, ne
 
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.errors import quoted
-from onnx_systemds.inference.dims import Dim, is_non_negative, substitute, symbols
+from onnx_systemds.inference.dims import Dim, Expression, Operation, is_non_negative, substitute, symbols
 from onnx_systemds.model.ir import Node
 
 DimText = Callable[[Dim], str]
@@ -71,6 +71,27 @@ class Assumption:
     def broken(self, dim_text: DimText) -> str:
         """The condition under which it is not so."""
         return f"{dim_text(self.left)} {self.relation.value[0]} {dim_text(self.right)}"
+
+
+    @property
+    def bound(self) -> tuple[Dim, int] | None:
+        """A size and its least value, as simple as may be, where that is all that it says: h and 4 for h // 2 >= 2."""
+        if self.relation is not Relation.AT_LEAST or not isinstance(self.right, int):
+            return None
+        size, least = self.left, self.right
+        while isinstance(size, Expression):
+            constant = sum(coefficient for atoms, coefficient in size.terms if not atoms)
+            (atoms, coefficient), *others = (term for term in size.terms if term[0])
+            if others or coefficient < 1:
+                return size - constant, least - constant
+            size, least = (size - constant) // coefficient, -((constant - least) // coefficient)
+            quotient = atoms[0]
+            if len(atoms) > 1 or not isinstance(quotient, Operation) or quotient.operator != "floordiv":
+                break
+            if not isinstance(quotient.right, int) or quotient.right < 1:
+                break
+            size, least = quotient.left, least * quotient.right
+        return size, least
 
 
 def node_words(node: Node) -> str:

@@ -26,6 +26,7 @@ class Checks:
                     self._at_node.setdefault(position, []).append(assumption)
                 elif self.is_new(assumption):
                     self.at_start.append(assumption)
+        self.at_start = _strongest(self.at_start)
 
     def of_node(self, position: int) -> Sequence[Assumption]:
         """What a node takes for granted of sizes that other nodes give."""
@@ -55,3 +56,13 @@ class Checks:
         while size in self._same:
             size = self._same[size]
         return size
+
+
+def _strongest(assumptions: Sequence[Assumption]) -> list[Assumption]:
+    """Those that do not follow from another one's bound: windows of windows ask the same size for more and more."""
+    bounds = [assumption.bound for assumption in assumptions]
+    most: dict[Dim, int] = {}
+    for size, least in filter(None, bounds):
+        most[size] = max(least, most.get(size, least))
+    chosen = {bounds.index(bound) for bound in most.items()}
+    return [found for place, found in enumerate(assumptions) if bounds[place] is None or place in chosen]

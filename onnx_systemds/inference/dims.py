@@ -211,6 +211,12 @@ def is_non_negative(dim: Dim) -> bool:
     return all(coefficient >= 0 and all(map(_is_size, monomial)) for monomial, coefficient in _terms(dim))
 
 
+def not_negative(dim: Dim) -> bool:
+    """As `is_non_negative`, symbols being at least 1 but for those that the run may decide to be 0."""
+    at_least_one = {name: symbol(name) + 1 for name in symbols(dim) if not may_be_zero(symbol(name))}
+    return is_non_negative(substitute(dim, at_least_one))
+
+
 def _is_size(atom: Atom) -> bool:
     """Whether an atom is certainly >= 0."""
     if isinstance(atom, Symbol):

@@ -98,7 +98,8 @@ class ScoringFunction:
         matrices = self._matrices(tensors, inputs)
         try:
             scripts = self._for_sizes(matrices, tensors, sizes)
-        except ScriptRuntimeError:  # what is computed of sizes beforehand fails; the script for open sizes says why
+        except (ScriptCompileError, ScriptRuntimeError):
+            # What is computed of sizes beforehand fails, or the engine refuses them: the open script says why.
             scripts = [self._prepared]
         start = time.perf_counter()
         try:

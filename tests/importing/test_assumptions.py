@@ -6,6 +6,7 @@ onnxruntime judges where it is so.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -127,6 +128,12 @@ ROWS = [
          """s = Constant<value_ints = [2]>() l = SplitToSequence(a, s) zero = Constant<value_int = 0>()
             y = SequenceAt(l, zero)""", {"a": (2, 3)}, {"a": (3, 3)}, 'axis 0 of "a" is 3, the sum of its parts is 2',
          "the only item of a sequence"),
+    *[_row("(float[A, 1, H, W] a) => (float[B, 1, I, J] y)", f"y = {op_type}<kernel_shape = [3, 2], pads = [0, 0, 1, 1]>(a)",
+           {"a": (2, 1, 2, 3)}, {"a": (2, 1, 1, 3)}, f'({op_type}): spatial axis 0 of "a" with its padding is 2, the window is 3',
+           f"windows of {op_type}") for op_type in ("MaxPool", "AveragePool", "LpPool")],
+    _row("(float[A, 1, L] a) => (float[A, 1, M] y)",
+         "k = Constant<value = float[1, 1, 2] {1, 2}>() y = Conv<dilations = [3]>(a, k)", {"a": (2, 1, 4)}, {"a": (2, 1, 3)},
+         '(Conv): spatial axis 0 of "a" with its padding is 3, the window is 4', "windows of Conv"),
     _row("(float[A, B] a) => (float[2, E, F] y)", "s = Constant<value_ints = [2, 1, 3]>() y = Expand(a, s)",
          {"a": (4, 3)}, {"a": (4, 1)}, '(Expand): axis 1 of "a" is 1, element 2 of "s" is 3', "expand"),
 ]  # fmt: skip
@@ -150,6 +157,14 @@ def test_what_is_assumed_of_sizes_is_checked(row: Row) -> None:
                 with pytest.raises((ScriptRuntimeError, InvalidInput)) as error:
                     function(_feeds(model, row.wrong))
                 assert row.words in str(error.value)
+
+
+def test_of_bounds_of_one_size_the_largest_is_checked() -> None:
+    pool = "MaxPool<kernel_shape = [2, 2], strides = [2, 2]>"
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 13]> g (float[A, 1, H, 4] a) => (float[A, 1, I, 1] y)
+        {{ b = {pool}(a) c = Relu(b) y = {pool}(c) }}""")
+    text = import_model(model).text
+    assert re.findall(r"if (.*) { stop", text) == ["((H %/% 2) < 2)"]
 
 
 @pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceProd", "CumSum", "Softmax"])

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
@@ -33,14 +33,6 @@ def empty(node: NodeView, output: int = 0) -> Fragment:
     form = node.wanted_form(output)
     view = View(0, 0) if form is SCALAR else form
     return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
-
-
-def not_negative(size: Dim) -> bool:
-    """Whether a size is certainly >= 0, symbols being at least 1: the engine has no empty matrices to compute with."""
-    at_least_one = {
-        name: sizes.symbol(name) + 1 for name in sizes.symbols(size) if not may_be_zero(sizes.symbol(name))
-    }
-    return sizes.is_non_negative(sizes.substitute(size, at_least_one))
 
 
 # --- Gather ----------------------------------------------------------------------------------------------------

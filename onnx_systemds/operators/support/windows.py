@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, maximum, minimum, product
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, Dims, maximum, minimum, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
@@ -88,6 +89,9 @@ def windows(node: NodeFacts, sizes: Dims, kernel: Sequence[int]) -> Windows:
         if isinstance(placed[-1], int) and placed[-1] < 0:
             whole = size + pads[0] + pads[1]
             raise InvalidModel(f"a window of {extent} is larger than spatial axis {axis} with its padding: {whole}")
+        if declared and not not_negative(size + sum(pads) - extent):
+            words = f"spatial axis {axis} of {quoted(node.node.inputs[0])} with its padding"
+            node.assume(size + sum(pads), Relation.AT_LEAST, extent, words, "the window")
         found.append(placed)
     before, after, declared_after, outputs = (tuple(column) for column in zip(*found)) if found else ((),) * 4
     return Windows(sizes, tuple(kernel), strides, dilations, before, after, declared_after, outputs)
