@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import NARROW, NEAR, POSITIVE, Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4) * np.float32(3)
@@ -133,6 +134,20 @@ CASES = [
              {"x": random(1, 3, 6, 2)}),
     at_sizes(Case("PRelu", 6, {"x": X, "slope": random(3)}, expected=numpy_prelu), {"x": ["n", 3, "w"]},
              {"x": random(1, 3, 6)}),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    *[Derivative(op, {"x": NEAR}) for op in ("Sigmoid", "Softplus", "Softsign", "Asinh", "Relu", "LeakyRelu", "Elu", "Dropout")],
+    Derivative("Atanh", {"x": NARROW}),
+    Derivative("Acosh", {"x": POSITIVE + 1}),
+    Derivative("LeakyRelu", {"x": NEAR}, {"alpha": 0.3}),
+    Derivative("Elu", {"x": NEAR}, {"alpha": 0.7}),
+    Derivative("HardSwish", {"x": near(2, 3, low=-4, high=4)}),
+    Derivative("Gelu", {"x": NEAR}, opset=20, step=2e-3),
+    Derivative("Gelu", {"x": NEAR}, {"approximate": "tanh"}, opset=20),
+    Derivative("Erf", {"x": NEAR}, step=2e-3),
+    Derivative("Selu", {"x": NEAR}),
 ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Case, at_sizes, check_case, random
 
 EQUATIONS = {
@@ -87,6 +88,12 @@ CASES = [
       for equation in ["bqhd,bkhd->bhqk", "bqhd,bkhd->bqk", "bqhd,bkhd->"]],
     at_sizes(einsum("ii->i", (3, 3)), {"x0": ["i", "i"]}, {"x0": random(5, 5)}),
     at_sizes(einsum("biib->bi", (3, 3, 3, 3)), {"x0": ["b", "i", "i", "b"]}, {"x0": random(5, 5, 5, 5)}),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    *[Derivative("Einsum", {"a": near(2, 3, 4), "b": near(*right, seed=1)}, {"equation": equation})
+      for right, equation in [((4, 2), "abc,cd->abd"), ((2, 4), "abc,ac->ab"), ((3, 4), "abc,bc->a")]],
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import NEAR, Derivative
 from tests.operators.harness import Array, Case, case_model, check_case, dtype_named, random
 
 FLOATS = np.array([0, 0.5, 1.5, 2.5, -3.5, 0.1, 3.3e-7, -6.1e-5, 65519, 65520, 1e-9, 300, -460, 470, 6e4, np.inf,
@@ -93,6 +94,12 @@ CASES = [
     Case("CastLike", 19, {"x": random(2, 3, 2, 2), "like": np.zeros(1, np.int32)},
          symbols={"x": ["batch", "seq", 2, 2]}, sizes=[{"x": random(1, 5, 2, 2)}],
          expected=lambda x, like: x.astype(like.dtype)),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    Derivative("Cast", {"x": NEAR}, {"to": 11}),
+    Derivative("CastLike", {"x": NEAR, "like": np.zeros(1)}, fixed=["like"]),
 ]  # fmt: skip
 
 

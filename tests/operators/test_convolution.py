@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X2 = random(2, 4, 7, 6)
@@ -144,6 +145,19 @@ CASES += [
     at_sizes(_conv(x, _weight(16, 32, 3, 3), B6.repeat(3)[:16], pads=[2] * 4, dilations=[2, 2]),
              {"x": [batch, 32, "height", "width"]}, {"x": random(1, 32, 5, 8)})
     for x, batch in ((random(1, 32, 6, 5), 1), (random(2, 32, 6, 5), "batch"))
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    *[Derivative("Conv", {"x": near(*x), "w": near(*w, seed=1), "b": near(w[0], seed=2)}, attributes)
+      for x, w, attributes in [
+          ((2, 2, 5, 4), (3, 2, 3, 2), {}), ((2, 2, 6, 5), (3, 2, 3, 3), {"strides": [2, 3], "pads": [1, 0, 1, 2]}),
+          ((1, 2, 7, 6), (2, 2, 2, 3), {"dilations": [2, 1], "strides": [3, 2]}),
+          ((2, 4, 5, 5), (4, 2, 2, 2), {"group": 2, "auto_pad": "SAME_UPPER", "strides": [2, 2]}),
+          ((2, 3, 5, 5), (3, 1, 3, 3), {"group": 3, "pads": [1, 1, 1, 1]}), ((2, 2, 7), (3, 2, 3), {"strides": [2]})]],
+    *[Derivative("ConvTranspose", {"x": near(*x), "w": near(*w, seed=1), "b": near(2, seed=2)}, attributes)
+      for x, w, attributes in [((2, 3, 3, 4), (3, 2, 2, 3), {}),
+                               ((1, 3, 3, 2), (3, 2, 3, 3), {"strides": [2, 2], "pads": [1, 0, 0, 1], "output_padding": [1, 0]})]],
 ]  # fmt: skip
 
 

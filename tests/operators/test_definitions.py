@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, index, near
 from tests.operators.harness import Array, Case, at_sizes, by_reference, check_case, random
 
 
@@ -100,6 +101,11 @@ CASES = [
       for dims, attributes in [((2, 3, 4), {}), ((2, 3, 4, 5), {"alpha": 1.5}), ((), {})]],
     at_sizes(by_reference(Case("SwiGLU", 28, {"a": random(2, 3, 4), "b": random(2, 3, 4, seed=1)})),
              {"a": ["batch", "seq", 4], "b": ["batch", "seq", 4]}, {"a": random(1, 5, 4), "b": random(1, 5, 4)}),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    Derivative("SoftmaxCrossEntropyLoss", {"x": near(3, 4), "t": index(1, 0, 3)}, fixed=["t"]),
 ]  # fmt: skip
 
 

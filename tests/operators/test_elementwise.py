@@ -12,6 +12,7 @@ from onnx import helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import NARROW, NEAR, PAIRS, POSITIVE, Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
@@ -214,6 +215,24 @@ CASES += [
              {"c": random(1, 1, 5, 5, dtype="bool"), "a": random(1, 4, 5, 5)}),
     *[at_sizes(Case("Clip", 13, {"x": X, "low": low, "high": np.array(0.5, np.float32)}), {"x": ["n", 3, "h", "w"]},
                {"x": random(1, 3, 6, 2)}) for low in (None, np.array(-0.5, np.float32))],
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    *[Derivative(op, {"x": NEAR}) for op in ("Exp", "Tanh", "Abs", "Sin", "Cos", "Tan", "Sinh", "Cosh", "Atan", "Neg",
+                                             "Floor", "Ceil", "Round", "Sign")],
+    *[Derivative(op, {"x": POSITIVE}) for op in ("Log", "Sqrt", "Reciprocal")],
+    *[Derivative(op, {"x": NARROW}) for op in ("Asin", "Acos")],
+    Derivative("Exp", {"x": near()}),
+    Derivative("Clip", {"x": NEAR, "low": np.array(-0.5), "high": np.array(1.0)}, fixed=["low", "high"]),
+    *[Derivative(op, {"a": near(*left), "b": near(*right, seed=1)}) for op, forms in (("Sub", PAIRS), ("Div", PAIRS), ("Mul", PAIRS[2:4]), ("Add", PAIRS[:2]),
+                        ("Max", PAIRS[3:5]), ("Min", PAIRS[1:3]), ("Sum", PAIRS[2:4]))
+      for left, right in forms],
+    *[Derivative("Mean", {"a": near(*left), "b": near(*right, seed=1)}) for left, right in PAIRS[:2]],
+    Derivative("Max", {"a": near(2, 3), "b": near(3, seed=1), "c": near(2, 1, seed=2)}),
+    *[Derivative("Pow", {"a": near(*left, low=0.5, high=2), "b": near(*right, seed=1)}) for left, right in PAIRS[1:4]],
+    *[Derivative("Pow", {"a": NEAR, "b": np.array(exponent)}, fixed=["b"]) for exponent in (2.0, 3, 0.0)],
+    *[Derivative("Where", {"c": near(*left) > 0, "a": near(2, 3), "b": near(3, seed=1)}, fixed=["c"]) for left in ((2, 3), (2, 1))],
 ]  # fmt: skip
 
 

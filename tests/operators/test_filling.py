@@ -10,6 +10,7 @@ from onnx import helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 3, 4, 5)
@@ -120,6 +121,11 @@ SYMBOLIC = [
 ]  # fmt: skip
 
 CASES = SHAPES + SIXTEEN_BITS + RANGES + MATRICES + ONE_HOT + SYMBOLIC
+
+
+DERIVATIVES = [
+    Derivative("Trilu", {"x": near(3, 4), "k": np.array(1)}, {"upper": 0}, fixed=["k"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -8,6 +8,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import Derivative, index, near
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(3, 4, 5)
@@ -149,6 +150,16 @@ def cached(x: Array, u: Array, w: Array) -> Array:
         for step in range(u.shape[2]):
             result[batch, :, (start + step) % x.shape[2]] = u[batch, :, step]
     return result
+
+
+DERIVATIVES = [
+    *[Derivative("Slice", {"x": near(4, 5), "s": index(*s), "e": index(*e), "a": index(*a), "t": index(*t)}, fixed=["s", "e", "a", "t"])
+      for s, e, a, t in [([1], [-1], [0], [1]), ([0, 1], [9, 5], [0, 1], [2, 3]), ([-1], [-99], [1], [-2]), ([3], [0], [0], [-1])]],
+    *[Derivative("Gather", {"x": near(4, 3, 2), "i": i}, {"axis": axis}, fixed=["i"])
+      for axis in (0, 1, -1) for i in (index(1, 0, 1), index([0, 1], [-1, 0]), np.array(1))],
+    Derivative("GatherElements", {"x": near(3, 4), "i": index([0, 0, 2, 1])}, {"axis": 0}, fixed=["i"]),
+    Derivative("GatherND", {"x": near(3, 4, 2), "i": index([0, 1], [2, 3], [0, 1])}, fixed=["i"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

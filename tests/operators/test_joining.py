@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.operators.derivatives import AXIS_1, Derivative, index, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random, run_reference
 from tests.operators.test_control_flow import Model, check
 
@@ -166,6 +167,16 @@ SYMBOLIC = [
 ]  # fmt: skip
 
 CASES = CONCAT + SPLIT + EXPAND + TILE + PAD + SYMBOLIC
+
+
+DERIVATIVES = [
+    Derivative("Expand", {"x": near(3, 1), "s": index(2, 1, 4)}, fixed=["s"]),
+    *[Derivative("Concat", {"a": near(2, 3), "b": near(2, 3, seed=1)}, {"axis": axis}) for axis in (0, -1)],
+    Derivative("Concat", {"a": near(2, 3)}, {"axis": 0}),
+    Derivative("Split", {"x": near(2, 5), "s": index(2, 3)}, {"axis": 1}, fixed=["s"], outputs=2),
+    Derivative("Pad", {"x": near(2, 3), "p": index(1, 0, 0, 2)}, fixed=["p"]),
+    Derivative("Pad", {"x": near(2, 3), "p": index(1, 2), "v": np.array(1.5), "a": AXIS_1}, fixed=["p", "v", "a"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

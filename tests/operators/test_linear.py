@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 A, B = random(3, 4), random(4, 5, seed=1)
@@ -62,6 +63,17 @@ CASES = [
                     {"transA": ta, "alpha": 0.5, "beta": 2.0}, constants=["b"]),
                {"a": [4, "n"] if ta else ["n", 4]}, {"a": random(*((4, 6) if ta else (6, 4)))})
       for ta, bias in [(0, (5,)), (1, (1, 5)), (0, ())]],
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    *[Derivative("MatMul", {"a": near(*left), "b": near(*right, seed=1)}) for left, right in [
+        ((2, 3), (3, 4)), ((2, 2, 3), (3, 4)), ((2, 2, 3), (2, 3, 4)), ((2, 3), (2, 3, 4)), ((3,), (3, 4)), ((2, 3), (3,)),
+        ((3,), (3,)), ((2, 1, 2, 3), (3, 3, 2)), ((2, 2, 3), (3,)), ((3,), (2, 3, 2))]],
+    *[Derivative("Gemm", {"a": near(*((3, 2) if ta else (2, 3))), "b": near(*((4, 3) if tb else (3, 4)), seed=1), "c": near(*bias)},
+           {"transA": ta, "transB": tb, "alpha": 0.5, "beta": 2.0})
+      for ta, tb, bias in ((0, 0, (4,)), (0, 1, (2, 1)), (1, 0, (4,)), (1, 1, (2, 4)))],
+    Derivative("Gemm", {"a": near(2, 3), "b": near(3, 4)}),
 ]  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(2, 4, 3, 5)
@@ -130,6 +131,14 @@ CASES = [
                   ("s", "b"), outputs=3), {"x": ["batch", "seq", 5]}, {"x": random(1, 7, 5)}),
     at_sizes(Case("RMSNormalization", 23, {"x": random(2, 3, 4, 5), "s": random(4, 5)}, {"axis": -2}, expected=_rms),
              {"x": ["batch", "seq", 4, 5]}, {"x": random(1, 7, 4, 5)}),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    Derivative("BatchNormalization", {"x": near(2, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1}),
+    Derivative("BatchNormalization", {"x": near(4, 3, 2), "s": near(3), "b": near(3), "m": near(3, seed=1), "v": np.abs(near(3)) + 0.1},
+         {"training_mode": 1}, fixed=["m", "v"]),
+    Derivative("LayerNormalization", {"x": near(2, 5), "s": near(5), "b": near(5, seed=1)}),
 ]  # fmt: skip
 
 

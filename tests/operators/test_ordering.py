@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
 X = random(3, 4, 5, seed=1)
@@ -102,6 +103,12 @@ CASES += [at_sizes(case, SYMBOLS, {"x": LARGE}) for case in [
 CASES += [at_sizes(Case("ReverseSequence", 10, {"x": random(4, 3, 2, 2), "n": np.array([4, 1, 3])},
                         {"time_axis": 0, "batch_axis": 1}),
                    {"x": ["time", "batch", 2, 2], "n": ["batch"]}, {"x": random(5, 2, 2, 2), "n": np.array([2, 5])})]
+
+
+DERIVATIVES = [
+    *[Derivative("CumSum", {"x": near(2, 3), "a": np.array(1)}, {"reverse": reverse, "exclusive": exclusive}, fixed=["a"])
+      for reverse, exclusive in ((0, 0), (1, 0), (0, 1), (1, 1))],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Case, check_case, random
 
 X1, X2, X3 = random(2, 3, 9), random(2, 3, 7, 8), random(2, 3, 5, 6, 7)
@@ -63,6 +64,16 @@ CASES = [
           ("GlobalAveragePool", {}, 1), ("GlobalMaxPool", {}, 1), ("GlobalLpPool", {"p": 3}, 1)]],
     *[Case(op, 22, {"x": X1}, {"kernel_shape": [3], "strides": [2]}, symbols={"x": ["batch", 3, "width"]},
            sizes=[{"x": random(1, 3, 6)}]) for op in ("MaxPool", "AveragePool", "LpPool")],
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    Derivative("GlobalAveragePool", {"x": near(2, 3, 2, 2)}),
+    *[Derivative(op, {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 3], "strides": strides, **more})
+      for op in ("MaxPool", "AveragePool") for strides in ([1, 1], [2, 3])
+      for more in ({}, {"pads": [1, 1, 1, 1]})],
+    Derivative("AveragePool", {"x": near(1, 2, 5, 6)}, {"kernel_shape": [2, 2], "pads": [1, 1, 1, 1], "count_include_pad": 1}),
+    Derivative("GlobalMaxPool", {"x": near(2, 3, 2, 2)}),
 ]  # fmt: skip
 
 

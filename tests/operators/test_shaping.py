@@ -7,6 +7,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import ConstantNeeded, UnsupportedCase
+from tests.operators.derivatives import AXIS_1, Derivative, index, near
 from tests.operators.harness import Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4)
@@ -47,6 +48,15 @@ CASES = [
         Case("Identity", 13, {"x": X})]],
     at_sizes(Case("Squeeze", 13, {"x": random(2, 1, 3, 1), "axes": ints(-1, 1)}, constants=["axes"]),
              {"x": ["n", 1, "m", 1]}, {"x": random(5, 1, 6, 1)}),
+]  # fmt: skip
+
+
+DERIVATIVES = [
+    Derivative("Identity", {"x": near(2, 3)}),
+    Derivative("Reshape", {"x": near(2, 6), "s": index(3, -1)}, fixed=["s"]),
+    Derivative("Flatten", {"x": near(2, 3, 2)}),
+    Derivative("Squeeze", {"x": near(2, 1, 3), "a": AXIS_1}, fixed=["a"]),
+    Derivative("Unsqueeze", {"x": near(2, 3), "a": AXIS_1}, fixed=["a"]),
 ]  # fmt: skip
 
 
