@@ -30,10 +30,12 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     (Case("GroupNormalization", 21, {"x": random(2, 4, 3), "s": FOUR, "b": FOUR}, {"num_groups": 3}), InvalidModel,
      "cannot be divided"),
     (Case("Det", 11, {"x": random(2, 3)}), InvalidModel, "square"),
-    (Case("QuantizeLinear", 10, {"x": random(2, 3), "scale": FOUR, "zero": np.zeros(4, np.uint8)}), InvalidModel,
-     "no number for each of 3"),
+    (Case("QuantizeLinear", 10, {"x": random(2, 3), "scale": FOUR, "zero": np.zeros(4, np.uint8)}), UnsupportedCase,
+     'axis 0 of "scale" is 4, axis 1 of "x" is 3'),
     (Case("DequantizeLinear", 13, {"x": random(2, 3, dtype="uint8"), "scale": FOUR[:3], "zero": np.zeros(2, np.uint8)}),
-     InvalidModel, "no number for each of 3"),
+     UnsupportedCase, 'axis 0 of "zero" is 2, axis 1 of "x" is 3'),
+    (Case("QuantizeLinear", 13, {"x": random(2, 3), "scale": random(1, 3)}), InvalidModel, "is no vector of numbers"),
+    (Case("PRelu", 6, {"x": random(2, 3, 4), "slope": FOUR}), UnsupportedCase, 'axis 0 of "slope" is 4, axis 1 of "x" is 3'),
 ]  # fmt: skip
 
 

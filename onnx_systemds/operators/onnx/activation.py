@@ -9,6 +9,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, by_factor
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
@@ -18,17 +19,16 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, increased, infix, truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, is_single, same_dims, unary
+from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
-from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast
 
 _OF_ONE_INPUT = (
     "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
     "Selu", "Shrink", "Sigmoid", "Softplus", "Softsign", "Swish", "ThresholdedRelu",
 )  # fmt: skip
 shape_rule(*_OF_ONE_INPUT)(same_dims)
-shape_rule("PRelu")(broadcast_rule())
 batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
 
 
@@ -124,14 +124,24 @@ _register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.a
 _register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
 
 
+def _slope_dims(node: NodeFacts) -> Dims:
+    """Dims of PRelu's slopes as they are broadcast: before opset 7 there is one number or one for each channel."""
+    slope = node.dims(1)
+    return (*slope, *[1] * (node.rank(0) - 2)) if node.version < 7 and len(slope) == 1 else slope
+
+
+@shape_rule("PRelu")
+def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of the input, to which the slopes are broadcast."""
+    return (node.tensor(broadcast(node, {0: node.dims(0), 1: _slope_dims(node)})),)
+
+
 @generator("PRelu", since=1)
 @generator("PRelu", since=6)
 @generator("PRelu", since=7)
 def prelu(node: NodeView) -> Fragment:
-    """x, and slope * x below zero; before opset 7 the slope is one number or one for each channel."""
-    source = node
-    if node.version < 7 and node.rank(1) == 1 and node.rank(0) > 1:
-        source = Aligned(node, {1: (*node.dims(1), *[1] * (node.rank(0) - 2))})
+    """x, and slope * x below zero."""
+    source = Aligned(node, {1: _slope_dims(node)})
 
     def combine(given: Operands) -> Operand:
         x, slope = given.items

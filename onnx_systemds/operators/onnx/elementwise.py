@@ -57,8 +57,6 @@ def two_operands(node: NodeView) -> Operands:
 
 def _legacy_start(node: NodeFacts) -> int:
     """The axis of the first input at which the dims of the second one start."""
-    if node.node.op_type == "PRelu" and node.rank(0) > 1:
-        return 1
     axis = node.attribute("axis") if node.attribute("broadcast") else None
     return node.rank(0) - node.rank(1) if axis is None else node.normalize_axis(int(axis), node.rank(0))
 

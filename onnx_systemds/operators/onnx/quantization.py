@@ -9,7 +9,7 @@ from onnx import TensorProto
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, all_known, divide_exactly, product
+from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
@@ -90,8 +90,6 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     axis = _scaled_axis(node)
     block = int(node.attribute("block_size") or 0)
     if not block:
-        for position in positions[1:]:
-            _check_length(node, position, dims[axis])
         ones = [1] * (len(dims) - axis - 1)
         aligned: dict[int, Dims] = dict.fromkeys(positions[1:], (*scale, *ones))
         return operands(Aligned(node, aligned), positions, dims)
@@ -113,22 +111,14 @@ def _scaled_axis(node: NodeFacts) -> int:
 
 
 def _assume_lengths(node: NodeFacts) -> None:
-    """Scales and zero points of unknown number are one for each place of the axis."""
-    if product(node.dims(1)) == 1 or node.rank(1) != 1 or int(node.attribute("block_size") or 0):
+    """Scales and zero points that are several, and not of blocks, are one for each place of the axis."""
+    if product(node.dims(1)) == 1 or int(node.attribute("block_size") or 0):
         return
-    axis = _scaled_axis(node)
     for position in (1, 2) if node.has(2) else (1,):
-        if node.rank(position) == 1 and not all_known((node.dims(position)[0], node.dims(0)[axis])):
-            node.assume_same_size((position, 0), (0, axis))
-
-
-def _check_length(node: NodeView, position: int, wanted: Dim) -> None:
-    """Raise InvalidModel where scales or zero points are known to be no vector of the axis's size."""
-    dims = node.dims(position)
-    fits = len(dims) == 1 and (dims[0] == wanted or not all_known((dims[0], wanted)))
-    if not fits:
-        shown = ", ".join(map(str, dims))
-        raise InvalidModel(f"input {position} of dims [{shown}] holds no number for each of {wanted} along the axis")
+        if node.rank(position) != 1:
+            shown = ", ".join(map(str, node.dims(position)))
+            raise InvalidModel(f"input {position} of dims [{shown}] is no vector of numbers along the axis")
+        node.assume_same_size((position, 0), (0, _scaled_axis(node)))
 
 
 def _partial_blocks(
