@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+ZEROS = "zeros"  # the library function
+
 
 def progression(first: str, last: str, step: str) -> str:
     """DML of the column ``first``, ``first + step`` .. ``last``, for a table of places (table-of-descending-places)."""
@@ -25,9 +27,11 @@ def is_transposed(text: str) -> bool:
 def full_matrix(value: str, rows: str, cols: str) -> str:
     """DML of a matrix of one number that graphs calculate with (zero-beside-filled-matrix, filled-with-unknown-number).
 
-    The engine must not see that all elements are the same, nor that all are 0.
+    The engine must not see that all elements are the same, nor that all are 0: such are made by a library function.
     """
-    return f"abs(matrix(1, rows={rows}, cols={cols})) {'- 1' if is_zero(value) else f'* {_operand(value)}'}"
+    if is_zero(value):
+        return f"{ZEROS}({rows}, {cols})"
+    return f"abs(matrix(1, rows={rows}, cols={cols})) * {_operand(value)}"
 
 
 def is_zero(text: str) -> bool:

@@ -11,7 +11,7 @@ from onnx import helper
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4, 5)
 
@@ -174,3 +174,8 @@ def test_contents_that_only_the_run_knows() -> None:
     check_case(Case("Trilu", 14, diagonals[0], {"upper": 0}, sizes=diagonals[1:]))
     limits = [{"a": number(1, "int64"), "b": number(b, "int64"), "c": number(c, "int64")} for b, c in [(9, 2), (-5, -2), (0, 1)]]
     check_case(Case("Range", 11, limits[0], sizes=limits[1:]))
+
+
+def test_zeros_read_as_such() -> None:
+    text = import_model(case_model(Case("ConstantOfShape", 9, {"s": ints(2, 3)}))).text
+    assert "out0 = zeros(s_0, s_1)" in text and "zeros = function(integer rows, integer cols)" in text

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.engine.safe_forms import full_matrix
+from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
@@ -186,6 +186,8 @@ class NodeView(NodeFacts):
 
     def full(self, value: str, view: View) -> str:
         """A matrix full of a number, of which the engine doesn't see that: for results of nodes."""
+        if is_zero(value):
+            return self.call(ZEROS, self.dim(view.rows), self.dim(view.cols))
         return full_matrix(value, self.dim(view.rows), self.dim(view.cols))
 
     def temporary(self, hint: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal, matrix_literal
 from onnx_systemds.dml.names import Names, legal_identifier
 from onnx_systemds.engine.matrix_files import Weight
-from onnx_systemds.engine.safe_forms import full_matrix
+from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
 from onnx_systemds.errors import Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
@@ -377,6 +377,8 @@ class Scope:
         number = text.removeprefix("matrix(").partition(",")[0]
         if array.size == 0 or number.startswith('"') or name not in self._beside_constants:
             return text
+        if is_zero(number):
+            self.parts.imports[ZEROS] = None
         return full_matrix(number, str(view.rows), str(view.cols))
 
     @cached_property
