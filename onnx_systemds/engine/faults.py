@@ -63,6 +63,20 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1,), (1,)),
     ),
     Fault(
+        "zeros-of-call-in-loop",
+        "zeros that a loop gives to a function, and takes other numbers for, are zeros for the products after the loop",
+        "3.4.0",
+        "further = function(matrix[double] X) return (matrix[double] Y) {\n"
+        '  never = time() < 0\n  if (never) { print("never") }\n  Y = X + 2\n}\n'
+        "last = function(matrix[double] X) return (matrix[double] P) {\n  n = nrow(X)\n"
+        "  Y = matrix(0, rows=n, cols=1)\n"
+        "  for (i in seq(1, 3, 1)) { Y = further(Y) }\n  P = matrix(1, rows=1, cols=n) %*% Y\n}\n"
+        "result = last(X)",
+        ((6,),),
+        "operators/onnx/carried_values.py: iteration",
+        inputs=((1,),),
+    ),
+    Fault(
         "size-before-loop",
         "a number of rows that is read inside a loop, in one block, is in other blocks the one known before the loop",
         "3.4.0",

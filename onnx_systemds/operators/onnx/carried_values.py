@@ -184,7 +184,8 @@ def iteration(
     """
     is_mixed = function.is_inlined and len(results) + function.extends_texts > 1
     fresh = {
-        name: node.scope.names.fresh(f"{name}_next") for name, changes in carried.items() if is_mixed or any(changes)
+        name: node.scope.names.fresh(f"{name}_next") for name, changes in carried.items()
+        if is_mixed or any(changes) or not function.is_inlined
     }
     call = function.call(given, [fresh.get(name, name) for name in results])
     before: list[str] = []
