@@ -44,13 +44,13 @@ class Checks:
             self._same[left] = right
         return left != right
 
-    def replacements(self, can_tell: Callable[[str], bool]) -> dict[str, Dim]:
-        """For symbols that the script cannot tell, sizes that they are taken to be equal to, and that it can."""
+    def replacements(self, is_available: Callable[[str], bool]) -> dict[str, Dim]:
+        """For symbols that are not available to the script, sizes that they are taken to be equal to, and that are."""
         sizes = [size for assumption in self.at_start if assumption.relation is Relation.EQUAL
                  for size in (assumption.left, assumption.right)]  # fmt: skip
-        told = {self._root(size): size for size in sizes if all(map(can_tell, symbols(size)))}
-        names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not can_tell(name)}
-        return {name: told[root] for name, size in names.items() if (root := self._root(size)) in told}
+        known = {self._root(size): size for size in sizes if all(map(is_available, symbols(size)))}
+        names = {name: size for size in sizes if (name := lone_symbol(size)) is not None and not is_available(name)}
+        return {name: known[root] for name, size in names.items() if (root := self._root(size)) in known}
 
     def _root(self, size: Dim) -> Dim:
         while size in self._same:

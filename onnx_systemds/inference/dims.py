@@ -347,18 +347,18 @@ def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
 
 
 def _from_terms(total: Mapping[Monomial, int]) -> Dim:
-    kept = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
-    if not kept:
+    terms = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
+    if not terms:
         return 0
-    if len(kept) == 1 and not kept[0][0]:
-        return kept[0][1]
+    if len(terms) == 1 and not terms[0][0]:
+        return terms[0][1]
     # higher degrees first, the constant last: 2*seq + 1
-    kept.sort(key=lambda term: (-len(term[0]), [_atom_key(atom) for atom in term[0]]))
-    atoms = sum(1 if isinstance(atom, Symbol) else atom.atoms for monomial, _ in kept for atom in monomial)
+    terms.sort(key=lambda term: (-len(term[0]), [_atom_key(atom) for atom in term[0]]))
+    atoms = sum(1 if isinstance(atom, Symbol) else atom.atoms for monomial, _ in terms for atom in monomial)
     check_atoms(atoms)
-    for _, coefficient in kept:
+    for _, coefficient in terms:
         check_integer(coefficient)
-    return Expression(tuple(kept), atoms)
+    return Expression(tuple(terms), atoms)
 
 
 def _operation(operator: str, left: Dim, right: Dim) -> Expression:

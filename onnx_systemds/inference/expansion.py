@@ -1,4 +1,4 @@
-"""Other nodes in the place of one: what an `expander` of the registry sees and writes.
+"""Operators as other operators: what an `expander` of the registry sees and writes.
 
 An operator that equals a few ONNX operators needs no generator: its expander writes those, and they are generated
 as in any model. Their shapes are inferred as usual, so an expander may leave sizes to them (Reshape's 0 and -1).
@@ -21,7 +21,7 @@ OPSET = 23  # of the ONNX nodes that are written
 
 
 class Expansion(NodeFacts):
-    """A node, its facts, and the nodes that are written in its place."""
+    """A node, its facts, and the nodes that it is expanded to."""
 
     def __init__(self, facts: NodeFacts, prefix: str) -> None:
         super().__init__(facts.node, facts.values, facts.graph_name)

@@ -10,7 +10,7 @@ import onnx
 
 from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, product, symbol
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -246,6 +246,11 @@ class NodeFacts:
     def tensor(self, dims: Sequence[Dim] | None, dtype: str | None = None) -> Value:
         """An output for a shape rule; the dtype is that of the first input where none is given."""
         return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
+
+
+def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
+    """A size that only the run decides: a symbol of its own, defined after the node."""
+    return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
 
 
 @lru_cache(maxsize=2048)

@@ -94,7 +94,7 @@ class Backward(NodeFacts):
         return self.node.outputs[0]
 
     def needs(self, position: int) -> bool:
-        """Whether the derivative by an input is asked for."""
+        """Whether the derivative by an input is needed."""
         return self.has(position) and self.node.inputs[position] in self.active
 
     def number(self, value: float) -> str:
@@ -133,7 +133,7 @@ class Backward(NodeFacts):
     # --- what several rules compute ----------------------------------------------------------------------------
 
     def fitted(self, derivatives: Sequence[Callable[[], str]]) -> list[str]:
-        """The derivatives of a broadcasting operator; only those that are asked for are made."""
+        """The derivatives of a broadcasting operator; only those that are needed are made."""
         if self.version < 7 and self.attribute("broadcast"):
             raise UnsupportedCase(f"the derivative of {self.node.op_type} that broadcasts as before opset 7")
         return [self.fit(make(), position) if self.needs(position) else "" for position, make in enumerate(derivatives)]

@@ -36,7 +36,7 @@ from onnx_systemds.inference.registry import expanders, find, operator_generator
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value, constant_value
+from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value
 from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
@@ -51,9 +51,6 @@ from onnx_systemds.model.ir import (
     TensorType,
     ValueInfo,
 )
-
-FAILED = Value("", None)
-"""Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""
 
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
@@ -285,7 +282,7 @@ def _new_symbols(
 
 
 def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
-    """A node behind one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
+    """A node after one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
     node = facts.node
     known = find(operator_generators, node.identity, node.version) is not None
     schema = find_schema(node.domain, node.op_type, node.version)
@@ -309,10 +306,3 @@ def _with_declared(value: Value, declared: ValueInfo | None, context: Context) -
 def _writable(values: Mapping[str, Value]) -> MutableMapping[str, Value]:
     """ChainMap asks for a mutable mapping, though it never writes to the outer ones."""
     return values if isinstance(values, MutableMapping) else dict(values)
-
-
-def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
-    """A size that only the run decides: a symbol of its own, defined behind the node."""
-    return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
-
-

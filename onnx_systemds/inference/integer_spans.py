@@ -171,8 +171,8 @@ def _einsum(node: NodeFacts) -> Terms:
         if "." in labels or len(labels) != node.rank(position):
             return Terms(tuple(range(node.input_count)), MOST_ELEMENTS)
         sizes |= dict(zip(labels, node.dims(position)))
-    kept = output if "->" in equation else [label for label in sizes if inputs.count(label) == 1]
-    return Terms(tuple(range(node.input_count)), product(size for label, size in sizes.items() if label not in kept))
+    result = output if "->" in equation else [label for label in sizes if inputs.count(label) == 1]
+    return Terms(tuple(range(node.input_count)), product(size for label, size in sizes.items() if label not in result))
 
 
 SUMS: dict[str, Callable[[NodeFacts], Terms]] = {
@@ -185,7 +185,7 @@ SUMS: dict[str, Callable[[NodeFacts], Terms]] = {
     "ReduceSum": lambda node: _reduced(node, 1),
     "ReduceSumSquare": lambda node: _reduced(node, 2),
 }
-"""By operator: what it sums. A sum that is exact in the end may have lost digits in between."""
+"""By operator: what it sums. A sum that is exact in the end may have been rounded in between."""
 
 
 def sum_bound(terms: Terms, spans: Sequence[Span]) -> int:

@@ -34,7 +34,7 @@ def is_called(facts: NodeFacts, function: Function) -> bool:
 
 
 def call_values(facts: InferenceFacts, function: Function) -> tuple[Value, ...]:
-    """The outputs of a call, its body typed and kept in ``facts.bodies``."""
+    """The outputs of a call, its body typed and noted in ``facts.bodies``."""
     graph = function_graph(facts.node, function)
     given = [facts.value(position) for position in range(facts.input_count) if facts.has(position)]
     inputs = [value if _is_structure(value) else replace(value, constant=None) for value in given]

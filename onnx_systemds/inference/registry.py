@@ -100,7 +100,7 @@ def shape_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Fu
 
 
 def expander(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
-    """Register the function below, which writes other nodes in the place of an operator.
+    """Register the function below, which expands an operator to other nodes.
 
     It is asked where the operator has no generator; shapes follow from the nodes.
     """

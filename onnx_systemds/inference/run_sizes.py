@@ -1,8 +1,8 @@
 """Sizes that only the run decides: elements of integer tensors, and what library functions compute from them.
 
 A consumer that needs the content of an integer tensor as sizes asks for its elements (`NodeFacts.sizes`). Elements that
-inference cannot follow become symbols; the script defines those that it uses: an element behind the node that gives
-the tensor (or at the start of the function), a computed size in front of the node that asked for it.
+inference cannot follow become symbols; the script defines those that it uses: an element after the node that gives
+the tensor (or at the start of the function), a computed size before the node that needs it.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class RunSizes:
         return self._by_call[call]
 
     def calls_at(self, position: int) -> Sequence[str]:
-        """The symbols that are computed in front of a node, in their order."""
+        """The symbols that are computed before a node, in their order."""
         return self._calls_at.get(position, ())
 
     def elements_at(self, names: Sequence[str]) -> list[str]:

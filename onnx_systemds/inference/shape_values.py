@@ -26,7 +26,7 @@ def elements_of(array: np.ndarray[Any, np.dtype[Any]]) -> Elements:
 
 
 def evaluate(facts: NodeFacts) -> Elements | None:
-    """The content of a node's first output as dims, None where it cannot be told."""
+    """The content of a node's first output as dims, None where it is not known."""
     rule = find(size_rules, facts.node.identity, facts.version)
     if rule is None:
         return None

@@ -19,7 +19,7 @@ Signature = tuple[tuple[tuple[str, bool], ...], bool]
 
 
 def check_inputs(facts: NodeFacts) -> None:
-    """Raise InvalidModel where a required input is missing; those too many are the checker's, or told as unknown."""
+    """Raise InvalidModel where a required input is missing; those too many are the checker's, or refused as unknown."""
     node = facts.node
     signature = _signature(node.domain, node.op_type, node.version)
     if signature is None:

@@ -16,7 +16,7 @@ class TypedGraph:
     """A graph whose every value is known by dtype and dims.
 
     nodes: sorted topologically; operators without a generator are expanded by definition.
-    own: values of this graph. values: these and, behind them, those of the graphs around it.
+    own: values of this graph. values: these and, after them, those of the graphs around it.
     bodies: typed sub-graphs by (position of the node in ``nodes``, attribute name).
     sizes: the symbols that a node's run decides, by position: data-dependent dims.
     run_sizes: elements of integer tensors as symbols, and what is computed from them.

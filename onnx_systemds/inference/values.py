@@ -80,3 +80,7 @@ def has_known_elements(value: Value) -> bool:
 def is_parameter(value: Value) -> bool:
     """Whether an input of a graph is a parameter of the function: one whose content is known is none."""
     return value.constant is None and not has_known_elements(value)
+
+
+FAILED = Value("", None)
+"""Stands for the outputs of a node that cannot be converted, so that it is reported once, not by every consumer."""

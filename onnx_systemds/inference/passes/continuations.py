@@ -114,5 +114,5 @@ def _is_about_shapes(error: Exception) -> bool:
 def impossible(node: NodeFacts, branch: str) -> str:
     """The message of a script that gets to the branch that is left out, as a DML string."""
     chosen = "true" if branch == BRANCHES[0] else "false"
-    text = f"{node.place}: where the condition is {chosen} the nodes behind get a rank that they do not take"
+    text = f"{node.place}: where the condition is {chosen} the nodes after it get a rank that they do not take"
     return string_literal(text, replacement="?")

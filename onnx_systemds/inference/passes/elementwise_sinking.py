@@ -1,7 +1,7 @@
 """A function of single elements goes after what only moves, chooses or averages its results.
 
 A maximum (MaxPool) goes before what keeps the order of numbers (Relu, Clip, a quantisation), if its indices are not
-asked for; movements (Reshape, Transpose, Slice ...) and means go before a DequantizeLinear of one scale, means unless
+used; movements (Reshape, Transpose, Slice ...) and means go before a DequantizeLinear of one scale, means unless
 they count zeros of the padding. Reason: fewer elements, and a quantisation after it may vanish (see `requantization`).
 """
 
@@ -58,7 +58,7 @@ def _obstacle(facts: NodeFacts, made: Node) -> str:
     if node.op_type == "MaxPool":
         if made.op_type in _QUANTIZING and not (known_scale(facts, made) or 0) > 0:
             return f"the scale of the {made.op_type} before it is not one known positive number"
-        return "its indices are asked for" if any(node.outputs[1:]) else ""
+        return "its indices are used" if any(node.outputs[1:]) else ""
     dims = [facts.values[name].dims for name in made.inputs[1:] if name]
     if not all(size is not None and product(size) == 1 for size in dims):
         return "the DequantizeLinear before it has several scales"

@@ -17,7 +17,7 @@ RULE = "shape-arithmetic"
 
 
 def follow_sizes(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
-    """The outputs, the first with the sizes that are its elements; None where they cannot be told."""
+    """The outputs, the first with the sizes that are its elements; None where these are not known."""
     first = outputs[0]
     elements = shape_values.evaluate(facts) if first.dtype in FINITE_DTYPES else None
     if elements is None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
-from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.facts import unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, same_element
 from onnx_systemds.inference.typed_graph import TypedGraph

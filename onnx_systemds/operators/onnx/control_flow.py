@@ -9,15 +9,14 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product, symbols
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import FAILED, unknown_size
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined
 from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.passes.continuations import BRANCHES, CONTINUED, impossible, possible_branches
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import Value, is_parameter
+from onnx_systemds.inference.values import FAILED, Value, is_parameter
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, boundary_form, converted
 from onnx_systemds.operators.api.node_view import NodeView

@@ -9,10 +9,9 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, flat
-from onnx_systemds.inference.infer import unknown_size
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value

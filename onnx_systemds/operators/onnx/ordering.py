@@ -7,9 +7,8 @@ from functools import reduce
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.infer import unknown_size
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment

@@ -8,8 +8,7 @@ import numpy as np
 
 from onnx_systemds.errors import InvalidModel
 from onnx_systemds.inference.dims import Dim, Dims, maximum, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import check_table

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.lists import is_varying, item_value, joined, list_value, varying
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.values import Value

@@ -11,8 +11,7 @@ from onnx import TensorProto
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, floor_divide, minimum, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.limits import LOOP_STEPS, check_table

@@ -9,8 +9,7 @@ import numpy as np
 from onnx_systemds.dml.java_text import java_regex, java_string_literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
-from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.infer import unknown_size
+from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY

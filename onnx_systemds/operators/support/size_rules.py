@@ -16,7 +16,7 @@ Compute = Callable[[NodeFacts, Sequence[Elements]], "Elements | None"]
 
 
 def of_pairs(operation: Callable[[Dim, Dim], Dim | None]) -> Compute:
-    """The rule of an elementwise operator, from what it makes of two sizes: None where that cannot be told."""
+    """The rule of an elementwise operator, from what it makes of two sizes: None where that is not known."""
 
     def rule(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | None:
         if not inputs:
