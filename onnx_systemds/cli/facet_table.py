@@ -15,11 +15,11 @@ from onnx_systemds.inference.registry import (
     expanders,
     folds,
     gradients,
-    operator_generators,
     shape_rules,
     size_rules,
     text_operators,
 )
+from onnx_systemds.operators import operator_generators  # and so all that is registered
 
 FACETS = {
     "dims": "a rule for dims and dtypes; else ONNX's own inference is asked",
