@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from inspect import signature
+
 import pytest
 
 from onnx_systemds.cli import support_table
@@ -45,3 +47,11 @@ def test_support_table_is_complete() -> None:
     rows = support_table.support_rows()
     assert len([row for row in rows if row.domain == ""]) >= 200
     assert all(row.status for row in rows)
+
+
+def test_generators_take_a_node_alone() -> None:
+    """A rule of another kind below the decorators of a generator would be called as one."""
+    for identity, versions in operator_generators.items():
+        for since, generate in versions.items():
+            needed = [given for given in signature(generate).parameters.values() if given.default is given.empty]
+            assert len(needed) == 1, (identity, since, generate)

@@ -155,15 +155,15 @@ def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(dims),)
 
 
-@generator("Upsample", since=1)
-@generator("Upsample", since=7)
-@generator("Upsample", since=9)
 @batch_rule("Resize", sizes=(3,))
 def _resize_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Axes that are cut by numbers of their own have none of the samples."""
     return position != 0 or node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
+@generator("Upsample", since=1)
+@generator("Upsample", since=7)
+@generator("Upsample", since=9)
 @generator("Resize", since=10)
 @generator("Resize", since=11)
 @generator("Resize", since=13)
