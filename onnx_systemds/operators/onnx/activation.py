@@ -18,11 +18,11 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
-from onnx_systemds.operators.onnx.combining import IMAGE_RANK, increased, infix, truncated, wrapped
+from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
-from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast
+from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
 
 _OF_ONE_INPUT = (
     "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
@@ -142,6 +142,12 @@ def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
 def prelu(node: NodeView) -> Fragment:
     """x, and slope * x below zero."""
     source = Aligned(node, {1: _slope_dims(node)})
+    slopes = node.constant(1)
+    is_finite = slopes is not None and bool(np.isfinite(slopes).all())
+    if node.dtype(0) not in INTEGER_DTYPES and not is_finite:  # zero times them may be NaN
+        given = operands(source, [0, 1], node.output_dims())
+        x, slope = given.items
+        return choice(node, Operand(f"({x.text} < 0)", x.kind), infix(node, "*", x, slope, given.form), x, given.form)
 
     def combine(given: Operands) -> Operand:
         x, slope = given.items

@@ -22,9 +22,15 @@ batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_f
 batch_rule("LayerNormalization", "RMSNormalization")(mixes_from_axis)
 batch_rule("LpNormalization")(mixes_at_axis)
 
-for _name in ["InstanceNormalization", "GroupNormalization", "RMSNormalization", "LRN", "MeanVarianceNormalization",
-              "LpNormalization"]:  # fmt: skip
-    shape_rule(_name)(same_dims)
+shape_rule("GroupNormalization", "RMSNormalization", "LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
+
+
+@shape_rule("InstanceNormalization")
+def instance_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of the input, which has a scale and a bias for each channel."""
+    for position in (1, 2):
+        node.assume_same_size((0, 1), (position, 0))
+    return same_dims(node)
 
 
 # --- statistics of trailing axes ----------------------------------------------------------------------------------

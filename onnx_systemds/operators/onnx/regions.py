@@ -47,6 +47,7 @@ def _aligned_size(node: NodeFacts) -> tuple[int, int]:
 @shape_rule("RoiAlign")
 def roi_align_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A small image with the input's channels for each region."""
+    node.assume_equal(node.dims(1)[1], 4, node.axis_words(1, 1), "the number of coordinates")
     return (node.tensor((node.dims(1)[0], _images(node)[1], *_aligned_size(node))),)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.assumptions import Relation, axis_words
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
@@ -99,6 +100,9 @@ def spreads(node: NodeFacts) -> tuple[Spread, ...]:
 def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters of all groups, output sizes."""
     filters = node.dims(1)[1] * int(node.attribute("group"))
+    for axis, spread in enumerate(spreads(node), 2):
+        if not isinstance(spread.output, int) and not is_non_negative(spread.output - 1):
+            node.assume(spread.output, Relation.AT_LEAST, 1, axis_words(node.node.outputs[0], axis))
     return (node.tensor((node.dims(0)[0], filters, *(spread.output for spread in spreads(node)))),)
 
 
