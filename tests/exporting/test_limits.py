@@ -54,6 +54,7 @@ SMALL = [
     ("a long loop", "s = 0\nfor (i in 1:1e5) { s = s + i }\nY = X * s"),
     ("a long while", "s = 0\nwhile (s < 30000) { s = s + 1 }\nY = X * s"),
     ("many parts", "Y = X\nfor (i in 1:12) { Y = rbind(Y, Y) }\nY = colSums(Y)"),
+    ("ifs in ifs", "Y = X\n" + "if (sum(Y) < 9) { Y = Y + 1\n" * 25 + "}" * 25),
     ("a number beyond all doubles", "Y = min(X, 10 ^ 400) + 2 ^ -1080"),
 ]
 
