@@ -70,7 +70,7 @@ def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim)
     size = node.dims(0)[axis]
     first: Dim = 0
     if isinstance(start, int) and isinstance(size, int) and step == 1:
-        first = slice_range(start, size, 1, size)[0]
+        first = range(size)[start:].start
     elif start != 0 or step != 1:
         first = node.computed("slice_start", start, step, size, hint=f"start{axis}")
     return first, node.computed("slice_count", first, end, step, size, hint=f"size{axis}")
