@@ -86,32 +86,44 @@ class PlainCall:
 
     def statements(self) -> list[str]:
         """Write the inputs; the statements that read them, call the function and write its results."""
-        script, prefix = self.script, self.prefix
+        return [*self.readings(), self.call(), *self.writings()]
+
+    def readings(self) -> list[str]:
+        """Write the inputs; the statements that read them."""
         lines: list[str] = []
-        arguments = []
         tensors = self._tensors()
-        for position, port in enumerate(script.inputs):
-            name = f"{prefix}in{position}"
+        for position, port in enumerate(self.script.inputs):
+            name = self._input(position)
             if port.is_list:
-                reading, argument = list_transfer.reading(port, name)
+                reading, _ = list_transfer.reading(port, name)
                 given = list_transfer.sent(port, self.inputs[port.name], name)
                 lines += [_reading(self.folder, variable, matrix) for variable, matrix in given.items()]
                 lines += [line for line in reading if " = read(" not in line]
-                arguments.append(argument)
                 continue
             lines.append(_reading(self.folder, name, boundary_matrix(tensors[port.name])))
             if self.open_sizes and port.dtype != "string":
                 lines.append(f"if (never) {{ {name} = matrix(0, rows=nrow({name}) + 1, cols=ncol({name}) + 1) }}")
-            arguments.append(_argument(port, name))
-        sizes = bind_sizes(script.inputs, tensors)
+        return lines
+
+    def call(self) -> str:
+        """The statement that calls the function."""
+        script = self.script
+        arguments = [
+            list_transfer.reading(port, self._input(i))[1] if port.is_list else _argument(port, self._input(i))
+            for i, port in enumerate(script.inputs)
+        ]
+        sizes = bind_sizes(script.inputs, self._tensors())
         arguments += [str(sizes[symbol]) for symbol in script.sizes]
         arguments += [f"{self.namespace}_weights"] if script.weights else []
-        ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
-        results = [f"{prefix}result{position}" for position in range(len(ports))]
+        results = [self._result(position) for position in range(len(self._results()))]
         target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
-        lines.append(f"{target} = {self.namespace}::{script.function}({', '.join(arguments)})")
-        for position, (port, result) in enumerate(zip(ports, results)):
-            lines += _writing(port, result, f"{prefix}out{position}")
+        return f"{target} = {self.namespace}::{script.function}({', '.join(arguments)})"
+
+    def writings(self) -> list[str]:
+        """The statements that write the results."""
+        lines: list[str] = []
+        for position, port in enumerate(self._results()):
+            lines += _writing(port, self._result(position), f"{self.prefix}out{position}")
         return lines
 
     def results(self) -> dict[str, Any]:
@@ -121,6 +133,16 @@ class PlainCall:
         for position, symbol in enumerate(script.returned, len(script.outputs)):
             sizes[symbol] = int(_read(folder / f"{prefix}out{position}").item())
         return {port.name: _result(port, folder, f"{prefix}out{i}", sizes) for i, port in enumerate(script.outputs)}
+
+    def _input(self, position: int) -> str:
+        return f"{self.prefix}in{position}"
+
+    def _result(self, position: int) -> str:
+        return f"{self.prefix}result{position}"
+
+    def _results(self) -> list[Port]:
+        """The outputs, and the sizes that the function returns."""
+        return [*self.script.outputs, *(Port(symbol, "int64", ()) for symbol in self.script.returned)]
 
     def _tensors(self) -> dict[str, Array]:
         return {port.name: tensor_of(port, self.inputs) for port in self.script.inputs if not port.is_list}

@@ -1,0 +1,184 @@
+"""Generated scripts as people run them, against onnxruntime: ``python -m benchmarks.scripts [--write] [--only PART]``.
+
+Each shared model is converted, saved and sourced by a program of the plain command line that reads its inputs from
+files of the engine's binary format. The library of a native BLAS is found by LD_LIBRARY_PATH.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from onnx import ModelProto
+
+from benchmarks.models import open_session, reported, runtime_of, stored_feeds
+from benchmarks.open_batches import with_open_batch
+from benchmarks.programs import Times, timed
+from benchmarks.report import write_section
+from onnx_systemds import import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.runtime.scoring import ScoringFunction, bind_sizes, tensor_of
+from tests.model_zoo import model_paths
+from tests.plain_engine import PlainCall, sourced
+
+HEADER = """## Scripts against onnxruntime
+
+Written by `python -m benchmarks.scripts --write`: each shared model as a script that a program sources, run by plain
+SystemDS (`-exec singlenode`, Java's default stack) on inputs read from files. Milliseconds of a call in the middle,
+after a warm-up; *open* is the script for any size, *sizes known* the one converted for these (`--dim`), *first* the
+first call of that, *program* all that the process does besides calling (start, compilation, reading weights), in
+seconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2; they take turns. Rows are those
+of the first axis, where it is open; a model of one sample is measured with that axis opened where each sample still
+gives the same.
+"""
+ROWS = (1, 16, 256, 4096)
+TURNS = 2
+LONGEST = 3.0
+"""Seconds of a call of onnxruntime from which on no more rows are tried."""
+Feeds = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was measured of a model at a number of rows. onnxruntime, session: milliseconds; None: not measured."""
+
+    onnxruntime: float
+    opened: Times
+    known: Times
+    native: Times | None
+    session: float | None
+
+
+def variants(path: Path) -> tuple[Path | ModelProto, Feeds, bool]:
+    """The model of a file, or with its batch of one opened, the inputs stored, and whether its first axis is open."""
+    runtime = runtime_of(path)
+    feeds = stored_feeds(path, runtime)
+    if any(_is_open(given.shape) for given in runtime.get_inputs()):
+        return path, feeds, True
+    opened = with_open_batch(path, feeds)
+    return (path, feeds, False) if opened is None else (opened, feeds, True)
+
+
+def _is_open(shape: Sequence[Any]) -> bool:
+    return bool(shape) and not (isinstance(shape[0], int) and shape[0] >= 0)
+
+
+def feeds_of(feeds: Feeds, rows: int, runtime: onnxruntime.InferenceSession) -> Feeds | None:
+    """The inputs with open first axes repeated or cut to that many rows; None where onnxruntime does not take them."""
+    axes = {given.name: _is_open(given.shape) for given in runtime.get_inputs()}
+    sized = {name: data[np.arange(rows) % len(data)] if axes[name] else data for name, data in feeds.items()}
+    try:
+        runtime.run(None, sized)
+    except Exception:  # what the first axis is, nobody knows: steps, boxes ...
+        return None
+    return sized
+
+
+def median_milliseconds(action: Callable[[], object], seconds: float) -> float:
+    """The median of calls for that long, three at least, after as many that do not count."""
+    taken: list[float] = []
+    for duration in (seconds / 2, seconds):
+        taken = []
+        end = time.perf_counter() + duration
+        while len(taken) < 3 or time.perf_counter() < end:
+            start = time.perf_counter()
+            action()
+            taken.append(1e3 * (time.perf_counter() - start))
+    return statistics.median(taken)
+
+
+def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str) -> Times:
+    """The times of a script that a program of the plain command line sources."""
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
+        folder = Path(name)
+        call = PlainCall(script, feeds, folder, "", "model")
+        program = [*sourced(script, folder, "model"), *call.readings()]
+        return timed(program, call.call(), call.writings(), folder,
+                     warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas)  # fmt: skip
+
+
+def measured(
+    model: Path | ModelProto, feeds: Feeds, runtime: onnxruntime.InferenceSession, seconds: float,
+    *, native_blas: str | None, session: bool,
+) -> Row:  # fmt: skip
+    """All times of a model with these inputs; onnxruntime before and after each program, turn by turn."""
+    opened = import_model(model)
+    tensors = {port.name: tensor_of(port, feeds) for port in opened.inputs if not port.is_list}
+    known = import_model(model, dims=bind_sizes(opened.inputs, tensors))
+    run = partial(runtime.run, None, dict(feeds))
+    theirs, times = [median_milliseconds(run, seconds / 2)], []
+    for _ in range(TURNS):
+        turn = []
+        for script, library in ((opened, "none"), (known, "none"), (known, native_blas)):
+            turn.append(None if library is None else program_times(script, feeds, seconds, library))
+            theirs.append(median_milliseconds(run, seconds / 2))
+        times.append(turn)
+    in_session = None
+    if session:
+        with open_session("none") as engine, ScoringFunction(opened, engine) as function:
+            median_milliseconds(partial(function, feeds), 4 * seconds)
+            in_session = median_milliseconds(partial(function, feeds), seconds)
+    best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
+    assert best[0] is not None and best[1] is not None
+    return Row(statistics.median(theirs), best[0], best[1], best[2], in_session)
+
+
+def line(name: str, rows: int | None, row: Row) -> str:
+    """The line of the table."""
+    cells = [name, "" if rows is None else f"{rows:,}", f"{row.onnxruntime:.2f}"]
+    for times in (row.opened, row.known, row.native):
+        if times is not None:
+            cells += [f"{times.call:.1f}", f"{times.call / row.onnxruntime:.1f}"]
+    cells += [f"{row.known.first:.0f}", f"{row.known.others:.1f}"]
+    if row.session is not None:
+        cells += [f"{row.session:.1f}", f"{row.known.call / row.session:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> None:
+    """Print a line for each model and number of rows, and store the table if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
+    parser.add_argument("--native-blas", choices=("openblas", "mkl"), help="measure with this library as well")
+    parser.add_argument("--session", action="store_true", help="measure ScoringFunction as well")
+    parser.add_argument("--only", default="", help="part of the name")
+    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of rows")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement")
+    arguments = parser.parse_args()
+    columns = ["model", "rows", "onnxruntime ms", "open ms", "ratio", "sizes known ms", "ratio"]
+    columns += [f"with {arguments.native_blas} ms", "ratio"] if arguments.native_blas else []
+    columns += ["first ms", "program s"]
+    columns += ["`ScoringFunction` ms", "script / that"] if arguments.session else []
+    lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
+    for path in model_paths("real", "generated"):
+        if arguments.only not in path.stem:
+            continue
+        with reported(path.stem):
+            model, stored, is_open = variants(path)
+            runtime = runtime_of(model)
+            for rows in arguments.rows if is_open else (None,):
+                feeds = stored if rows is None else feeds_of(stored, rows, runtime)
+                if feeds is None:
+                    feeds, rows = stored, None  # one size only
+                with reported(f"{path.stem}, {rows} rows"):
+                    row = measured(model, feeds, runtime, arguments.seconds,
+                                   native_blas=arguments.native_blas, session=arguments.session)  # fmt: skip
+                    lines.append(line(path.stem, rows, row))
+                    print(lines[-1], flush=True)
+                    if rows is None or row.onnxruntime > 1e3 * LONGEST:
+                        break
+    if arguments.write:
+        write_section("scripts", "\n".join(lines))
+
+
+if __name__ == "__main__":
+    main()
