@@ -163,6 +163,8 @@ CASES = [
     *[Case(op, opset, {"a": X, "b": random(5, seed=2), "c": random(3, 1, 1, seed=3), "d": np.array(0.1, np.float32)})
       for op in ("Max", "Min", "Sum", "Mean") for opset in (8, 13)],
     *[Case(op, 13, {"a": X}, note="one input") for op in ("Max", "Min", "Sum", "Mean")],
+    *[Case(op, 13, {f"x{number}": random(2, 3, seed=number) for number in range(120)}, note="many inputs")
+      for op in ("Max", "Min", "Sum", "Mean")],
     *[Case(op, 13, {"a": random(4), "b": random(3, 1)}, note="column and row") for op in ("Max", "Min", "Sum", "Mean")],
     *[Case(op, 13, {"a": random(3, 4, dtype="int32"), "b": random(4, dtype="int32", seed=1)}) for op in ("Max", "Min")],
     Case("Clip", 1, {"x": X}, {"min": -0.5, "consumed_inputs": [0]},

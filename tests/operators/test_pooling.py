@@ -21,6 +21,7 @@ CASES = [
     Case("MaxPool", 12, {"x": X1}, {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}),
     Case("MaxPool", 12, {"x": X2}, {**K2, "ceil_mode": 1, "dilations": [2, 2]}),
     Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "dilations": [1, 2]}),
+    Case("MaxPool", 12, {"x": random(2, 3, 120)}, {"kernel_shape": [40], "dilations": [2]}, note="many taps"),
     Case("MaxPool", 12, {"x": X3}, K3),
     Case("MaxPool", 12, {"x": X3}, {**K3, "dilations": [2, 1, 1], "ceil_mode": 1}),
     Case("MaxPool", 12, {"x": LARGE}, {"kernel_shape": [2, 2], "pads": [0, 0, 1, 1]}),

@@ -21,11 +21,13 @@ from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.api.scope import is_uniform
 from onnx_systemds.operators.onnx.combining import (
+    OPERANDS_TOGETHER,
     as_matrix,
     extreme,
     finish,
     infix,
     replicated,
+    stripped,
     sum_or_difference,
     truncated,
     wrapped,
@@ -178,8 +180,10 @@ def _full_matrices(node: NodeView, function: str) -> Fragment:
     return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
 
 
-def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
+def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
+    """All inputs combined, the inputs, and statements in front: those for parts of an expression of many operands."""
     given = operands(node, range(node.input_count), node.output_dims())
+    before: list[str] = []
     # full matrices first: a vector must be a right operand
     order = sorted(given.items, key=lambda operand: operand.kind != FULL)
     combined = order[0]
@@ -188,13 +192,17 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands]:
             combined = Operand(extreme(operator, combined.text, operand.text, repeats=True), FULL)
         else:
             combined = infix(node, operator, combined, operand, given.form)
-    return combined, given
+        if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < len(order) - 2:
+            name = node.temporary("part")
+            before.append(f"{name} = {stripped(combined.text)}")
+            combined = Operand(name, combined.kind)
+    return combined, given, before
 
 
 def _register_variadic(op_type: str, builtin: str) -> None:
     def generate(node: NodeView) -> Fragment:
-        combined, given = _fold(node, builtin)
-        return finish(node, combined, given)
+        combined, given, before = _fold(node, builtin)
+        return finish(node, combined, given, before=before)
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} of any number of inputs."
@@ -212,8 +220,8 @@ _register_variadic("Sum", "+")
 @generator("Mean", since=8)
 def mean(node: NodeView) -> Fragment:
     """Mean of any number of inputs."""
-    combined, given = _fold(node, "+")
-    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given)
+    combined, given, before = _fold(node, "+")
+    return finish(node, Operand(f"({combined.text} / {node.input_count})", combined.kind), given, before=before)
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

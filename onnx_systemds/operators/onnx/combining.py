@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import is_zero
@@ -22,6 +24,7 @@ from onnx_systemds.operators.support.broadcasting import (
     repeated_row,
 )
 
+OPERANDS_TOGETHER = 16  # that one expression combines: parsers go down into each, the engine's on a small stack
 IMAGE_RANK = 4  # of tensors large enough for the fastest operation to be written rather than the plainest
 
 
@@ -101,13 +104,15 @@ def stripped(text: str) -> str:
     return text
 
 
-def finish(node: NodeView, combined: Operand, given: Operands, *, logical: bool = False) -> Fragment:
-    """The fragment of an elementwise result; booleans of scalars become numbers."""
+def finish(
+    node: NodeView, combined: Operand, given: Operands, *, logical: bool = False, before: Sequence[str] = ()
+) -> Fragment:
+    """The fragment of an elementwise result, after the statements ``before``; booleans of scalars become numbers."""
     view = given.form
     if view is SCALAR:
         text = stripped(combined.text)
-        return node.result(f"as.double({text})" if logical else text, SCALAR)
-    return node.result(as_matrix(node, combined, view), view)
+        return node.result(f"as.double({text})" if logical else text, SCALAR, before=before)
+    return node.result(as_matrix(node, combined, view), view, before=before)
 
 
 def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, view: Form) -> Fragment:

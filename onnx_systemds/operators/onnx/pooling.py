@@ -23,7 +23,7 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import extreme
+from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme, stripped
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
@@ -179,16 +179,20 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
         f"{whole}[, {node.dim(tap * step * suffix + 1)}:{node.dim((tap * step + span) * suffix)}]"
         for tap in range(kernel)
     ]
+    before = [f"{whole} = {image.seen(node, view)}"]
     if builtin == "max_pool":
         text = slices[0]
         for number, taken in enumerate(slices[1:]):
             text = extreme("max", text, taken, repeats=number % 2 == 1)
+            if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < kernel - 2:
+                part = node.temporary("part")
+                before.append(f"{part} = {stripped(text)}")
+                text = part
     else:
         text = f"({' + '.join(slices)}) / {kernel}"
     spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))
     picked, _, _ = every_nth(node, spread, (stride, 1))
-    statements = [f"{whole} = {image.seen(node, view)}", f"{name} = {picked}"]
-    return statements, Image(name, result_view, image.lead, sizes)
+    return [*before, f"{name} = {picked}"], Image(name, result_view, image.lead, sizes)
 
 
 def _input_image(node: NodeView, window: Windows) -> Image:
