@@ -8,9 +8,8 @@ what stands after the next bracket (see `ExpressionParser.begins_targets`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn, TypeVar, cast
+from typing import NoReturn, cast
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.expressions import ASSIGNS, LEVELS
@@ -19,7 +18,16 @@ from onnx_systemds.dml.signatures import SignatureParser
 from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token, tokenize
 from onnx_systemds.errors import ScriptNotFound, ScriptPlace, ScriptSyntaxError, quoted
 
-_Commented = TypeVar("_Commented", bound=tree.StatementNode)
+# the methods that parse a statement, by the word that it begins with
+_MAKERS = {
+    "if": "if_statement",
+    "for": "for_statement",
+    "parfor": "for_statement",
+    "while": "while_statement",
+    "source": "source_statement",
+    "setwd": "working_folder_statement",
+    "[": "multi_assignment",
+}
 
 
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
@@ -27,6 +35,14 @@ def parse_script(text: str, file: str = "<text>") -> tree.Script:
     warnings: list[str] = []
     parser = _Parser(tokenize(text, file, warnings), text, file)
     return parser.script(tuple(warnings))
+
+
+def parse_snippet(text: str) -> tuple[tree.Item, ...]:
+    """Return statements and functions as they are written: each keeps its spelling, and none has a place.
+
+    Raises ScriptSyntaxError.
+    """
+    return _Parser(tokenize(text, "<snippet>"), text, "<snippet>", is_snippet=True).script(()).items
 
 
 def parse_file(path: str | Path) -> tree.Script:
@@ -67,7 +83,7 @@ class _Parser(SignatureParser):
             items.append(item)
         left = self.comments_of_next()
         if items:
-            items[-1] = _with_comments(items[-1], after=left)
+            _add_comments(items[-1], after=left)
             left = ()
         return tree.Script(
             tuple(items),
@@ -82,34 +98,48 @@ class _Parser(SignatureParser):
         """Parse one statement or, at the top of a script, a function, with the comments around it."""
         self.enter()
         outer, self.pending = self.pending, []
+        before, start = self.last, self.token
         comments = self.comments_of_next()
         make = self.statement_maker(top)
         found = make()
         within, self.pending = tuple(self.pending), outer
+        if self.is_snippet and not within:
+            self.keep_spelling(found, before if not comments else None, start)
         beside = self.comments_beside()
         self.depth -= 1
-        return _with_comments(found, before=comments + within, beside=beside) if comments or within or beside else found
+        if comments or within or beside:
+            _add_comments(found, comments + within, beside)
+        return found
+
+    def keep_spelling(self, found: tree.Item, before: Token | None, start: Token) -> None:
+        """Give a statement that begins with the token ``start`` its text; before: the token in front of it."""
+        assert self.last is not None
+        text = self.text[start.offset : self.last.end].rstrip("; \t\r\n")
+        if "\n" in text:
+            within = self.tokens[self.index - 1 :: -1]
+            for token in within:
+                if token.kind == STRING and "\n" in token.text:
+                    return  # its lines cannot be moved
+                if token is start:
+                    break
+            indent = self.text[self.text.rfind("\n", 0, start.offset) + 1 : start.offset]
+            text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
+        object.__setattr__(found, "spelling", text)
+        if before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]:
+            object.__setattr__(found, "shares_line", True)
 
     def statement_maker(self, top: bool) -> Callable[[], tree.Item]:
         """Return the method that parses the statement which begins with the next token."""
         kind = self.token.kind
-        known: dict[str, Callable[[], tree.Item]] = {
-            "if": self.if_statement,
-            "for": self.for_statement,
-            "parfor": self.for_statement,
-            "while": self.while_statement,
-            "source": self.source_statement,
-            "setwd": self.working_folder_statement,
-            "[": self.multi_assignment,
-        }
-        if kind in known:
-            return known[kind]
         if kind == NAME:
-            if self.peek().kind in ASSIGNS and self.peek(2).kind in ("function", "externalFunction"):
+            following = self.peek().kind
+            if following in ASSIGNS and self.peek(2).kind in ("function", "externalFunction"):
                 if not top:
                     self.reject("a function is defined inside a block", "define it at the top level of the script")
                 return self.function if self.peek(2).kind == "function" else self.external_function
-            return self.call_statement if self.peek().kind == "(" else self.assignment
+            return self.call_statement if following == "(" else self.assignment
+        if kind in _MAKERS:
+            return cast(Callable[[], tree.Item], getattr(self, _MAKERS[kind]))
         if kind == ARGUMENT and self.peek().kind in (*ASSIGNS, "+="):
             hint = f"name = ifdef({self.token.text}, default)"
             self.reject("an argument of the command line cannot be assigned", hint)
@@ -155,7 +185,7 @@ class _Parser(SignatureParser):
             self.skip_semicolons()
         left = self.comments_of_next()
         if statements:
-            statements[-1] = _with_comments(statements[-1], after=left)
+            _add_comments(statements[-1], after=left)
             left = ()
         self.advance()
         self.open_brackets = outer
@@ -360,13 +390,11 @@ class _Parser(SignatureParser):
         return tree.ExternalFunction(name.text, parameters, results, options, position=self.place(name))
 
 
-def _with_comments(
-    item: _Commented,
-    before: tuple[str, ...] = (),
-    beside: tuple[str, ...] = (),
-    after: tuple[str, ...] = (),
-) -> _Commented:
-    """Return `item` with more comments."""
-    old = item.comments
-    comments = tree.Comments(old.before + before, old.beside + beside, old.after + after, old.inside)
-    return replace(item, comments=comments)
+def _add_comments(
+    item: tree.Item, before: tuple[str, ...] = (), beside: tuple[str, ...] = (), after: tuple[str, ...] = ()
+) -> None:
+    """Give a statement more comments, before anybody else has seen it."""
+    if before or beside or after:
+        old = item.comments
+        comments = tree.Comments(old.before + before, old.beside + beside, old.after + after, old.inside)
+        object.__setattr__(item, "comments", comments)

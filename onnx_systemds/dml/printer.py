@@ -28,13 +28,20 @@ def print_script(script: tree.Script) -> str:
         is_function = isinstance(item, tree.Function)
         if index and (is_function or isinstance(script.items[index - 1], tree.Function)):
             lines.append("")
-        lines.extend(_item(item, ""))
+        _add(item, "", lines)
     return "".join(f"{line}\n" for line in lines)
 
 
 def print_statement(statement: tree.Item) -> str:
     """Return the text of one statement or function."""
-    return "".join(f"{line}\n" for line in _item(statement, ""))
+    return print_block((statement,))
+
+
+def print_block(block: tree.Block | tuple[tree.Item, ...], indent: str = "") -> str:
+    """Return the text of statements, one below the other."""
+    lines: list[str] = []
+    _add_block(block, indent, lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def print_expression(expression: tree.Expression) -> str:
@@ -45,22 +52,39 @@ def print_expression(expression: tree.Expression) -> str:
 # Statements
 
 
-def _item(item: tree.Item, indent: str) -> Iterator[str]:
-    """Yield the lines of a statement or function with its comments."""
+def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> None:
+    """Add the lines of statements to `lines`; those that share a line with the one before go on there."""
+    before: tree.Item | None = None
+    for item in block:
+        if before is not None and item.shares_line and before.comments is item.comments is tree.NO_COMMENTS:
+            lines[-1] += f"; {item.spelling}"
+        else:
+            _add(item, indent, lines)
+        before = item
+
+
+def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
+    """Add the lines of a statement or function with its comments to `lines`."""
     comments = item.comments
     for comment in comments.before:
-        yield from _comment_lines(comment, indent)
-    lines = list(_lines(item, indent))
+        lines.extend(_comment_lines(comment, indent))
+    if not item.spelling:
+        lines.extend(_lines(item, indent))
+    elif "\n" in item.spelling:
+        lines.extend(indent + line if line else line for line in item.spelling.split("\n"))
+    else:
+        lines.append(indent + item.spelling)
+    if comments is tree.NO_COMMENTS:
+        return
     beside = [comment for comment in comments.beside if "\n" not in comment]
     # What begins with # must be the last on its line.
     beside.sort(key=lambda comment: comment.startswith("#"))
     if beside and not any(comment.startswith("#") for comment in beside[:-1]):
         lines[-1] = "  ".join([lines[-1], *beside])
         beside = []
-    yield from lines
     late = [comment for comment in comments.beside if "\n" in comment]
     for comment in (*beside, *late, *comments.after):
-        yield from _comment_lines(comment, indent)
+        lines.extend(_comment_lines(comment, indent))
 
 
 def _comment_lines(comment: str, indent: str) -> Iterator[str]:
@@ -121,11 +145,12 @@ def _block_lines(head: str, body: tree.Block, inside: Iterable[str], indent: str
     yield from _body_lines(body, inside, indent)
 
 
-def _body_lines(body: tree.Block, inside: Iterable[str], indent: str) -> Iterator[str]:
+def _body_lines(body: tree.Block, inside: Iterable[str], indent: str) -> list[str]:
+    lines: list[str] = []
     for comment in inside:
-        yield from _comment_lines(comment, indent + _INDENT)
-    for statement in body:
-        yield from _item(statement, indent + _INDENT)
+        lines.extend(_comment_lines(comment, indent + _INDENT))
+    _add_block(body, indent + _INDENT, lines)
+    return lines
 
 
 def _simple(item: tree.Item) -> str:

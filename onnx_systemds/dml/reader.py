@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from onnx_systemds.dml.excerpts import excerpt
+from onnx_systemds.dml.syntax import NOWHERE
 from onnx_systemds.dml.tokens import DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError, escaped
 
@@ -18,8 +19,10 @@ _LONGEST_MESSAGE = 400
 class TokenReader:
     """Walks over the tokens. `token` is the next one, `last` the one consumed before it."""
 
-    def __init__(self, tokens: list[Token], text: str, file: str) -> None:
+    def __init__(self, tokens: list[Token], text: str, file: str, *, is_snippet: bool = False) -> None:
+        self.is_snippet = is_snippet
         self.tokens = tokens
+        self.end = len(tokens) - 1
         self.text = text
         self.file = file
         self.index = 0
@@ -34,15 +37,17 @@ class TokenReader:
         token = self.token
         if token.comments:
             self.pending.extend(comment for comment, _ in token.comments)
-            token.comments = []
+            token.comments = ()
         self.last = token
-        self.index = min(self.index + 1, len(self.tokens) - 1)
+        if self.index < self.end:
+            self.index += 1
         self.token = self.tokens[self.index]
         return token
 
     def peek(self, ahead: int = 1) -> Token:
         """Return the token `ahead` places after the next one."""
-        return self.tokens[min(self.index + ahead, len(self.tokens) - 1)]
+        index = self.index + ahead
+        return self.tokens[index if index < self.end else self.end]
 
     def expect(self, kind: str, purpose: str = "", hint: str = "") -> Token:
         """Consume a token of this kind, or fail: expected `kind` `purpose`."""
@@ -57,9 +62,8 @@ class TokenReader:
             self.advance()
 
     def place(self, token: Token | None = None) -> ScriptPlace:
-        """Return where `token`, or else the next one, begins."""
-        token = token or self.token
-        return ScriptPlace(self.file, token.line, token.column)
+        """Return where `token`, or else the next one, begins; nodes of a snippet have no places."""
+        return NOWHERE if self.is_snippet else (token or self.token).place
 
     def fail(self, expected: str, hint: str = "") -> NoReturn:
         """Raise: expected this, found the next token."""
@@ -70,7 +74,7 @@ class TokenReader:
         token = at or self.token
         length = len(token.text.partition("\n")[0])
         shown = excerpt(self.text, token.line, token.column, length)
-        raise ScriptSyntaxError(escaped(message, _LONGEST_MESSAGE), self.place(token), shown, hint)
+        raise ScriptSyntaxError(escaped(message, _LONGEST_MESSAGE), token.place, shown, hint)
 
     def usual_hint(self, expected: str) -> str:
         """Return the advice for mistakes that are easily made, or nothing."""
@@ -122,12 +126,16 @@ class TokenReader:
 
     def comments_of_next(self) -> tuple[str, ...]:
         """Take the comments in front of the next token."""
+        if not self.token.comments:
+            return ()
         found = tuple(comment for comment, _ in self.token.comments)
-        self.token.comments = []
+        self.token.comments = ()
         return found
 
     def comments_beside(self) -> tuple[str, ...]:
         """Take the comments after the last token that begin on its line."""
+        if not self.token.comments:
+            return ()
         line = self.last.end_line if self.last else 0
         found = tuple(comment for comment, at in self.token.comments if at == line)
         if found and self.token.line == line and self.token.kind not in (END, "}"):
@@ -147,4 +155,4 @@ def _described(token: Token) -> str:
 
 def touch(left: Token, right: Token) -> bool:
     """Return whether nothing stands between two tokens."""
-    return left.line == right.line and left.column + len(left.text) == right.column
+    return left.end == right.offset

@@ -31,7 +31,7 @@ UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
 CONSTANTS = ("Inf", "NaN", "pi")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Node:
     """Any part of the tree, and where it begins (a binary expression: where its operator stands)."""
 
@@ -41,56 +41,56 @@ class Node:
 # Expressions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IntLiteral(Node):
     """A whole number from 0 to 2^63 - 1; a negative one is a `Unary`."""
 
     value: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DoubleLiteral(Node):
     """A number with a point or an exponent, never negative, infinite when it overflows."""
 
     value: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StringLiteral(Node):
     """A string, as the engine reads its escapes."""
 
     value: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BooleanLiteral(Node):
     """TRUE or FALSE."""
 
     value: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Constant(Node):
     """Inf, NaN or pi where a value is read; variables of these names are never seen."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Name(Node):
     """A variable, read or assigned."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Argument(Node):
     """An argument of the command line: ``$X`` has the name ``X``, ``$1`` the name ``1``."""
 
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Span(Node):
     """One dimension of an index: ``lower:upper``, one place (no upper), or everything (neither)."""
 
@@ -98,7 +98,7 @@ class Span(Node):
     upper: Expression | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Indexed(Node):
     """``name[rows, columns]``, read or assigned. `columns` is None where there is no comma: ``name[rows]``."""
 
@@ -107,7 +107,7 @@ class Indexed(Node):
     columns: Span | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallArgument(Node):
     """An argument of a call; `name` is None for one that is given by its place."""
 
@@ -115,7 +115,7 @@ class CallArgument(Node):
     value: Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Call(Node):
     """A call of a builtin or a function. `function` may be qualified: ``ns::f``."""
 
@@ -133,7 +133,7 @@ class Call(Node):
         return self.function.rpartition("::")[2]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Unary(Node):
     """``-x``, ``+x`` or ``!x``."""
 
@@ -141,7 +141,7 @@ class Unary(Node):
     operand: Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Binary(Node):
     """Two operands and an operator of `BINARY_LEVELS`. Sums of many terms are deep on the left."""
 
@@ -150,14 +150,14 @@ class Binary(Node):
     right: Expression
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ListExpression(Node):
     """``[a, b, ...]``."""
 
     items: tuple[Expression, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class IfDefined(Node):
     """``ifdef($X, default)``; the grammar knows it only as the whole right side of an assignment."""
 
@@ -186,7 +186,7 @@ Target: TypeAlias = Name | Indexed
 # Statements
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Comments:
     """The comments of a statement, each with its ``#`` or ``/* */``.
 
@@ -203,14 +203,20 @@ class Comments:
 NO_COMMENTS = Comments()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StatementNode(Node):
-    """What can stand in a block."""
+    """What can stand in a block.
+
+    spelling: as its author wrote it, which is how it is printed; shares_line: whether it stands behind another one on
+    its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`) has neither.
+    """
 
     comments: Comments = field(default=NO_COMMENTS, compare=False, repr=False, kw_only=True)
+    spelling: str = field(default="", init=False, compare=False, repr=False)
+    shares_line: bool = field(default=False, init=False, compare=False, repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Assign(StatementNode):
     """``target = value``, or ``target += value``."""
 
@@ -219,7 +225,7 @@ class Assign(StatementNode):
     accumulate: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class MultiAssign(StatementNode):
     """``[a, b] = f(...)``."""
 
@@ -227,14 +233,14 @@ class MultiAssign(StatementNode):
     call: Call
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CallStatement(StatementNode):
     """A call whose results are not used: print, write, stop, assert, or any function."""
 
     call: Call
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class If(StatementNode):
     """``if``; an ``else if`` is an `otherwise` that holds one `If`."""
 
@@ -243,7 +249,7 @@ class If(StatementNode):
     otherwise: Block = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class LoopRange(Node):
     """``start:stop`` or ``seq(start, stop, step)``; both ends included, the engine finds the sign of a missing step."""
 
@@ -252,7 +258,7 @@ class LoopRange(Node):
     step: Expression | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class For(StatementNode):
     """``for`` or ``parfor``. `options` such as ``check=0`` mean nothing outside of parfor."""
 
@@ -263,7 +269,7 @@ class For(StatementNode):
     options: tuple[CallArgument, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class While(StatementNode):
     """``while``."""
 
@@ -271,7 +277,7 @@ class While(StatementNode):
     body: Block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Source(StatementNode):
     """``source("path") as namespace``; the path as it is written."""
 
@@ -279,7 +285,7 @@ class Source(StatementNode):
     namespace: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SetWorkingFolder(StatementNode):
     """``setwd("path")``: where the paths of the `Source` statements after it in the same file begin."""
 
@@ -293,7 +299,7 @@ Block: TypeAlias = tuple[Statement, ...]
 # Functions and scripts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class DataType(Node):
     """kind: matrix, frame, list or scalar. value: int, double, boolean, string or unknown."""
 
@@ -304,7 +310,7 @@ class DataType(Node):
         return self.value if self.kind == "scalar" else f"{self.kind}[{self.value}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Parameter(Node):
     """A parameter or a result of a function."""
 
@@ -313,7 +319,7 @@ class Parameter(Node):
     default: Expression | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Function(StatementNode):
     """``name = function(parameters) return (results) { body }``."""
 
@@ -323,7 +329,7 @@ class Function(StatementNode):
     body: Block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ExternalFunction(StatementNode):
     """``name = externalFunction(...) return (...) implemented in (key="text", ...)``; the engine ignores it."""
 
@@ -336,7 +342,7 @@ class ExternalFunction(StatementNode):
 Item: TypeAlias = Statement | Function | ExternalFunction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Script(Node):
     """A whole script: statements and functions in the order of the text."""
 
@@ -380,7 +386,7 @@ def child_fields(kind: type[Node]) -> tuple[str, ...]:
     """Names of the fields of a kind of nodes in which other nodes may stand."""
     names = _CHILD_FIELDS.get(kind)
     if names is None:
-        skipped = ("position", "comments", "file", "text", "warnings")
+        skipped = ("position", "comments", "spelling", "shares_line", "file", "text", "warnings")
         names = _CHILD_FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in skipped)
     return names
 

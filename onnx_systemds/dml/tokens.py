@@ -8,7 +8,9 @@ and the text may begin with a byte order mark.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from onnx_systemds.dml.excerpts import excerpt
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError
@@ -19,6 +21,9 @@ _KEYWORDS = """
     """
 KEYWORDS = frozenset(_KEYWORDS.split())
 NAME, INT, DOUBLE, STRING, ARGUMENT, END = "name", "INT", "DOUBLE", "STRING", "ARGUMENT", "END"
+_NUMBERS = frozenset((INT, DOUBLE))
+_UNSEEN = frozenset(("comment", "stray"))
+_BLANKS = " \t\r\n"
 
 _DOTTED_WORDS = (
     "as.scalar as.matrix as.frame as.list as.double as.integer as.logical as.boolean index.return empty.return "
@@ -27,86 +32,116 @@ _DOTTED_WORDS = (
 _WORD = "[a-zA-Z][a-zA-Z0-9_]*"
 _EXPONENT = "[eE][+-]?[0-9]+[lL]?"
 _TOKEN = re.compile(
-    rf"""
-    (?P<blank>[ \t\r\n]+)
-    |(?P<name>{'|'.join(map(re.escape, _DOTTED_WORDS.split()))}|{_WORD}(?:::{_WORD})?)
+    rf"""[ \t\r\n]*(?:
+    (?P<name>{'|'.join(map(re.escape, _DOTTED_WORDS.split()))}|{_WORD}(?:::{_WORD})?)
     |(?P<DOUBLE>[0-9]+\.[0-9]*(?:{_EXPONENT})?[lL]?|[0-9]+{_EXPONENT}[lL]?|\.[0-9]+(?:{_EXPONENT})?[lL]?)
     |(?P<INT>[0-9]+[lL]?)
-    |(?P<operator>%\*%|%/%|%%|<-|<=|>=|==|!=|\+=|&&|\|\||[-+*/^<>=!&|()\[\]{{}},;:])
-    |(?P<STRING>"(?:\\[btnfr"'\\]|[^\\"])*"|'(?:\\[btnfr"'\\]|[^\\'])*')
-    |(?P<comment>\#[^\n]*)
+    |(?P<operator>%\*%|%/%|%%|<-|<=|>=|==|!=|\+=|&&|\|\||/(?!\*)|[-+*^<>=!&|()\[\]{{}},;:])
+    |(?P<STRING>"[^\\"]*(?:\\[btnfr"'\\][^\\"]*)*"|'[^\\']*(?:\\[btnfr"'\\][^\\']*)*')
+    |(?P<comment>\#[^\n]*|/\*(?s:.*?)\*/)
     |(?P<stray>\.(?=[ \t\r\n]|\Z))
     |(?P<ARGUMENT>\$(?:{_WORD}|[0-9]+))
-    """,
+    )""",
     re.VERBOSE,
 )
-_BLOCK_COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _LARGEST_INT = 2**63 - 1
+_SURE_DIGITS = 18  # of an integer that fits
+
+
+class Lines:
+    """Where the lines of a text begin, found when a line is first asked for."""
+
+    __slots__ = ("_starts", "file", "text")
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = file
+        self._starts: list[int] = []
+
+    def line(self, offset: int) -> int:
+        """The line of a place in the text, counted from 1."""
+        if not self._starts:
+            self._starts = [0, *(found.end() for found in re.finditer("\n", self.text))]
+        return bisect_right(self._starts, offset)
+
+    def place(self, offset: int) -> ScriptPlace:
+        """A place in the text by its line and column."""
+        line = self.line(offset)
+        return ScriptPlace(self.file, line, offset - self._starts[line - 1] + 1)
 
 
 @dataclass(slots=True)
 class Token:
     """One token. `kind` is its text for keywords and operators, else one of the six names above.
 
-    comments: those between the last token and this one, with the line each begins in; the parser takes them.
+    offset: where it begins in the text. comments: those between the last token and this one, with the line each begins
+    in; the parser takes them.
     """
 
     kind: str
     text: str
-    line: int
-    column: int
-    end_line: int
-    comments: list[tuple[str, int]] = field(default_factory=list)
+    offset: int
+    lines: Lines
+    comments: Sequence[tuple[str, int]] = ()
+
+    @property
+    def place(self) -> ScriptPlace:
+        """Where it begins."""
+        return self.lines.place(self.offset)
+
+    @property
+    def line(self) -> int:
+        """The line in which it begins."""
+        return self.lines.line(self.offset)
+
+    @property
+    def column(self) -> int:
+        """The column in which it begins."""
+        return self.place.column
+
+    @property
+    def end(self) -> int:
+        """The offset behind it."""
+        return self.offset + len(self.text)
+
+    @property
+    def end_line(self) -> int:
+        """The line in which it ends."""
+        return self.lines.line(self.end)
 
 
 def tokenize(text: str, file: str = "<text>", warnings: list[str] | None = None) -> list[Token]:
     """Return the tokens of `text`, the last one of the kind END; raises ScriptSyntaxError, adds to `warnings`."""
     tokens: list[Token] = []
     comments: list[tuple[str, int]] = []
-    offset, line, line_start = (1 if text.startswith("\ufeff") else 0), 1, 0
-    size = len(text)
-    while offset < size:
-        match = _TOKEN.match(text, offset)
-        # "/" begins both an operator and a comment.
-        if text.startswith("/*", offset):
-            match = _BLOCK_COMMENT.match(text, offset)
-        if match is None:
-            place = ScriptPlace(file, line, offset - line_start + 1)
-            raise _lexical_error(text, offset, place, [t for t in tokens if t.kind == STRING and t.end_line > t.line])
-        kind = match.lastgroup or "comment"
-        found, end = match.group(), match.end()
-        first_line, column = line, offset - line_start + 1
-        if "\n" in found:
-            line += found.count("\n")
-            line_start = offset + found.rindex("\n") + 1
-        offset = end
-        if kind == "blank":
-            continue
-        if kind == "comment":
-            comments.append((found.rstrip(), first_line))
-            continue
-        if kind == "stray":
-            if warnings is not None:
-                warnings.append(f"{ScriptPlace(file, line, column)}: the full stop is skipped")
-            continue
+    lines = Lines(text, file)
+    end = 1 if text.startswith("\ufeff") else 0
+    for match in iter(_TOKEN.scanner(text, end).match, None):  # type: ignore[attr-defined]
+        kind = match.lastgroup
+        found = match[kind]
+        end = match.end()
         if kind == "operator" or (kind == NAME and found in KEYWORDS):
             kind = found
-        elif kind in (INT, DOUBLE):
-            _check_number(kind, found, text, ScriptPlace(file, first_line, column))
-        tokens.append(Token(kind, found, first_line, column, line, comments))
-        comments = []
-    tokens.append(_end_token(tokens, comments))
+        elif kind in _UNSEEN:
+            if kind == "comment":
+                comments.append((found.rstrip(), lines.line(end - len(found))))
+            elif warnings is not None:
+                warnings.append(f"{lines.place(end - 1)}: the full stop is skipped")
+            continue
+        elif kind in _NUMBERS:
+            _check_number(kind, found, lines, end)
+        if comments:
+            tokens.append(Token(kind, found, end - len(found), lines, comments))
+            comments = []
+        else:
+            tokens.append(Token(kind, found, end - len(found), lines))
+    rest = text[end:].lstrip(_BLANKS)
+    if rest:
+        over_lines = [token for token in tokens if token.kind == STRING and "\n" in token.text]
+        raise _lexical_error(text, len(text) - len(rest), lines, over_lines)
+    # the last token stands directly after the one before it
+    tokens.append(Token(END, "", tokens[-1].end if tokens else 0, lines, comments))
     return tokens
-
-
-def _end_token(tokens: list[Token], comments: list[tuple[str, int]]) -> Token:
-    """Return the last token, which stands directly after the one before it."""
-    if not tokens:
-        return Token(END, "", 1, 1, 1, comments)
-    last = tokens[-1]
-    begin = last.column if last.end_line == last.line else 1
-    column = begin + len(last.text.rpartition("\n")[2])
-    return Token(END, "", last.end_line, column, last.end_line, comments)
 
 
 def unescape(literal: str) -> str:
@@ -124,27 +159,26 @@ def unescape(literal: str) -> str:
 def is_string(literal: str) -> bool:
     """Return whether `literal` is one string token."""
     match = _TOKEN.fullmatch(literal)
-    return match is not None and match.lastgroup == STRING
+    return match is not None and match.lastgroup == STRING and match.start(STRING) == 0
 
 
-def _check_number(kind: str, found: str, text: str, place: ScriptPlace) -> None:
-    if found[-1] in "lL" or "l" in found.lower():
+def _check_number(kind: str, found: str, lines: Lines, end: int) -> None:
+    if found[-1] in "lL":
         hint = "the grammar of DML knows a suffix L, but the engine cannot read such a number"
-        raise _error(f"the number {found} has a suffix", text, place, len(found), hint)
-    if kind == INT and (len(found) > 400 or int(found) > _LARGEST_INT):
+        raise _error(f"the number {found} has a suffix", lines, end - len(found), len(found), hint)
+    if kind == INT and len(found) > _SURE_DIGITS and (len(found) > 400 or int(found) > _LARGEST_INT):
         shown = found if len(found) < 40 else f"of {len(found)} digits"
-        raise _error(
-            f"the integer {shown} does not fit in 64 bits", text, place, len(found), "write it as a double: add .0"
-        )
+        hint = "write it as a double: add .0"
+        raise _error(f"the integer {shown} does not fit in 64 bits", lines, end - len(found), len(found), hint)
 
 
-def _lexical_error(text: str, offset: int, place: ScriptPlace, strings: list[Token]) -> ScriptSyntaxError:
+def _lexical_error(text: str, offset: int, lines: Lines, strings: list[Token]) -> ScriptSyntaxError:
     """Say what is wrong at `offset`; strings: those over several lines, one of which may have swallowed too much."""
     character = text[offset]
     if character in "\"'":
-        return _string_error(text, offset, place, strings)
+        return _string_error(text, offset, lines, strings)
     if text.startswith("/*", offset):
-        return _error("expected '*/' to close this comment, found the end of the script", text, place, 2)
+        return _error("expected '*/' to close this comment, found the end of the script", lines, offset, 2)
     hints = {
         "\u201c": "use straight quotes",
         "\u201d": "use straight quotes",
@@ -160,27 +194,21 @@ def _lexical_error(text: str, offset: int, place: ScriptPlace, strings: list[Tok
     }
     shown = repr(character) if character.isprintable() else f"U+{ord(character):04X}"
     message = f"expected a name, a number, a string or an operator, found the character {shown}"
-    return _error(message, text, place, 1, hints.get(character, ""))
+    return _error(message, lines, offset, 1, hints.get(character, ""))
 
 
-def _string_error(text: str, offset: int, place: ScriptPlace, strings: list[Token]) -> ScriptSyntaxError:
+def _string_error(text: str, offset: int, lines: Lines, strings: list[Token]) -> ScriptSyntaxError:
     quote = text[offset]
     body = re.compile(rf"""(?:\\[btnfr"'\\]|[^\\{quote}])*""").match(text, offset + 1)
     end = body.end() if body else offset + 1
     if end == len(text):
         hint = f"a string goes from line {strings[-1].line} to line {strings[-1].end_line}" if strings else ""
-        return _error(f"expected {quote} to close this string, found the end of the script", text, place, 1, hint)
-    line = place.line + text.count("\n", offset, end)
-    column = end - text.rfind("\n", 0, end)
+        return _error(f"expected {quote} to close this string, found the end of the script", lines, offset, 1, hint)
     found = repr(text[end + 1])[1:-1] if end + 1 < len(text) else "the end of the script"
-    return _error(
-        f"expected one of b t n f r \" ' \\ after a backslash in a string, found {found}",
-        text,
-        ScriptPlace(place.file, line, column),
-        2,
-        "DML has no other escapes; a path may be written with /",
-    )
+    message = f"expected one of b t n f r \" ' \\ after a backslash in a string, found {found}"
+    return _error(message, lines, end, 2, "DML has no other escapes; a path may be written with /")
 
 
-def _error(message: str, text: str, place: ScriptPlace, length: int, hint: str = "") -> ScriptSyntaxError:
-    return ScriptSyntaxError(message, place, excerpt(text, place.line, place.column, length), hint)
+def _error(message: str, lines: Lines, offset: int, length: int, hint: str = "") -> ScriptSyntaxError:
+    place = lines.place(offset)
+    return ScriptSyntaxError(message, place, excerpt(lines.text, place.line, place.column, length), hint)
