@@ -20,6 +20,7 @@ Monomial = tuple[Atom, ...]
 
 RUN_SIZE = "?="  # first characters of the symbols that stand for sizes which only the run decides, 0 among them
 ANY_SIGN = "?-"  # the same for integers that may also be negative
+_REMEMBERED = 4096  # results of what is asked again and again: few different sizes occur in a graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +118,11 @@ def multiply(left: Dim, right: Dim) -> Dim:
         return right
     if right == 1:
         return left
+    return _multiplied(left, right)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _multiplied(left: Dim, right: Dim) -> Dim:
     left_terms, right_terms = _terms(left), _terms(right)
     check_atoms(_atoms(left) * len(right_terms) + _atoms(right) * len(left_terms))
     total: dict[Monomial, int] = {}
@@ -245,9 +251,17 @@ def lone_symbol(dim: Dim) -> str | None:
 
 def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:
     """Names of all symbols, in order of first appearance."""
+    if isinstance(dims, int):
+        return ()
+    if isinstance(dims, Expression):
+        return _symbols(dims)
+    return tuple(dict.fromkeys(name for dim in dims if not isinstance(dim, int) for name in _symbols(dim)))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _symbols(expression: Expression) -> tuple[str, ...]:
     found: dict[str, None] = {}
-    stack: list[Dim] = [dims] if isinstance(dims, (int, Expression)) else list(dims)
-    stack.reverse()
+    stack: list[Dim] = [expression]
     while stack:
         dim = stack.pop()
         if isinstance(dim, int):

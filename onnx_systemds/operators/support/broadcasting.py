@@ -56,17 +56,16 @@ def broadcast(node: NodeFacts, given: Mapping[int, Dims]) -> Dims:
     Of two sizes of the run neither is taken to be a 1 that is repeated: the script checks it. Raises UnsupportedCase.
     """
     result = broadcast_dims(list(given.values()))
-    chosen: dict[int, str] = {}
     for position, dims in given.items():
         for axis, dim in enumerate(dims):
             place = axis - len(dims)
-            if dim == result[place]:
-                chosen.setdefault(place, node.axis_words(position, axis))
-    for position, dims in given.items():
-        for axis, dim in enumerate(dims):
-            if dim != 1:
-                place = axis - len(dims)
-                node.assume_equal(result[place], dim, chosen[place], node.axis_words(position, axis))
+            if dim not in (1, result[place]):
+                words = next(
+                    node.axis_words(other, len(sizes) + place)
+                    for other, sizes in given.items()
+                    if len(sizes) >= -place and sizes[place] == result[place]
+                )
+                node.assume_equal(result[place], dim, words, node.axis_words(position, axis))
     return result
 
 
