@@ -19,7 +19,7 @@ class ExpressionParser(TokenReader):
     def expression(self, level: int = tree.OR, purpose: str = "") -> tree.Expression:
         """Parse operators that bind at least as tightly as `level`."""
         self.enter()
-        left = self.operand(purpose)
+        left = self.named_operand() if self.token.kind == NAME else self.operand(purpose)
         while (found := LEVELS.get(self.token.kind, 0)) >= level:
             operator = self.advance()
             right = self.expression(
@@ -31,11 +31,9 @@ class ExpressionParser(TokenReader):
         return left
 
     def operand(self, purpose: str) -> tree.Expression:
-        """Parse an expression that begins with no operand in front of it."""
+        """Parse an expression that begins with no name and no operand in front of it."""
         token = self.token
         kind = token.kind
-        if kind == NAME:
-            return self.named_operand()
         if kind in tree.UNARY_LEVELS:
             self.advance()
             inner = self.expression(tree.UNARY_LEVELS[kind], f"after '{kind}'")

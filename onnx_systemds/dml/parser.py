@@ -42,7 +42,7 @@ def parse_snippet(text: str) -> tuple[tree.Item, ...]:
 
     Raises ScriptSyntaxError.
     """
-    return _Parser(tokenize(text, "<snippet>"), text, "<snippet>", is_snippet=True).script(()).items
+    return tuple(_Parser(tokenize(text, "<snippet>"), text, "<snippet>", is_snippet=True).items()[0])
 
 
 def parse_file(path: str | Path) -> tree.Script:
@@ -69,6 +69,18 @@ class _Parser(SignatureParser):
     # Scripts and blocks
 
     def script(self, warnings: tuple[str, ...]) -> tree.Script:
+        items, left = self.items()
+        return tree.Script(
+            tuple(items),
+            file=self.file,
+            text=self.text,
+            comments=tree.Comments(inside=left),
+            warnings=warnings,
+            position=ScriptPlace(self.file, 1, 1),
+        )
+
+    def items(self) -> tuple[list[tree.Item], tuple[str, ...]]:
+        """Parse all statements and functions. Returns also the comments of a script without any."""
         items: list[tree.Item] = []
         known: dict[str, Token] = {}
         while self.token.kind != END:
@@ -85,14 +97,7 @@ class _Parser(SignatureParser):
         if items:
             _add_comments(items[-1], after=left)
             left = ()
-        return tree.Script(
-            tuple(items),
-            file=self.file,
-            text=self.text,
-            comments=tree.Comments(inside=left),
-            warnings=warnings,
-            position=ScriptPlace(self.file, 1, 1),
-        )
+        return items, left
 
     def statement(self, top: bool = False) -> tree.Item:
         """Parse one statement or, at the top of a script, a function, with the comments around it."""
@@ -124,9 +129,8 @@ class _Parser(SignatureParser):
                     break
             indent = self.text[self.text.rfind("\n", 0, start.offset) + 1 : start.offset]
             text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
-        object.__setattr__(found, "spelling", text)
-        if before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]:
-            object.__setattr__(found, "shares_line", True)
+        follows = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
+        tree.keep_spelling(found, text, shares_line=follows)
 
     def statement_maker(self, top: bool) -> Callable[[], tree.Item]:
         """Return the method that parses the statement which begins with the next token."""

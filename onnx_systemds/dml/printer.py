@@ -13,6 +13,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.tokens import is_string, tokenize, unescape
 from onnx_systemds.errors import UnsupportedCase
 
+_INTEGER = tree.DataType("scalar", "int")
 _WIDTH = 100
 _INDENT = "  "
 _BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
@@ -37,7 +38,7 @@ def print_statement(statement: tree.Item) -> str:
     return print_block((statement,))
 
 
-def print_block(block: tree.Block | tuple[tree.Item, ...], indent: str = "") -> str:
+def print_block(block: Iterable[tree.Item], indent: str = "") -> str:
     """Return the text of statements, one below the other."""
     lines: list[str] = []
     _add_block(block, indent, lines)
@@ -111,11 +112,11 @@ def _lines(item: tree.Item, indent: str) -> Iterator[str]:
         yield from _block_lines(head, item.body, item.comments.inside, indent)
         yield f"{indent}}}"
     elif isinstance(item, tree.Function):
-        head = f"{item.name} = function({_parameters(item.parameters)})"
-        results = f"{indent}{_INDENT * 2}return ({_parameters(item.results)}) {{" if item.results else ""
-        yield from _wrapped(head if item.results else f"{head} {{", indent)
-        if results:
-            yield from _wrapped(results.lstrip(), indent + _INDENT * 2)
+        head = f"{indent}{item.name} = function({_parameters(item.parameters)})"
+        if item.results:
+            yield from (head, f"{indent}{_INDENT * 2}return ({_parameters(item.results)})", f"{indent}{{")
+        else:
+            yield f"{head} {{"
         yield from _body_lines(item.body, (), indent)
         yield f"{indent}}}"
     else:
@@ -192,7 +193,8 @@ def _parameters(parameters: Iterable[tree.Parameter]) -> str:
 def parameter_text(parameter: tree.Parameter) -> str:
     """Return ``type name`` or ``type name = default``."""
     default = "" if parameter.default is None else f" = {print_expression(parameter.default)}"
-    return f"{parameter.type} {parameter.name}{default}"
+    kind = "integer" if parameter.type == _INTEGER else parameter.type
+    return f"{kind} {parameter.name}{default}"
 
 
 def _target(target: tree.Target) -> str:

@@ -363,32 +363,46 @@ class Script(Node):
         return tuple(item for item in self.items if not isinstance(item, (Function, ExternalFunction)))
 
 
+def keep_spelling(node: StatementNode, spelling: str, *, shares_line: bool = False) -> None:
+    """Give a new statement its spelling, before anybody else has seen it."""
+    object.__setattr__(node, "spelling", spelling)
+    object.__setattr__(node, "shares_line", shares_line)
+
+
 def children(node: Node) -> Iterator[Node]:
     """Yield the nodes directly below `node`, in the order of the text."""
     for name in child_fields(type(node)):
         value = getattr(node, name)
-        if isinstance(value, Node):
+        if isinstance(value, tuple):
+            yield from value
+        elif value is not None:
             yield value
-        elif isinstance(value, tuple):
-            yield from (item for item in value if isinstance(item, Node))
 
 
-def walk(node: Node) -> Iterator[Node]:
-    """Yield `node` and all nodes below it, each before its children, in the order of the text, without recursion."""
-    stack = [node]
+def walk(*nodes: Node) -> Iterator[Node]:
+    """Yield `nodes` and all nodes below them, each before its children, in the order of the text, without recursion."""
+    stack = [*reversed(nodes)]
     while stack:
         found = stack.pop()
         yield found
-        stack.extend(reversed(tuple(children(found))))
+        for name in reversed(child_fields(type(found))):
+            value = getattr(found, name)
+            if isinstance(value, tuple):
+                stack.extend(reversed(value))
+            elif value is not None:
+                stack.append(value)
 
 
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
-    """Names of the fields of a kind of nodes in which other nodes may stand."""
+    """Names of the fields of a kind of nodes that are nodes, or tuples of nodes, or None."""
     names = _CHILD_FIELDS.get(kind)
     if names is None:
-        skipped = ("position", "comments", "spelling", "shares_line", "file", "text", "warnings")
-        names = _CHILD_FIELDS[kind] = tuple(f.name for f in fields(kind) if f.name not in skipped)
+        names = tuple(found.name for found in fields(kind) if found.compare and found.type not in _PLAIN)
+        _CHILD_FIELDS[kind] = names
     return names
 
 
 _CHILD_FIELDS: dict[type[Node], tuple[str, ...]] = {}
+
+
+_PLAIN = frozenset(("str", "str | None", "int", "float", "bool", "tuple[str, ...]", "tuple[tuple[str, str], ...]"))

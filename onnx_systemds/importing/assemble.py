@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import cast
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
+from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import Names
-from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase
+from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.errors import InternalError, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.parameters import (
+    INTEGER,
+    TEXT_FRAME,
+    UNKNOWN_LIST,
     as_declared,
     captured_parameter,
     declaration,
@@ -24,6 +31,7 @@ from onnx_systemds.importing.parameters import (
 )
 from onnx_systemds.importing.passes.block_cuts import GUARDED, NOT_INLINED, cut_blocks, with_never
 from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dim, Dims
@@ -42,28 +50,35 @@ from onnx_systemds.operators.api.scope import TEXTS, WEIGHTS, Scope, ScriptParts
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.support.movement import without_elements
 
-_CONTROL_FLOW = re.compile(r"^\s*(if|for|parfor|while) \(", re.MULTILINE)
-
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True, slots=True)
-class FunctionText:
+class MainFunction:
     """The rendered main function.
 
     sizes: symbols that the inputs do not determine: integer parameters, in order.
     returned: symbols that the outputs' matrices do not tell: integer results behind them, in order.
-    texts: the functions of its sub-graphs, then its own.
+    functions: those of its sub-graphs, then its own.
     unchecked: what it takes for granted of sizes that it is not told.
     """
 
     sizes: tuple[str, ...]
     returned: tuple[str, ...]
-    texts: tuple[str, ...]
+    functions: tuple[tree.Function, ...]
     unchecked: tuple[Assumption, ...]
 
 
-def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> FunctionText:
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """A fragment whose statements are parsed."""
+
+    statements: tuple[tree.Statement, ...]
+    imports: tuple[str, ...]
+    functions: tuple[tree.Function, ...]
+
+
+def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Progress | None = None) -> MainFunction:
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
     scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)
@@ -76,17 +91,21 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
     symbols, unsolved = scope.symbol_statements(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
-    statements = [*element_statements(scope, parameters), *symbols, *checks, *views, *body.statements]
-    guards = guarding_calls([*library_functions(list(parts.imports)), *body.functions], statements)
-    statements = with_never([*([GUARDED, *(f"  {call}" for call in guards), "}"] if guards else ()), *statements])
+    first = _parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
+    statements: Sequence[tree.Statement] = [*first, *body.statements]
+    guards = guarding_calls([*library_functions(parts.imports), *body.functions.values()], statements)
+    if guards:
+        statements = [*_parsed([GUARDED, *(f"  {call}" for call in guards), "}"]), *statements]
+    statements = with_never(statements)
     if scope.uses_texts:
-        statements = [_dictionary(scope), *scope.numbered_texts(statements)[0]]
+        statements = [*_parsed([_dictionary(scope)]), *with_numbered_texts(statements, scope.names.fresh)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
-    inputs += [f"integer {scope.size_name(symbol)}" for symbol in undetermined]
+    inputs += [tree.Parameter(scope.size_name(symbol), INTEGER) for symbol in undetermined]
     if scope.uses_weights:
-        inputs.append(f"list[unknown] {WEIGHTS}")
-    text = _function_text(name, graph.doc_string, inputs, body.outputs, statements)
-    return FunctionText(tuple(undetermined), tuple(body.returned), (*body.functions, text), scope.unchecked())
+        inputs.append(tree.Parameter(WEIGHTS, UNKNOWN_LIST))
+    main = _function(name, graph.doc_string, inputs, body.outputs, tuple(statements))
+    functions = (*body.functions.values(), main)
+    return MainFunction(tuple(undetermined), tuple(body.returned), functions, scope.unchecked())
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] = ()) -> SubFunction:
@@ -112,32 +131,34 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
     sizes = [symbol for symbol in unsolved if symbol not in own]
     _check_carried_sizes(graph, sizes, outer)
     inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
-    inputs += [f"integer {scope.size_name(symbol)}" for symbol in sizes]
+    inputs += [tree.Parameter(scope.size_name(symbol), INTEGER) for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
     arguments += [outer.size_name(symbol) for symbol in sizes]
     if scope.uses_texts:
-        inputs.append(f"frame[string] {TEXTS}")
+        inputs.append(tree.Parameter(TEXTS, TEXT_FRAME))
         arguments.append(outer.texts())
     if scope.uses_weights:
-        inputs.append(f"list[unknown] {WEIGHTS}")
+        inputs.append(tree.Parameter(WEIGHTS, UNKNOWN_LIST))
         outer.uses_weights = True
         arguments.append(WEIGHTS)
     gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
-    first = [*element_statements(scope, parameters), *symbols, *checks, *views, *kept]
-    statements = with_never([*first, *body.statements])
-    statements, last_texts = scope.numbered_texts(statements)
-    extends_texts = last_texts != TEXTS
-    outputs = [*body.outputs, f"frame[string] {last_texts}"] if extends_texts else body.outputs
-    text = _function_text("", graph.doc_string, inputs, outputs, statements)
+    first = _parsed([*element_statements(scope, parameters), *symbols, *checks, *views, *kept])
+    statements: Sequence[tree.Statement] = with_never([*first, *body.statements])
+    outputs = body.outputs
+    extends_texts = False
+    if scope.uses_texts:
+        statements, last_texts = with_numbered_texts(statements, scope.names.fresh)
+        extends_texts = last_texts != TEXTS
+        outputs = [*outputs, tree.Parameter(last_texts, TEXT_FRAME)] if extends_texts else outputs
+    function = _function("", graph.doc_string, inputs, outputs, tuple(statements))
+    text = print_statement(function)
     name = parts.bodies.get(text)
     if name is None:
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
-    text = _function_text(name, graph.doc_string, inputs, outputs, statements)
-    is_inlined = not any(map(_CONTROL_FLOW.search, statements))
-    return SubFunction(
-        name, arguments, (*body.functions, text), extends_texts=extends_texts, is_inlined=is_inlined
-    )
+    functions = (*body.functions.values(), replace(function, name=name))
+    is_inlined = not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in statements)
+    return SubFunction(name, arguments, functions, extends_texts=extends_texts, is_inlined=is_inlined)
 
 
 def _start_checks(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
@@ -156,17 +177,17 @@ class _Body:
         self.told = told
         self.progress = progress
         self.is_inner = is_inner
-        self.statements: list[str] = []
-        self.outputs: list[str] = []
+        self.statements: list[tree.Statement] = []
+        self.outputs: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
-        self.functions: list[str] = []
+        self.functions: dict[str, tree.Function] = {}  # by name
         self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment behind them
         self.checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment behind
 
     def render(self) -> None:
         scope, graph = self.scope, self.scope.graph
         returns = self._demand_outputs()
-        fragments: list[Fragment] = []
+        fragments: list[_Rendered] = []
         for done, position in enumerate(reverse_order(graph.nodes)):
             scope.rendered = len(fragments)
             fragment = self._render_node(position)
@@ -175,18 +196,21 @@ class _Body:
             if self.progress is not None and done % 256 == 0:
                 self.progress(done)
         for fragment in reversed(fragments):
-            self.functions += [text for text in dict.fromkeys(fragment.functions) if text not in self.functions]
+            for function in fragment.functions:
+                self.functions.setdefault(function.name, function)
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
-        lines = scope.element_statements()
+        statements = [*_parsed(scope.element_statements())]
         constants = scope.constant_statements()
         late = scope.late_statements()
         for number in reversed(range(len(fragments))):
             checks = [text for assumption, text in self.checks.get(number, ()) if scope.checks.is_new(assumption)]
             in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *checks, *late.get(number, ())]
-            lines += [*in_front, *fragments[number].statements]
-        self.statements = cut_blocks([*lines, *constants.get(-1, ()), *late.get(-1, ()), *returns])
+            statements += _parsed(in_front) if in_front else ()
+            statements += fragments[number].statements
+        statements += _parsed([*constants.get(-1, ()), *late.get(-1, ()), *returns])
+        self.statements = cut_blocks(statements)
 
-    def _render_node(self, position: int) -> Fragment | None:
+    def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph
         node = graph.nodes[position]
         view = NodeView(node, scope, position, templates.render_operator, self._render_subgraph)
@@ -220,10 +244,13 @@ class _Body:
                 raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
             scope.parts.errors.add(refusal)
             return None
-        statements = fragment.statements + tuple(sized)
-        if statements:
-            statements = tuple(f"# {line}" for line in node_comments(node.doc_string)) + statements
-        return Fragment(statements, fragment.imports, fragment.functions)
+        lines = fragment.statements + tuple(sized)
+        comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
+        try:
+            statements = _parsed([*comments, *lines])
+        except ScriptSyntaxError as error:
+            raise InternalError(f"the generator wrote what is no DML: {error}", view.place) from error
+        return _Rendered(statements, fragment.imports, fragment.functions)
 
     def _render_subgraph(self, graph: TypedGraph, hint: str, told: Sequence[Dim] = ()) -> SubFunction:
         return render_body(graph, hint, self.scope, told)
@@ -336,7 +363,7 @@ class _Body:
         for size in self.told:
             identifier = scope.names.fresh("size")
             returns.append(f"{identifier} = as.integer({scope.dim_text(size)})")
-            self.outputs.append(f"integer {identifier}")
+            self.outputs.append(tree.Parameter(identifier, INTEGER))
         return returns if self.is_inner else returns + self._return_sizes()
 
     def _as_text(self, name: str, form: Form) -> str:
@@ -371,7 +398,7 @@ class _Body:
         for symbol in self.returned:
             identifier = scope.names.fresh(f"size_{symbol}")
             statements.append(f"{identifier} = {scope.size_name(symbol)}")
-            self.outputs.append(f"integer {identifier}")
+            self.outputs.append(tree.Parameter(identifier, INTEGER))
         return statements
 
 
@@ -416,25 +443,16 @@ def _check_carried_sizes(graph: TypedGraph, sizes: Sequence[str], outer: Scope) 
             raise UnsupportedCase(f"the size {symbol} of a carried value cannot be told from its rows and columns")
 
 
-def _function_text(
-    name: str, doc_string: str, inputs: Sequence[str], outputs: Sequence[str], statements: Sequence[str]
-) -> str:
-    rendered = templates.template("function.dml.jinja").render(
-        name=name, comments=comment_lines(doc_string), inputs=inputs, outputs=outputs, statements=statements
-    )
-    return rendered.rstrip("\n")
+def _function(
+    name: str, doc_string: str, inputs: Sequence[tree.Parameter], outputs: Sequence[tree.Parameter], body: tree.Block
+) -> tree.Function:
+    comments = tree.Comments(before=tuple(f"# {line}" for line in comment_lines(doc_string)))
+    return tree.Function(name, tuple(inputs), tuple(outputs), body, comments=comments)
 
 
-def library_functions(imports: Sequence[str]) -> list[str]:
-    """Texts of the library functions and of those they call, in a fixed order."""
-    wanted: dict[str, None] = {}
-    stack = list(imports)
-    while stack:
-        name = stack.pop()
-        if name not in wanted:
-            wanted[name] = None
-            stack += templates.library_imports(name)
-    return [templates.library_text(name) for name in sorted(wanted)]
+def _parsed(lines: Iterable[str]) -> tuple[tree.Statement, ...]:
+    """Statements from their texts."""
+    return cast(tree.Block, parse_snippet("\n".join(lines)))
 
 
 def script_function_names(main: str) -> Names:

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.importing.assemble import Progress, library_functions, render_main, script_function_names
+from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
 from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.script import Port, Script
@@ -75,8 +77,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
-        tuple(library_functions(list(parts.imports))),
-        rendered.texts,
+        tuple(print_statement(function).rstrip("\n") for function in library_functions(parts.imports)),
+        tuple(print_statement(function).rstrip("\n") for function in rendered.functions),
         find_batch(typed),
         rendered.unchecked,
         context.notes.all(),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form
 from onnx_systemds.operators.api.scope import NEW_TEXTS, Scope
+
+MATRIX = tree.DataType("matrix", "double")
+UNKNOWN_LIST = tree.DataType("list", "unknown")
+TEXT_FRAME = tree.DataType("frame", "string")
+INTEGER = tree.DataType("scalar", "int")
 
 
 def input_parameters(scope: Scope) -> list[tuple[str, str]]:
@@ -104,21 +110,21 @@ def element_text(identifier: str, dims: Dims, element: int) -> str:
     return f"as.integer(as.scalar({identifier}[{element // cols + 1}, {element % cols + 1}]))"
 
 
-def declaration(value: Value, identifier: str, *, is_inner: bool = False) -> str:
+def declaration(value: Value, identifier: str, *, is_inner: bool = False) -> tree.Parameter:
     """A typed parameter; numbers that go between our own functions are doubles."""
     if value.is_list:
-        return f"list[unknown] {identifier}"
+        return tree.Parameter(identifier, UNKNOWN_LIST)
     if value.dtype == "string" and not is_inner:
-        return f"frame[string] {identifier}" if value.dims else f"string {identifier}"
+        return tree.Parameter(identifier, TEXT_FRAME if value.dims else tree.DataType("scalar", "string"))
     if value.dims != ():
-        return f"matrix[double] {identifier}"
-    return f"{'double' if is_inner else _scalar_type(value)} {identifier}"
+        return tree.Parameter(identifier, MATRIX)
+    return tree.Parameter(identifier, tree.DataType("scalar", "double" if is_inner else _scalar_type(value)))
 
 
 def _scalar_type(value: Value) -> str:
     if value.dtype == "bool":
         return "boolean"
-    return "integer" if value.dtype in INTEGER_DTYPES else "double"
+    return "int" if value.dtype in INTEGER_DTYPES else "double"
 
 
 def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:

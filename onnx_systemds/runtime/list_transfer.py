@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml.library import library_functions
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.assemble import library_functions
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
@@ -74,7 +75,8 @@ def functions(script: Script) -> list[str]:
     if not lists:
         return []
     wanted = ["list_texts", "list_codes"] if any(port.dtype == "string" for port in lists) else []
-    return [*(text for text in library_functions(wanted) if text not in script.library), FUNCTIONS]
+    texts = [print_statement(function).rstrip("\n") for function in library_functions(wanted)]
+    return [*(text for text in texts if text not in script.library), FUNCTIONS]
 
 
 def variables(port: Port, name: str) -> list[str]:

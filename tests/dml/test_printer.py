@@ -78,8 +78,9 @@ parfor (i in seq(1, n, 2), check=0) {
   x = 1
 }
 
-f = function(matrix[double] X, int n = 1)
-    return (matrix[double] Y, list[unknown] l) {
+f = function(matrix[double] X, integer n = 1)
+    return (matrix[double] Y, list[unknown] l)
+{
   Y = X
 }
 
@@ -87,7 +88,7 @@ g = function() {
   print("g")
 }
 
-h = externalFunction(int a) return (int b) implemented in (classname="X")
+h = externalFunction(integer a) return (integer b) implemented in (classname="X")
 """
 
 
@@ -116,7 +117,7 @@ def test_printed_unchanged(text: str) -> None:
         ("x='a'", 'x = "a"'),
         ("x=1.50", "x = 1.5"),
         ("x=1e400", "x = 1e999"),
-        ("f=function(Integer n) return(Matrix[Double] x){x=1}", "f = function(int n)\n    return (matrix[double] x) {\n  x = 1\n}"),
+        ("f=function(Integer n) return(Matrix[Double] x){x=1}", "f = function(integer n)\n    return (matrix[double] x)\n{\n  x = 1\n}"),
         ("x = 1 /* a */ # b", "x = 1  /* a */  # b"),
     ],
 )

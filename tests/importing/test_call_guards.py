@@ -7,6 +7,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.library import function_of
+from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.importing.passes.call_guards import guarding_calls
 from onnx_systemds.runtime.scoring import ScoringFunction
 
@@ -20,6 +23,10 @@ PART = """part = function(matrix[double] X, integer first, integer last,
 }"""
 
 
+def statements_of(*lines: str) -> tree.Block:
+    return parse_script("\n".join(lines)).statements
+
+
 @pytest.mark.parametrize(("statements", "guards"), [
     (["a = count(n)"], []),
     (["a = count(3)", "b = count(4)"], []),
@@ -28,17 +35,20 @@ PART = """part = function(matrix[double] X, integer first, integer last,
     (["a = count(n) + count(3)"], ["print(nrow(count(1)))"]),
     (["a = matrix(count(n * (m + 1)), rows=n, cols=1)", "b = X[count(n), ]"], ["print(nrow(count(1)))"]),
     (["# count(m)", 'a = count(n) + " count(m)"'], []),
+    (["a = count(-3)", "b = count(4)", "if (c) { d = count(5) }"], []),
+    (["a = count(3)", "if (c) { d = count(n) }"], ["print(nrow(count(1)))"]),
     (["a = recount(n)", "b = count(m)"], []),
 ])  # fmt: skip
 def test_guards_of_calls(statements: list[str], guards: list[str]) -> None:
-    assert guarding_calls([COUNT], statements) == guards
+    assert guarding_calls([function_of(COUNT)], statements_of(*statements)) == guards
 
 
 def test_other_types_and_calls_in_functions() -> None:
-    calls = ["a = part(X, 2, n, list(X, Y), F)", "b = part(Y, 2, m, list(), F)"]
+    count, part = map(function_of, (COUNT, PART))
+    calls = statements_of("a = part(X, 2, n, list(X, Y), F)", "b = part(Y, 2, m, list(), F)")
     expected = ["[unused1, unused2] = part(matrix(0, rows=1, cols=1), 2, 1, list(), as.frame(0)); print(length(unused1))"]
-    assert guarding_calls([COUNT, PART], calls) == expected
-    assert guarding_calls([COUNT, PART], ["a = count(last)"]) == ["print(nrow(count(1)))"]
+    assert guarding_calls([count, part], calls) == expected
+    assert guarding_calls([count, part], statements_of("a = count(last)")) == ["print(nrow(count(1)))"]
 
 
 def test_numbers_of_two_calls_are_not_mixed_up_where_sizes_are_known() -> None:

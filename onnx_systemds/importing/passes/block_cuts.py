@@ -6,10 +6,11 @@ apart by a cut between them (see `engine.faults`); a block that gets long is cut
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import cache
 
-from onnx_systemds.engine.safe_forms import is_zero
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_snippet
 
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
@@ -27,39 +28,51 @@ SHIFTED_CUT = f"{_CUT}cuts the block: zeros beside zeros and a number are taken 
 # returns for the value behind it: a function with control flow is not inlined.
 NOT_INLINED = f"{_CUT}not to be inlined: constant results would spread over all branches"
 
-_IDENTIFIER = re.compile(r"[A-Za-z]\w*")
-_EXTREME_CALL = re.compile(r"\b(min|max)\(")
-_DEFINED = re.compile(r"(\w+) = (.*)")
-_CALL = re.compile(r"(min|max|t)\(")
-_NAME_OR_CALL = re.compile(r"\w+\(?")
-_COMPARISON = re.compile(r"\(?[\w.]+ (<|>|<=|>=) ([\w.()-]+?)\)?")
-_COMPARED = re.compile(r"(\w+) == (?:0|0\.0)(?![\w.])")
-_PRODUCT = re.compile(r" %\*% ")
-_NUMBER = r"\d[\d.]*(?:e-?\d+)?"
-_SHIFTED = re.compile(rf"\(?(?:(\w+) [-+*/] {_NUMBER}|{_NUMBER} [+*] (\w+))\)?")
-_SUM = re.compile(rf"\(?(?:\w+(?:\(\w+\))? [-+] {_NUMBER}|{_NUMBER} \+ \w+(?:\(\w+\))?)\)?")
-_BESIDE = re.compile(r"(?:/|\^|<=?|>=?|==|!=|%%|%/%) \(?(\w+)(?![\w(.])|\b(?:min|max)\([^,]*, (\w+)\)")
+_NEVER = tree.Name("never")
+_COMPARISONS = frozenset(("<", ">", "<=", ">="))
+# The second operand of what is wrong where both are taken for the same number.
+_BESIDE = frozenset(("/", "^", "<", "<=", ">", ">=", "==", "!=", "%%", "%/%"))
 
 
-def with_never(statements: list[str]) -> list[str]:
+@cache
+def cut(text: str) -> tree.Statement:
+    """One of the cuts as a statement."""
+    (statement,) = parse_snippet(text)
+    assert isinstance(statement, (tree.If, tree.Assign))
+    return statement
+
+
+def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
     """The statements with the definition of ``never`` in front, where it is used."""
-    return [NEVER, *statements] if any("if (never) {" in statement for statement in statements) else statements
+    return (cut(NEVER), *statements) if _uses_never(statements) else tuple(statements)
 
 
-def cut_blocks(statements: Sequence[str]) -> list[str]:
+def _uses_never(block: Iterable[tree.Statement]) -> bool:
+    for statement in block:
+        if isinstance(statement, tree.If):
+            if statement.condition == _NEVER or _uses_never(statement.body) or _uses_never(statement.otherwise):
+                return True
+        elif isinstance(statement, (tree.For, tree.While)) and _uses_never(statement.body):
+            return True
+    return False
+
+
+def cut_blocks(statements: Sequence[tree.Statement]) -> list[tree.Statement]:
     """The statements with cuts where a block gets long, and between those that the engine would join to a fault."""
-    cut: list[str] = []
+    found: list[tree.Statement] = []
     count = 0
     block = _Block()
     for statement in statements:
-        reason = block.refuses(statement) or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
+        reason = block.refuses(statement)
+        if not statement.shares_line:
+            reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
-            cut.append(reason)
+            found.append(cut(reason))
             count, block = 0, _Block()
-        cut.append(statement)
-        count += not statement.startswith("#")
+        found.append(statement)
+        count += not statement.shares_line
         block.add(statement)
-    return cut
+    return found
 
 
 class _Block:
@@ -68,75 +81,84 @@ class _Block:
     def __init__(self) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
 
-    def add(self, statement: str) -> None:
+    def add(self, statement: tree.Statement) -> None:
         """Take a statement into the block."""
-        defined = _DEFINED.match(statement)
-        kind = self._kind(defined[2]) if defined is not None else ""
-        if defined is not None and kind:
-            self.kinds[defined[1]] = kind
+        if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+            kind = self._kind(statement.value)
+            if kind:
+                self.kinds[statement.target.name] = kind
 
-    def refuses(self, statement: str) -> str | None:
+    def refuses(self, statement: tree.Statement) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
         if not self.kinds:
             return None
-        called = set(_EXTREME_CALL.findall(statement))
-        if called and any(self.kinds.get(name) in called for name in _IDENTIFIER.findall(statement)):
+        is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
+        nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
+        read = {node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed))}
+        kinds = {self.kinds[name] for name in read & self.kinds.keys()}
+        if not kinds:
+            return None
+        binaries = [node for node in nodes if isinstance(node, tree.Binary)]
+        calls = [node for node in nodes if isinstance(node, tree.Call)]
+        if any(call.function in ("min", "max") and call.function in kinds for call in calls):
             return EXTREMES_CUT
-        if any(self.kinds.get(name) in ("comparison", "sign") for name in _COMPARED.findall(statement)):
+        if any(node.operator == "==" and _is_zero(node.right) and self._name_kind(node.left) in ("comparison", "sign")
+               for node in binaries):  # fmt: skip
             return COMPARED_CUT  # (x < y) == 0 becomes x >= y
-        if (" * " in statement or " - " in statement) and any(
-            self.kinds.get(name) == "sign" for name in _IDENTIFIER.findall(statement)
-        ):
+        if "sign" in kinds and any(node.operator in "*-" for node in binaries):
             return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
-        if any(self.kinds.get(name) == "shifted" for names in _BESIDE.findall(statement) for name in names):
+        beside = [_leftmost(node.right) for node in binaries if node.operator in _BESIDE]
+        beside += [call.arguments[1].value for call in calls
+                   if call.function in ("min", "max") and len(call.arguments) == 2]  # fmt: skip
+        if any(self._name_kind(operand) == "shifted" for operand in beside):
             return SHIFTED_CUT  # of rev(x) / (abs(x) + 1), where x holds zeros only, 0 / matrix(1, ..) and then -1
-        for place in _PRODUCT.finditer(statement):
-            operands = _operand_before(statement, place.start()), _operand_behind(statement, place.end())
-            if all(self._kind(operand) == "t" for operand in operands):
-                return TRANSPOSED_CUT
+        if "t" in kinds and any(node.operator == "%*%" and self._is_transposed_product(node) for node in binaries):
+            return TRANSPOSED_CUT
         return None
 
-    def _kind(self, text: str) -> str:
+    def _is_transposed_product(self, node: tree.Binary) -> bool:
+        left = node.left
+        while isinstance(left, (tree.Binary, tree.Unary)):
+            left = left.right if isinstance(left, tree.Binary) else left.operand
+        return self._kind(left) == self._kind(node.right) == "t"
+
+    def _name_kind(self, value: tree.Expression) -> str:
+        return self.kinds.get(value.name, "") if isinstance(value, (tree.Name, tree.Indexed)) else ""
+
+    def _kind(self, value: tree.Expression) -> str:
         """The function that gives a value, whatever its reshapes are: the engine drops those that change nothing."""
-        while text.startswith("matrix("):
-            text = text[len("matrix(") : _closing(text, len("matrix"), ",")]
-        call = _CALL.match(text)
-        if call is not None and _closing(text, call.end() - 1, "") == len(text) - 1:
-            return call[1]
-        compared = _COMPARISON.fullmatch(text)
-        if compared is not None:
-            return "sign" if is_zero(compared[2]) else "comparison"
-        scaled = _SHIFTED.fullmatch(text)
-        if _SUM.fullmatch(text) or (scaled is not None and self.kinds.get(scaled[1] or scaled[2]) == "shifted"):
-            return "shifted"
-        return self.kinds.get(text, "")
+        while isinstance(value, tree.Call) and value.function == "matrix":
+            value = value.arguments[0].value
+        if isinstance(value, tree.Call):
+            return value.function if value.function in ("min", "max", "t") else ""
+        if isinstance(value, tree.Binary):
+            if value.operator in _COMPARISONS:
+                return "sign" if _is_zero(value.right) else "comparison"
+            return "shifted" if self._is_shifted(value) else ""
+        return self._name_kind(value) if isinstance(value, tree.Name) else ""
+
+    def _is_shifted(self, value: tree.Binary) -> bool:
+        """Whether a value is a sum of one and a number, or calculated of such a sum and a number."""
+        operator, operand, number = value.operator, value.left, value.right
+        if operator in "+*" and _is_number(operand):
+            operand, number = number, operand
+        if operator not in "+-*/" or not _is_number(number):
+            return False
+        if isinstance(operand, tree.Name):
+            return operator in "+-" or self._name_kind(operand) == "shifted"
+        is_of_one = isinstance(operand, tree.Call) and len(operand.arguments) == 1
+        return operator in "+-" and is_of_one and isinstance(operand.arguments[0].value, tree.Name)  # type: ignore[union-attr]
 
 
-def _operand_before(statement: str, end: int) -> str:
-    """The name or call that ends in front of a place."""
-    depth, start = 0, end
-    while start > 0:
-        character = statement[start - 1]
-        depth += (character == ")") - (character == "(")
-        if depth < 0 or (depth == 0 and not (character.isalnum() or character in "_(")):
-            break
-        start -= 1
-    return statement[start:end]
+def _leftmost(value: tree.Expression) -> tree.Expression:
+    while isinstance(value, tree.Binary):
+        value = value.left
+    return value
 
 
-def _operand_behind(statement: str, start: int) -> str:
-    """The name or call that begins at a place."""
-    found = _NAME_OR_CALL.match(statement, start)
-    if found is None:
-        return ""
-    return statement[start : _closing(statement, found.end() - 1, "") + 1] if found[0].endswith("(") else found[0]
+def _is_number(value: tree.Expression) -> bool:
+    return isinstance(value, (tree.IntLiteral, tree.DoubleLiteral))
 
 
-def _closing(text: str, start: int, stop: str) -> int:
-    """The place where the parenthesis at ``start`` is closed, or of the first ``stop`` directly within it."""
-    depth = 0
-    for place in range(start, len(text)):
-        depth += (text[place] == "(") - (text[place] == ")")
-        if depth == 0 or (depth == 1 and text[place] == stop):
-            return place
-    return len(text)
+def _is_zero(value: tree.Expression) -> bool:
+    return isinstance(value, (tree.IntLiteral, tree.DoubleLiteral)) and value.value == 0

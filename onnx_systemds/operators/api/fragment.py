@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from onnx_systemds.dml import syntax as tree
+
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
@@ -11,12 +13,12 @@ class Fragment:
 
     statements: DML lines in the order in which they run.
     imports: names of the functions of ``templates/library`` that they call.
-    functions: texts of the DML functions that stand for sub-graphs, in the order in which they were rendered.
+    functions: the DML functions that stand for sub-graphs, in the order in which they were rendered.
     """
 
     statements: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
-    functions: tuple[str, ...] = ()
+    functions: tuple[tree.Function, ...] = ()
 
     def __add__(self, other: Fragment) -> Fragment:
         """This fragment followed by another."""

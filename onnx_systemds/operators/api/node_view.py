@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.library import function_of
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
@@ -17,32 +19,45 @@ from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array, Node
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, reshaped, split_view
-from onnx_systemds.operators.api.scope import NEW_TEXTS, Scope
+from onnx_systemds.operators.api.scope import NEW_TEXTS, OLD_TEXTS, Scope
 
 RenderTemplate = Callable[..., str]
 RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
 
 
 class SubFunction:
-    """A rendered sub-graph: its DML function and what a call must pass.
+    """A rendered sub-graph: its DML function, behind those that it calls, and what a call must pass.
 
     extends_texts: whether its last result is the dictionary with new strings (see `texts`). is_inlined: whether the
     engine may put its statements in the place of a call.
     """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], texts: Sequence[str], *, extends_texts: bool, is_inlined: bool
+        self,
+        name: str,
+        arguments: Sequence[str],
+        functions: Sequence[tree.Function],
+        *,
+        extends_texts: bool,
+        is_inlined: bool,
     ) -> None:
         self.name = name
         self.arguments = tuple(arguments)
-        self.texts = tuple(texts)
+        self.functions = tuple(functions)
         self.extends_texts = extends_texts
         self.is_inlined = is_inlined
 
-    def call(self, given: Sequence[str], targets: Sequence[str]) -> str:
-        """A statement that calls the function with its inputs and gives its results."""
-        called = f"{self.name}({', '.join([*given, *self.arguments])})"
-        results = [*targets, NEW_TEXTS] if self.extends_texts else targets
+    def call(
+        self, given: Sequence[str], targets: Sequence[str], texts: tuple[str, str] = (OLD_TEXTS, NEW_TEXTS)
+    ) -> str:
+        """A statement that calls the function with its inputs and gives its results.
+
+        texts: the dictionary of strings that it is given and the one that it gives, if it makes new strings.
+        """
+        old, new = texts
+        arguments = [old if argument == OLD_TEXTS else argument for argument in self.arguments]
+        called = f"{self.name}({', '.join([*given, *arguments])})"
+        results = [*targets, new] if self.extends_texts else targets
         return f"{results[0]} = {called}" if len(results) == 1 else f"[{', '.join(results)}] = {called}"
 
 
@@ -63,7 +78,7 @@ class NodeView(NodeFacts):
         self._render_template = render_template
         self._render_body = render_body
         self._imports: dict[str, None] = {}
-        self._functions: list[str] = []
+        self._functions: list[tree.Function] = []
 
     def constant(self, given: Input) -> Array | None:
         """Content of an input that is known at conversion, else None; of text its codes."""
@@ -265,13 +280,13 @@ class NodeView(NodeFacts):
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         rendered = self._render_body(typed, hint or f"{base}_{attribute}", told)
-        self._functions += rendered.texts
+        self._functions += rendered.functions
         return rendered
 
     def own_function(self, hint: str, key: str, text: Callable[[str], str]) -> str:
         """A function whose text is made here: its name, the same one for each use of the same ``key``."""
         name = self.scope.parts.function_name(hint, key)
-        self._functions.append(text(name))
+        self._functions.append(function_of(text(name)))
         return name
 
     def target(self, output: int = 0) -> str:

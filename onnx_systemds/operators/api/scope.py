@@ -46,10 +46,11 @@ from onnx_systemds.operators.api.layout import (
 
 WEIGHTS = "weights"  # the list argument that carries the large weights
 TEXTS = "texts"  # the dictionary: the distinct strings behind the codes (see `texts`)
-# Stand for the dictionary before and after a statement until the order of all statements is known: the engine
-# (3.4.0) loses rows of a frame that is assigned to a name which it is an argument of.
-OLD_TEXTS = "\x01old\x01"
-NEW_TEXTS = "\x01new\x01"
+# Stand for the dictionary before and after a statement until the order of all statements is known (see
+# `importing.passes.dictionaries`): the engine (3.4.0) loses rows of a frame that is assigned to a name which it is an
+# argument of. No name of a model gives such identifiers.
+OLD_TEXTS = "old_texts_"
+NEW_TEXTS = "new_texts_"
 # Where an old value is handed on behind a new one in a block, the engine hands on the new one.
 COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
@@ -157,17 +158,6 @@ class Scope:
         """What stands for the dictionary of strings; from now on the function defines it or is given it."""
         self.uses_texts = True
         return OLD_TEXTS
-
-    def numbered_texts(self, statements: Sequence[str]) -> tuple[list[str], str]:
-        """The statements with a name of its own for each state of the dictionary, and the name of the last one."""
-        name, numbered = TEXTS, []
-        for statement in statements:
-            text = statement.replace(OLD_TEXTS, name)
-            if NEW_TEXTS in text:
-                name = self.names.fresh(TEXTS)
-                text = text.replace(NEW_TEXTS, name)
-            numbered.append(text)
-        return numbered, name
 
     # --- sizes -------------------------------------------------------------------------------------------------
 
@@ -446,7 +436,7 @@ class Scope:
         if len(lines) < 2:
             return lines
         broken = " | ".join(f"({assumption.broken(self.dim_text)})" for assumption in told)
-        return [f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"]
+        return ["\n".join([f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"])]
 
     def _checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""

@@ -187,15 +187,14 @@ def iteration(
         name: node.scope.names.fresh(f"{name}_next") for name, changes in carried.items()
         if is_mixed or any(changes) or not function.is_inlined
     }
-    call = function.call(given, [fresh.get(name, name) for name in results])
+    texts = (NEW_TEXTS, node.scope.names.fresh(f"{TEXTS}_next")) if function.extends_texts else (OLD_TEXTS, NEW_TEXTS)
+    call = function.call(given, [fresh.get(name, name) for name in results], texts)
     before: list[str] = []
     after = [line for name in fresh for line in _hidden_size(fresh[name], carried[name])]
     after = after or ([COPIES_CUT] if is_mixed and fresh else [])
     if function.extends_texts:
-        texts = node.scope.names.fresh(f"{TEXTS}_next")
-        call = call.replace(NEW_TEXTS, texts).replace(OLD_TEXTS, NEW_TEXTS)
         before.append(f"{NEW_TEXTS} = {OLD_TEXTS}")
-        fresh[NEW_TEXTS] = texts
+        fresh[NEW_TEXTS] = texts[1]
     return Iteration(before, call, [*after, *(f"{name} = {new}" for name, new in fresh.items())])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -39,6 +39,9 @@ from onnx_systemds.operators.onnx.carried_values import (
     started,
     type_body,
 )
+
+_Branch = tuple[list[str], bool]
+"""Its statements, and whether they extend the dictionary of strings."""
 
 takes_text("If", "Loop")  # they hand it on
 gives_boundary_form("If", "Loop")
@@ -81,11 +84,9 @@ def if_1(node: NodeView) -> Fragment:
     """A call of either branch."""
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
-    branches = [_branch(node, name, targets) if node.has_body(name) else [f"stop({impossible(node, name)})"]
+    branches = [_branch(node, name, targets) if node.has_body(name) else ([f"stop({impossible(node, name)})"], False)
                 for name in BRANCHES]  # fmt: skip
-    if any(NEW_TEXTS in line for branch in branches for line in branch):
-        branches = [_with_texts(branch) for branch in branches]
-    then, otherwise = ([f"  {line}" for line in branch] for branch in branches)
+    then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
     lines = [f"if ({node.scalar(0)} != 0) {{", *then, "} else {", *otherwise, "}"]
     fragment = node.fragment(["\n".join(lines)])
     for position, target in targets.items():
@@ -93,8 +94,8 @@ def if_1(node: NodeView) -> Fragment:
     return fragment
 
 
-def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
-    """The statements of one branch that give the targets."""
+def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> _Branch:
+    """The branch of that name, whose statements give the targets."""
     values = output_values(node.typed_body(name))
     told = node.told_sizes()
     if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in told):
@@ -103,12 +104,14 @@ def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> list[str]:
     lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in told)])]
     for position, target in targets.items():
         lines += _as_joined(node, position, target, values[position])
-    return lines
+    return lines, function.extends_texts
 
 
-def _with_texts(branch: list[str]) -> list[str]:
-    """A branch that gives the dictionary of strings, too: as it is where the branch makes none."""
-    return branch if any(NEW_TEXTS in line for line in branch) else [*branch, f"{NEW_TEXTS} = {OLD_TEXTS}"]
+def _with_texts(branches: Sequence[_Branch]) -> list[list[str]]:
+    """The branches; where one makes strings, all give the dictionary: as it is where a branch makes none."""
+    is_extended = any(extends for _, extends in branches)
+    return [[*lines, f"{NEW_TEXTS} = {OLD_TEXTS}"] if is_extended and not extends else lines
+            for lines, extends in branches]  # fmt: skip
 
 
 def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list[str]:

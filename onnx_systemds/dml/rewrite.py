@@ -1,0 +1,62 @@
+"""Trees made of other trees. What does not change stays the same object, and keeps its spelling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.tokens import NAME, tokenize
+
+Change = Callable[[Any], Any]
+
+
+def rewritten(node: Any, change: Change) -> Any:
+    """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
+    if isinstance(node, tuple):
+        items = tuple(rewritten(item, change) for item in node)
+        return node if all(new is old for new, old in zip(items, node)) else items
+    spine: list[tree.Binary] = []  # sums of many terms are deep on the left
+    while isinstance(node, tree.Binary):
+        spine.append(node)
+        node = node.left
+    changed = {}
+    for name in tree.child_fields(type(node)):
+        value = getattr(node, name)
+        if value is not None and (new := rewritten(value, change)) is not value:
+            changed[name] = new
+    result = change(replace(node, **changed) if changed else node)
+    for binary in reversed(spine):
+        right = rewritten(binary.right, change)
+        is_same = result is binary.left and right is binary.right
+        result = change(binary if is_same else replace(binary, left=result, right=right))
+    return result
+
+
+def renamed(statement: tree.Statement, names: Mapping[str, str]) -> tree.Statement:
+    """The statement with other names of variables, read or assigned; its spelling stays but for them."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, (tree.Name, tree.Indexed)) and node.name in names:
+            return replace(node, name=names[node.name])
+        return node
+
+    found: tree.Statement = rewritten(statement, change)
+    if found is not statement and statement.spelling:
+        tree.keep_spelling(found, _respelled(statement.spelling, names), shares_line=statement.shares_line)
+    return found
+
+
+def _respelled(text: str, names: Mapping[str, str]) -> str:
+    """A statement's text with other names of variables, which are no names of functions or arguments."""
+    pieces: list[str] = []
+    end = depth = 0
+    for token, following in pairwise(tokenize(text)):
+        depth += (token.kind == "(") - (token.kind == ")")
+        is_other = following.kind == "(" or (following.kind == "=" and depth > 0)
+        if token.kind == NAME and token.text in names and not is_other:
+            pieces += (text[end : token.offset], names[token.text])
+            end = token.end
+    return "".join((*pieces, text[end:]))

@@ -1,0 +1,89 @@
+"""Passes on the statements of a generated function: cuts of its blocks, and names for the states of the dictionary."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.printer import print_block
+from onnx_systemds.importing.passes.block_cuts import (
+    BLOCK_CUT,
+    COMPARED_CUT,
+    EXTREMES_CUT,
+    NEVER,
+    SHIFTED_CUT,
+    STATEMENTS_PER_BLOCK,
+    TRANSPOSED_CUT,
+    cut_blocks,
+    with_never,
+)
+from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
+
+
+def statements_of(text: str) -> list[tree.Statement]:
+    return [item for item in parse_snippet(text) if not isinstance(item, (tree.Function, tree.ExternalFunction))]
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("m = max(a, b)\nn = max(m, c)", EXTREMES_CUT),
+    ("m = matrix(max(a, b), rows=1, cols=n)\nif (c) {\n  k = max(c, m)\n}", EXTREMES_CUT),
+    ("m = max(a, b)\nn = min(m, c)", None),
+    ("m = max(a, b)\nm = max(c, d)", None),
+    ('m = max(a, b)\nprint("max(m, c)")', None),
+    ("m = -max(-a, -b)\nn = max(m, c)", None),
+    ("m = a < b\nn = m == 0", COMPARED_CUT),
+    ("m = a < b\nn = m == 0.5", None),
+    ("m = (a %*% b) >= (c)\nn = f(x, m == 0.0)", COMPARED_CUT),
+    ("m = a > 0\nn = a * m", COMPARED_CUT),
+    ("m = a > b\nn = a * m", None),
+    ("m = a > 0\nn = a + m", None),
+    ("m = abs(x) + 1\ny = rev(x) / m", SHIFTED_CUT),
+    ("m = x - 1\nk = m * 2\ny = x <= (k * z)", SHIFTED_CUT),
+    ("m = 1 + x\ny = min(x, m)", SHIFTED_CUT),
+    ("m = x + 1\ny = m / x", None),
+    ("m = x * 2\ny = x / m", None),
+    ("a = t(x)\nb = t(y)\nz = a %*% b", TRANSPOSED_CUT),
+    ("a = t(x)\nz = c + -w %*% a %*% t(y)", TRANSPOSED_CUT),
+    ("a = t(x)\nz = a %*% y + t(z) %*% w", None),
+])  # fmt: skip
+def test_cuts_between_what_the_engine_would_join(text: str, expected: str | None) -> None:
+    *first, last = statements_of(text)
+    cut = [] if expected is None else statements_of(expected)
+    assert print_block(cut_blocks([*first, last, last])) == print_block([*first, *cut, last, last])
+
+
+def test_long_blocks_are_cut_between_lines() -> None:
+    text = "\n".join(f"a{number} = b; a{number} = c" for number in range(STATEMENTS_PER_BLOCK + 1))
+    lines = print_block(cut_blocks(statements_of(f"{text}\n# the last\nz = 1"))).splitlines()
+    assert lines[STATEMENTS_PER_BLOCK :] == [BLOCK_CUT, text.splitlines()[-1], "# the last", "z = 1"]
+
+
+@pytest.mark.parametrize(("text", "is_used"), [
+    ("x = 1", False), ('print("if (never) {")', False), ("# if (never) {\nx = 1", False), (BLOCK_CUT, True),
+    ("for (i in 1:n) {\n  if (c) { x = 1 } else { if (never) { x = 2 } }\n}", True), ("while (c) { x = 1 }", False),
+])  # fmt: skip
+def test_never_is_defined_where_it_is_used(text: str, is_used: bool) -> None:
+    statements = statements_of(text)
+    assert print_block(with_never(statements)) == (f"{NEVER}\n" if is_used else "") + print_block(statements)
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("x = f(y)", "x = f(y)"),
+    ("x = f(y, old_texts_)", "x = f(y, texts)"),
+    ("[x, new_texts_] = f(old_texts_)\ny = g((x), old_texts_)", "[x, texts1] = f(texts)\ny = g((x), texts1)"),
+    ("if (c) {\n  new_texts_ = f(old_texts_)\n} else {\n  new_texts_ = old_texts_\n}\nx = f(old_texts_)",
+     "if (c) {\n  texts1 = f(texts)\n} else {\n  texts1 = texts\n}\nx = f(texts1)"),
+    ("new_texts_ = old_texts_\nfor (i in 1:n) {\n  [x, t] = f(new_texts_, (i))\n  new_texts_ = t\n}\nx = f(old_texts_)",
+     "texts1 = texts\nfor (i in 1:n) {\n  [x, t] = f(texts1, (i))\n  texts1 = t\n}\nx = f(texts1)"),
+    ('x = f(old_texts_, "old_texts_", old_texts_=1, a=old_texts_)', 'x = f(texts, "old_texts_", old_texts_=1, a=texts)'),
+    ("[new_texts_, x] = f(old_texts_); y = (x)", "[texts1, x] = f(texts); y = (x)"),
+])  # fmt: skip
+def test_states_of_the_dictionary_have_names(text: str, expected: str) -> None:
+    numbers = count(1)
+    statements, last = with_numbered_texts(statements_of(text), lambda hint: f"{hint}{next(numbers)}")
+    assert print_block(statements) == f"{expected}\n"
+    assert statements == statements_of(expected)
+    assert last == ("texts1" if "texts1" in expected else "texts")
