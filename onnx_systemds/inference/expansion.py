@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Attribute, Node
@@ -29,9 +29,9 @@ class Expansion(NodeFacts):
         self.prefix = prefix
         self.nodes: list[Node] = []
 
-    def input(self, position: int) -> str:
+    def input(self, given: Input) -> str:
         """The name of an input, "" where it is left out."""
-        return self.node.inputs[position] if self.has(position) else ""
+        return self.name(given) if self.has(given) else ""
 
     def output(self, position: int = 0) -> str:
         """The name of an output, "" where the node does not give it."""

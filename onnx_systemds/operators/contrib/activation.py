@@ -18,19 +18,19 @@ batch_rule("QuickGelu", domain=CONTRIB)(mixes_unless_aligned)
 @expander("Gelu", domain=CONTRIB)
 def gelu(node: Expansion) -> None:
     """ONNX's Gelu by the error function."""
-    node.emit("Gelu", node.input(0), to=node.output())
+    node.emit("Gelu", node.input("X"), to=node.output())
 
 
 @expander("BiasGelu", domain=CONTRIB)
 def bias_gelu(node: Expansion) -> None:
     """Gelu of a sum."""
-    node.emit("Gelu", node.emit("Add", node.input(0), node.input(1)), to=node.output())
+    node.emit("Gelu", node.emit("Add", node.input("A"), node.input("B")), to=node.output())
 
 
 @expander("FastGelu", domain=CONTRIB)
 def fast_gelu(node: Expansion) -> None:
     """Gelu by tanh, of a sum where a bias is given."""
-    x = node.emit("Add", node.input(0), node.input(1)) if node.has(1) else node.input(0)
+    x = node.emit("Add", node.input("X"), node.input("bias")) if node.has("bias") else node.input("X")
     node.emit("Gelu", x, to=node.output(), approximate="tanh")
 
 
@@ -44,7 +44,7 @@ def quick_gelu(node: NodeView) -> Fragment:
 @expander("BiasSplitGelu", domain=CONTRIB)
 def bias_split_gelu(node: Expansion) -> None:
     """Of the sum with the bias the first half of the channels times the Gelu of the second one."""
-    total = node.emit("Add", node.input(0), node.input(1))
+    total = node.emit("Add", node.input("X"), node.input("bias"))
     left, right = node.fresh("left"), node.fresh("right")
     node.emit_several("Split", [left, right], total, axis=-1, num_outputs=2)
     node.emit("Mul", left, node.emit("Gelu", right), to=node.output())
@@ -53,29 +53,29 @@ def bias_split_gelu(node: Expansion) -> None:
 @expander("BiasAdd", domain=CONTRIB)
 def bias_add(node: Expansion) -> None:
     """The sum of a value, a bias per channel and a skipped value."""
-    node.emit("Add", node.emit("Add", node.input(0), node.input(1)), node.input(2), to=node.output())
+    node.emit("Add", node.emit("Add", node.input("X"), node.input("bias")), node.input("skip"), to=node.output())
 
 
 @expander("BiasDropout", domain=CONTRIB)
 def bias_dropout(node: Expansion) -> None:
     """Dropout of a sum, plus what is skipped."""
-    total = node.emit("Add", node.input(0), node.input(1))
-    rest = (node.input(3), node.input(4))
-    dropped = "" if node.has(2) else node.output()
+    total = node.emit("Add", node.input("data"), node.input("bias"))
+    rest = (node.input("ratio"), node.input("training_mode"))
+    dropped = "" if node.has("residual") else node.output()
     kept = node.emit_several("Dropout", [dropped or node.fresh("dropped"), node.output(1)], total, *rest)[0]
-    if node.has(2):
-        node.emit("Add", kept, node.input(2), to=node.output())
+    if node.has("residual"):
+        node.emit("Add", kept, node.input("residual"), to=node.output())
 
 
 @expander("GatedAdd", domain=CONTRIB)
 def gated_add(node: Expansion) -> None:
     """X plus Y times a gate for each row."""
-    node.emit("Add", node.input(0), node.emit("Mul", node.input(1), node.input(2)), to=node.output())
+    node.emit("Add", node.input("X"), node.emit("Mul", node.input("Y"), node.input("gate")), to=node.output())
 
 
 @expander("ScaledSiLU", domain=CONTRIB)
 def scaled_silu(node: Expansion) -> None:
     """The scaled input times its sigmoid."""
-    scale = node.input(1) or node.known(float(node.attribute("alpha")), node.dtype(0))
-    scaled = node.emit("Mul", node.input(0), scale)
+    scale = node.input("scale") or node.known(float(node.attribute("alpha")), node.dtype("X"))
+    scaled = node.emit("Mul", node.input("X"), scale)
     node.emit("Mul", scaled, node.emit("Sigmoid", scaled), to=node.output())

@@ -120,24 +120,24 @@ def attention(node: Expansion) -> None:
     """Projection to queries, keys and values by one weight, then attention; past and present hold keys and values."""
     if node.attribute("do_rotary"):
         raise UnsupportedCase("rotary embeddings inside Attention, which onnxruntime computes on no CPU either")
-    if node.has(6) or (node.attribute("past_present_share_buffer") and node.has(4)):
+    if node.has("past_sequence_length") or (node.attribute("past_present_share_buffer") and node.has("past")):
         raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
     count = int(node.attribute("num_heads"))
     sizes = _projected_sizes(node)
-    projected = node.emit("MatMul", node.input(0), node.input(1))
-    if node.has(2):
-        projected = node.emit("Add", projected, node.input(2))
+    projected = node.emit("MatMul", node.input("input"), node.input("weights"))
+    if node.has("bias"):
+        projected = node.emit("Add", projected, node.input("bias"))
     parts = [node.fresh(part) for part in ("query", "key", "value")]
     node.emit_several("Split", parts, projected, node.known(sizes), axis=-1)
     query, key, value = (split_heads(node, part, count, size // count) for part, size in zip(parts, sizes))
-    if node.has(4):
-        before = [node.emit("Gather", node.input(4), node.known(which), axis=0) for which in (0, 1)]
+    if node.has("past"):
+        before = [node.emit("Gather", node.input("past"), node.known(which), axis=0) for which in (0, 1)]
         key, value = (node.emit("Concat", old, new, axis=2) for old, new in zip(before, (key, value)))
     if node.output(1):
         both = [node.unsqueeze(part, 0) for part in (key, value)]
         node.emit("Concat", *both, axis=0, to=node.output(1))
     heads = Heads(query, key, value, scale_of(node, sizes[0] // count))
-    terms = mask_terms(node, 3, heads) + ([node.input(5)] if node.has(5) else [])
+    terms = mask_terms(node, 3, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
     join_heads(node, attend(node, heads, terms), sizes[2], node.output())
 
 
@@ -146,49 +146,49 @@ def _projected_sizes(node: Expansion) -> tuple[int, int, int]:
     if given:
         query, key, value = (int(size) for size in given)
         return query, key, value
-    width = node.known_dims(1, "the weight of Attention")[1] // 3
+    width = node.known_dims("weights", "the weight of Attention")[1] // 3
     return width, width, width
 
 
 @expander("MultiHeadAttention", domain=CONTRIB)
 def multi_head_attention(node: Expansion) -> None:
     """Attention of queries, keys and values that are projected already, each alone or packed."""
-    if node.has(8) or node.has(9):
+    if node.has("past_sequence_length") or node.has("cache_indirection"):
         raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
     count = int(node.attribute("num_heads"))
     (query, key, value), size, value_size = _separate_heads(node, count)
-    if node.has(6):
-        key = node.emit("Concat", node.input(6), key, axis=2)
-        value = node.emit("Concat", node.input(7), value, axis=2)
+    if node.has("past_key"):
+        key = node.emit("Concat", node.input("past_key"), key, axis=2)
+        value = node.emit("Concat", node.input("past_value"), value, axis=2)
     node.give(key, 1)
     node.give(value, 2)
     heads = Heads(query, key, value, scale_of(node, size))
-    terms = mask_terms(node, 4, heads) + ([node.input(5)] if node.has(5) else [])
+    terms = mask_terms(node, 4, heads) + ([node.input("attention_bias")] if node.has("attention_bias") else [])
     join_heads(node, attend(node, heads, terms, raw=node.output(3)), count * value_size, node.output())
 
 
 def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], int, int]:
     """Queries, keys and values by head with their bias, and the sizes of a head of keys and of values."""
-    if node.rank(0) == 5:  # [B, S, heads, 3, size]
+    if node.rank("query") == 5:  # [B, S, heads, 3, size]
         size = _size(node, 0, 4)
         parts = [_packed(node, 0, which, count * size) for which in range(3)]
         value_size = size
     else:
         size = _size(node, 0, 2) // count
-        if not node.has(2):  # [B, L, heads, 2, size]
-            parts = [node.input(0), _packed(node, 1, 0, count * size), _packed(node, 1, 1, count * size)]
+        if not node.has("value"):  # [B, L, heads, 2, size]
+            parts = [node.input("query"), _packed(node, 1, 0, count * size), _packed(node, 1, 1, count * size)]
             value_size = size
         else:
             parts = [node.input(position) for position in range(3)]
-            value_size = _size(node, 2, 3) if node.rank(2) == 4 else _size(node, 2, 2) // count
+            value_size = _size(node, 2, 3) if node.rank("value") == 4 else _size(node, 2, 2) // count
     widths = (count * size, count * size, count * value_size)
     biases = [""] * 3
-    if node.has(3):
+    if node.has("bias"):
         biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input(3), node.known(widths), axis=0)
+        node.emit_several("Split", biases, node.input("bias"), node.known(widths), axis=0)
     by_head = []
     for which, (part, bias, width) in enumerate(zip(parts, biases, widths)):
-        if which and node.has(2) and node.rank(which) == 4:
+        if which and node.has("value") and node.rank(which) == 4:
             by_head.append(part)  # split by heads already
             continue
         part = node.emit("Add", part, bias) if bias else part

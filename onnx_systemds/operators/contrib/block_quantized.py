@@ -50,26 +50,26 @@ def matmul_nbits(node: Expansion) -> None:
     """
     rows, cols, block = _required(node, "K", "N", "block_size")
     bits = int(node.attribute("bits"))
-    packed = node.require_constant(1, "the quantised weight")
+    packed = node.require_constant("B", "the quantised weight")
     numbers = unpacked(packed.reshape(cols, -1), bits)[:, :rows].astype(np.float32)
     blocks = -(-rows // block)
-    scales = node.require_constant(2, "the scales").reshape(cols, blocks).astype(np.float32)
+    scales = node.require_constant("scales", "the scales").reshape(cols, blocks).astype(np.float32)
     group = np.arange(rows) // block
-    if node.has(4):
-        group = node.require_constant(4, "the groups").ravel()[:rows].astype(np.int64)
+    if node.has("g_idx"):
+        group = node.require_constant("g_idx", "the groups").ravel()[:rows].astype(np.int64)
     zeros = _zero_points(node, cols, blocks, bits)
     weight = (numbers - zeros[:, group]) * scales[:, group]
-    result = node.emit("MatMul", node.input(0), node.known(np.ascontiguousarray(weight.T), "float"))
-    if node.has(5):
-        result = node.emit("Add", result, node.input(5))
+    result = node.emit("MatMul", node.input("A"), node.known(np.ascontiguousarray(weight.T), "float"))
+    if node.has("bias"):
+        result = node.emit("Add", result, node.input("bias"))
     node.give(result)
 
 
 def _zero_points(node: Expansion, cols: int, blocks: int, bits: int) -> Array:
     """A zero point for each block: packed as the weight is, or as floats; in the middle where there is none."""
-    if not node.has(3):
+    if not node.has("zero_points"):
         return np.full((cols, blocks), 2 ** (bits - 1), np.float32)
-    given = node.require_constant(3, "the zero points")
+    given = node.require_constant("zero_points", "the zero points")
     if given.dtype == np.uint8:
         given = unpacked(given.reshape(cols, -1), bits)[:, :blocks]
     return given.reshape(cols, blocks).astype(np.float32)
@@ -85,12 +85,12 @@ def matmul_bnb4(node: Expansion) -> None:
     kind = int(node.attribute("quant_type") or 0)
     if kind not in (0, 1):
         raise UnsupportedCase(f"quant_type {kind}, known are 0 (FP4) and 1 (NF4)")
-    packed = node.require_constant(1, "the quantised weight").ravel()
+    packed = node.require_constant("B", "the quantised weight").ravel()
     codes = np.stack([packed >> 4, packed & 15], axis=1).ravel()[: rows * cols]
-    largest = node.require_constant(2, "the magnitudes").ravel().astype(np.float32)
+    largest = node.require_constant("absmax", "the magnitudes").ravel().astype(np.float32)
     values = np.array(_CODES[kind], np.float32)[codes] * np.repeat(largest, block)[: rows * cols]
     weight = values.reshape(cols, rows).T if node.attribute("transB") else values.reshape(rows, cols)
-    node.give(node.emit("MatMul", node.input(0), node.known(np.ascontiguousarray(weight), "float")))
+    node.give(node.emit("MatMul", node.input("A"), node.known(np.ascontiguousarray(weight), "float")))
 
 
 # --- GatherBlockQuantized ----------------------------------------------------------------------------------------
@@ -99,33 +99,33 @@ def matmul_bnb4(node: Expansion) -> None:
 @expander("GatherBlockQuantized", domain=CONTRIB)
 def gather_block_quantized(node: Expansion) -> None:
     """Slices of a quantised table, dequantised: with their own scales, or after it where the axes are the same."""
-    rank = node.rank(0)
+    rank = node.rank("data")
     gather, quantized = (node.normalize_axis(int(node.attribute(name)), rank) for name in
                          ("gather_axis", "quantize_axis"))  # fmt: skip
     (block,) = _required(node, "block_size")
     table, zeros = _table(node)
     if gather == quantized:
-        whole = node.emit("DequantizeLinear", table, node.input(2), zeros, axis=quantized, block_size=block)
-        node.emit("Gather", whole, node.input(1), to=node.output(), axis=gather)
+        whole = node.emit("DequantizeLinear", table, node.input("scales"), zeros, axis=quantized, block_size=block)
+        node.emit("Gather", whole, node.input("indices"), to=node.output(), axis=gather)
         return
-    parts = [node.emit("Gather", name, node.input(1), axis=gather) if name else "" for name in
-             (table, node.input(2), zeros)]  # fmt: skip
-    axis = quantized if quantized < gather else quantized + node.rank(1) - 1
+    parts = [node.emit("Gather", name, node.input("indices"), axis=gather) if name else "" for name in
+             (table, node.input("scales"), zeros)]  # fmt: skip
+    axis = quantized if quantized < gather else quantized + node.rank("indices") - 1
     node.emit("DequantizeLinear", *parts, to=node.output(), axis=axis, block_size=block)
 
 
 def _table(node: Expansion) -> tuple[str, str]:
     """The numbers and their zero points ("" for none), one in each element."""
-    if node.dtype(0) not in INTEGER_DTYPES:
-        raise UnsupportedCase(f"a quantised table of {node.dtype(0)}")
-    if node.dtype(0) != "uint8":
-        return node.input(0), node.input(3)
+    if node.dtype("data") not in INTEGER_DTYPES:
+        raise UnsupportedCase(f"a quantised table of {node.dtype('data')}")
+    if node.dtype("data") != "uint8":
+        return node.input("data"), node.input("zero_points")
     bits = int(node.attribute("bits"))
-    table = unpacked(node.require_constant(0, "the quantised table"), bits)
-    if not node.has(3):
+    table = unpacked(node.require_constant("data", "the quantised table"), bits)
+    if not node.has("zero_points"):
         return node.known(table.astype(np.int16) - 2 ** (bits - 1), "int8"), ""
-    zeros = unpacked(node.require_constant(3, "the zero points"), bits)
-    count = node.dims(2)[-1]
+    zeros = unpacked(node.require_constant("zero_points", "the zero points"), bits)
+    count = node.dims("scales")[-1]
     if not isinstance(count, int):
         raise UnsupportedCase("the scales of a quantised table need known dims")
     return node.known(table, "uint8"), node.known(zeros[..., :count], "uint8")

@@ -17,24 +17,24 @@ _OPTIONAL = ("scale", "mask_filter_value")
 @expander("DecoderMaskedMultiHeadAttention", domain=CONTRIB)
 def decoder_masked_multi_head_attention(node: Expansion) -> None:
     """MultiHeadAttention with its inputs in another order; the cache grows, or is a buffer for the new token."""
-    if node.has(9):
+    if node.has("cache_indirection"):
         raise UnsupportedCase("a cache whose parts belong to several beams")
     parts = [node.input(position) for position in range(3)]
-    if not node.has(1):
-        width = node.known_dims(10, "the bias")[0] if node.has(10) else node.dims(0)[2]
+    if not node.has("key"):
+        width = node.known_dims("bias", "the bias")[0] if node.has("bias") else node.dims("query")[2]
         if not isinstance(width, int):
             raise UnsupportedCase("the size of a head must be known")
         parts = [node.fresh(part) for part in ("query", "key", "value")]
-        node.emit_several("Split", parts, node.input(0), axis=-1, num_outputs=3)
+        node.emit_several("Split", parts, node.input("query"), axis=-1, num_outputs=3)
     attributes = {key: value for key in _OPTIONAL if (value := node.attribute(key)) is not None}
     attributes["num_heads"] = int(node.attribute("num_heads"))
     outputs = [node.output(0) or node.fresh("output"), node.output(1), node.output(2), node.output(3)]
-    if node.has(5) and node.attribute("past_present_share_buffer"):
+    if node.has("past_key") and node.attribute("past_present_share_buffer"):
         _with_buffer(node, parts, attributes)
         return
     node.emit_several(
-        "MultiHeadAttention", outputs, *parts, node.input(10), node.input(3), node.input(4), node.input(5),
-        node.input(6), domain=CONTRIB, **attributes,
+        "MultiHeadAttention", outputs, *parts, node.input("bias"), node.input("mask_index"),
+        node.input("attention_bias"), node.input("past_key"), node.input("past_value"), domain=CONTRIB, **attributes,
     )  # fmt: skip
 
 
@@ -42,15 +42,15 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     """The new key and value replace row P of the buffers, and what lies behind it is not looked at."""
     if node.output(3):
         raise UnsupportedCase("the products of queries and keys as an output, beside a buffer of keys and values")
-    heads, size = int(attributes["num_heads"]), node.dims(5)[3]
+    heads, size = int(attributes["num_heads"]), node.dims("past_key")[3]
     if not isinstance(size, int):
         raise UnsupportedCase("the size of a head must be known")
-    if node.has(10):
+    if node.has("bias"):
         biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input(10), axis=0, num_outputs=3)
+        node.emit_several("Split", biases, node.input("bias"), axis=0, num_outputs=3)
         parts = [node.emit("Add", part, bias) for part, bias in zip(parts, biases)]
-    filled = node.cast(node.reshape(node.input(7), 1), "int64")
-    places = node.count_up(node.length(node.input(5), 2))
+    filled = node.cast(node.reshape(node.input("past_sequence_length"), 1), "int64")
+    places = node.count_up(node.length(node.input("past_key"), 2))
     is_new = node.unsqueeze(node.emit("Equal", places, filled), 1)
     key, value = (
         node.emit("Where", is_new, split_heads(node, part, heads, size), node.input(position), to=node.output(output))
@@ -58,10 +58,12 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     )
     seen = node.unsqueeze(node.emit("LessOrEqual", places, filled), 0, 1, 2)
     bias = node.emit("Where", seen, number(node, 0.0), number(node, LOWEST))
-    if node.has(4):
-        bias = node.emit("Add", bias, node.input(4))
+    if node.has("attention_bias"):
+        bias = node.emit("Add", bias, node.input("attention_bias"))
     # a mask has no columns for what lies behind the new token
-    mask = node.emit("Gather", node.input(3), node.emit("Min", places, filled), axis=1) if node.has(3) else ""
+    mask = ""
+    if node.has("mask_index"):
+        mask = node.emit("Gather", node.input("mask_index"), node.emit("Min", places, filled), axis=1)
     node.emit(
         "MultiHeadAttention", parts[0], key, value, "", mask, bias, domain=CONTRIB, to=node.output(), **attributes
     )

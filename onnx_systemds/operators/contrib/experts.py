@@ -38,9 +38,9 @@ class Experts:
 @expander("MoE", domain=CONTRIB)
 def mixture_of_experts(node: Expansion) -> None:
     """Experts whose weights are numbers."""
-    count, width, inner = node.known_dims(4, "the second weight of MoE")
-    weights = (node.input(2), node.input(4), node.input(6))
-    biases = (node.input(3), node.input(5), node.input(7))
+    count, width, inner = node.known_dims("fc2_experts_weights", "the second weight of MoE")
+    weights = (node.input("fc1_experts_weights"), node.input("fc2_experts_weights"), node.input("fc3_experts_weights"))
+    biases = (node.input("fc1_experts_bias"), node.input("fc2_experts_bias"), node.input("fc3_experts_bias"))
     write_experts(node, Experts(weights, biases, count, inner, width))
 
 
@@ -57,8 +57,8 @@ def quantized_mixture_of_experts(node: Expansion) -> None:
     assert second is not None
     count, width, inner = second.shape
     first, between, third = ("" if weight is None else node.known(weight, "float") for weight in found)
-    biases = (node.input(4), node.input(7), node.input(10))
-    write_experts(node, Experts((first, between, third), biases, count, inner, width), node.input(14))
+    biases = (node.input("fc1_experts_bias"), node.input("fc2_experts_bias"), node.input("fc3_experts_bias"))
+    write_experts(node, Experts((first, between, third), biases, count, inner, width), node.input("router_weights"))
 
 
 _WEIGHTS = (2, 5, 8)
@@ -84,7 +84,7 @@ def write_experts(node: Expansion, experts: Experts, mixing: str = "") -> None:
     """The sum of the chosen experts' results, each times what the router, or else ``mixing``, gives it."""
     if node.attribute("use_sparse_mixer"):
         raise UnsupportedCase("routing by a sparse mixer, which onnxruntime computes on no CPU either")
-    tokens = node.reshape(node.input(0), -1, experts.width)
+    tokens = node.reshape(node.input("input"), -1, experts.width)
     shares = _shares(node, experts.count, mixing)
     hidden = _hidden(node, experts, tokens)
     scaled = node.reshape(node.emit("Mul", hidden, node.unsqueeze(shares, 2)), -1, experts.count * experts.inner)
@@ -92,7 +92,7 @@ def write_experts(node: Expansion, experts: Experts, mixing: str = "") -> None:
     y = node.emit("MatMul", scaled, node.reshape(second, experts.count * experts.inner, experts.width))
     if experts.biases[1]:
         y = node.emit("Add", y, node.emit("MatMul", shares, experts.biases[1]))
-    node.emit("Reshape", y, node.emit("Shape", node.input(0)), to=node.output())
+    node.emit("Reshape", y, node.emit("Shape", node.input("input")), to=node.output())
 
 
 def _shares(node: Expansion, count: int, mixing: str) -> str:
@@ -100,7 +100,7 @@ def _shares(node: Expansion, count: int, mixing: str) -> str:
 
     Of equally good experts the last ones are chosen.
     """
-    probabilities = node.emit("Softmax", node.input(1), axis=-1)
+    probabilities = node.emit("Softmax", node.input("router_probs"), axis=-1)
     backwards = node.slice(probabilities, 1, -1, -count - 1, -1)
     values, places = node.fresh("best"), node.fresh("places")
     node.emit_several("TopK", [values, places], backwards, node.known([int(node.attribute("k"))]), axis=-1)
@@ -109,7 +109,7 @@ def _shares(node: Expansion, count: int, mixing: str) -> str:
     # of quantised experts the router's parts always add up to 1
     if node.attribute("normalize_routing_weights") or (node.node.op_type == "QMoE" and not mixing):
         values = node.emit("Div", values, node.emit("ReduceSum", values, node.known([-1]), keepdims=1))
-    chosen = node.emit("OneHot", places, node.known(count), node.known([0.0, 1.0], node.dtype(0)), axis=-1)
+    chosen = node.emit("OneHot", places, node.known(count), node.known([0.0, 1.0], node.dtype("input")), axis=-1)
     parts = node.emit("ReduceSum", node.emit("Mul", chosen, node.unsqueeze(values, 2)), node.known([1]), keepdims=0)
     return node.slice(parts, 1, -1, -count - 1, -1)
 
@@ -146,10 +146,10 @@ def _swiglu(node: Expansion, gates: str, values: str) -> str:
     """Gates times their sigmoid times the values, both limited where a limit is given."""
     limit = node.attribute("swiglu_limit")
     if limit is not None:
-        low, high = (node.known(sign * float(limit), node.dtype(0)) for sign in (-1, 1))
+        low, high = (node.known(sign * float(limit), node.dtype("input")) for sign in (-1, 1))
         gates, values = node.emit("Clip", gates, "", high), node.emit("Clip", values, low, high)
-    alpha = node.known(float(node.attribute("activation_alpha")), node.dtype(0))
-    beta = node.known(float(node.attribute("activation_beta")), node.dtype(0))
+    alpha = node.known(float(node.attribute("activation_alpha")), node.dtype("input"))
+    beta = node.known(float(node.attribute("activation_beta")), node.dtype("input"))
     gated = node.emit("Mul", gates, node.emit("Sigmoid", node.emit("Mul", gates, alpha)))
     return node.emit("Mul", gated, node.emit("Add", values, beta))
 

@@ -19,7 +19,7 @@ def _signal_axes(node: Expansion) -> int:
 def real_transform(node: Expansion) -> None:
     """The last axis of a real signal to one side of its spectrum, then the other axes to whole ones."""
     count = _signal_axes(node)
-    y = node.emit("DFT", node.unsqueeze(node.input(0), -1), "", node.known(-2), onesided=1,
+    y = node.emit("DFT", node.unsqueeze(node.input("X"), -1), "", node.known(-2), onesided=1,
                   to=node.output() if count == 1 else "")  # fmt: skip
     for axis in range(2, count + 1):
         y = node.emit("DFT", y, "", node.known(-1 - axis), to=node.output() if axis == count else "")
@@ -28,7 +28,7 @@ def real_transform(node: Expansion) -> None:
 @expander("Irfft", domain=CONTRIB)
 def real_inverse_transform(node: Expansion) -> None:
     """The way back; the real signal has an even number of points."""
-    count, x = _signal_axes(node), node.input(0)
+    count, x = _signal_axes(node), node.input("X")
     for axis in range(count, 1, -1):
         x = node.emit("DFT", x, "", node.known(-1 - axis), inverse=1)
     real = node.emit("DFT", x, "", node.known(-2), onesided=1, inverse=1)

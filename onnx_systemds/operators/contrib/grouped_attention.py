@@ -43,10 +43,10 @@ def group_query_attention(node: Expansion) -> None:
     query, key = _normalized(node, query, 14), _normalized(node, key, 15)
     if node.attribute("do_rotary"):
         query, key = _turned(node, sizes, query, key)
-    if node.has(3):
+    if node.has("past_key"):
         index = _cache_index(node, sizes)
-        key = _merged(node, sizes, node.input(3), key, index, node.output(1))
-        value = _merged(node, sizes, node.input(4), value, index, node.output(2))
+        key = _merged(node, sizes, node.input("past_key"), key, index, node.output(1))
+        value = _merged(node, sizes, node.input("past_value"), value, index, node.output(2))
     else:
         node.give(key, 1)
         node.give(value, 2)
@@ -63,7 +63,7 @@ def group_query_attention(node: Expansion) -> None:
 
 def _refuse(node: Expansion) -> None:
     kinds = {node.attribute("k_quant_type"), node.attribute("v_quant_type")}
-    if node.has(12) or node.has(13) or kinds != {"NONE"}:
+    if node.has("k_scale") or node.has("v_scale") or kinds != {"NONE"}:
         raise UnsupportedCase("a quantized cache of keys and values")
     if node.output(3):
         raise UnsupportedCase("the products of queries and keys as an output")
@@ -73,12 +73,12 @@ def _refuse(node: Expansion) -> None:
 
 def _sizes(node: Expansion) -> Sizes:
     heads, shared = int(node.attribute("num_heads")), int(node.attribute("kv_num_heads"))
-    width = node.dims(0)[2]
+    width = node.dims("query")[2]
     if not isinstance(width, int):
         raise UnsupportedCase("the size of a head must be known")
-    head_size = width // (heads if node.has(1) else heads + 2 * shared)
-    length = node.length(node.input(0), 1)
-    lengths = node.cast(node.reshape(node.input(5), -1, 1), "int64")
+    head_size = width // (heads if node.has("key") else heads + 2 * shared)
+    length = node.length(node.input("query"), 1)
+    lengths = node.cast(node.reshape(node.input("seqlens_k"), -1, 1), "int64")
     whole = node.emit("Add", lengths, node.known(1))
     is_first = _is_first(node, length)
     none = node.emit("Mul", whole, node.known(0))
@@ -88,10 +88,10 @@ def _sizes(node: Expansion) -> Sizes:
 
 def _is_first(node: Expansion, length: str) -> bool | str:
     """Whether the new tokens are all there are: known, or the name of a boolean."""
-    if not node.has(3):
+    if not node.has("past_key"):
         return True
-    found = node.integers(6)
-    total, new = None if found is None else found[0], node.dims(0)[1]
+    found = node.integers("total_sequence_length")
+    total, new = None if found is None else found[0], node.dims("query")[1]
     if total == new:
         return True
     if isinstance(total, int) and isinstance(new, int):
@@ -101,7 +101,9 @@ def _is_first(node: Expansion, length: str) -> bool | str:
 
 def _total_value(node: Expansion) -> str:
     """The longest number of tokens of a sample."""
-    total = node.emit("Gather", node.input(6), node.known(0), axis=0) if node.rank(6) else node.input(6)
+    total = node.input("total_sequence_length")
+    if node.rank("total_sequence_length"):
+        total = node.emit("Gather", total, node.known(0), axis=0)
     return node.cast(total, "int64")
 
 
@@ -115,10 +117,10 @@ def _chosen(node: Expansion, is_first: bool | str, first: str, later: str) -> st
 def _by_head(node: Expansion, sizes: Sizes) -> tuple[str, str, str]:
     counts = (sizes.heads, sizes.shared, sizes.shared)
     parts = [node.input(position) for position in range(3)]
-    if not node.has(1):
+    if not node.has("key"):
         parts = [node.fresh(part) for part in ("query", "key", "value")]
         widths = [count * sizes.head_size for count in counts]
-        node.emit_several("Split", parts, node.input(0), node.known(widths), axis=-1)
+        node.emit_several("Split", parts, node.input("query"), node.known(widths), axis=-1)
     query, key, value = (split_heads(node, part, count, sizes.head_size) for part, count in zip(parts, counts))
     return query, key, value
 
@@ -133,14 +135,14 @@ def _normalized(node: Expansion, x: str, weight: int) -> str:
 
 def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, str]:
     """Queries and keys after the rotary embedding."""
-    if node.has(9):
+    if node.has("position_ids"):
         positions = _given_positions(node, sizes)
     else:
         positions = node.emit("Add", sizes.before, node.count_up(sizes.length))
         # what is padding is turned by position 1
         inside = node.emit("Less", positions, sizes.whole)
         positions = node.emit("Where", inside, positions, node.known(1))
-    width = node.dims(7)[1]
+    width = node.dims("cos_cache")[1]
     if not isinstance(width, int):
         raise UnsupportedCase("the width of the cache of cosines must be known")
     cosines, sines = (node.unsqueeze(node.emit("Gather", node.input(cache), positions, axis=0), 1) for cache in (7, 8))
@@ -153,7 +155,7 @@ def _turned(node: Expansion, sizes: Sizes, query: str, key: str) -> tuple[str, s
 
 def _given_positions(node: Expansion, sizes: Sizes) -> str:
     """The positions as given; where the new tokens are all there are, only the first one is read, the others follow."""
-    given = node.input(9)
+    given = node.input("position_ids")
     counted = node.unsqueeze(node.count_up(sizes.length), 0)
     first = node.emit("Add", node.slice(node.slice(given, 0, 0, 1), 1, 0, 1), counted)
     return _chosen(node, sizes.is_first, first, given)
@@ -164,8 +166,8 @@ def _given_positions(node: Expansion, sizes: Sizes) -> str:
 
 def _cache_index(node: Expansion, sizes: Sizes) -> str:
     """For each sample, head and place of the returned cache its row: of the given one, of the new tokens, or zeros."""
-    old, new = node.length(node.input(3), 2), sizes.length
-    rows = node.emit("Mul", node.length(node.input(0), 0), node.known(sizes.shared))
+    old, new = node.length(node.input("past_key"), 2), sizes.length
+    rows = node.emit("Mul", node.length(node.input("query"), 0), node.known(sizes.shared))
     total = node.emit("Max", old, _total_value(node))
     places = node.count_up(total)
     row = node.reshape(node.count_up(rows), -1, sizes.shared, 1)
@@ -181,7 +183,7 @@ def _cache_index(node: Expansion, sizes: Sizes) -> str:
 def _merged(node: Expansion, sizes: Sizes, old: str, new: str, index: str, to: str) -> str:
     """The returned cache, [B, M, T, size]."""
     rows = [node.reshape(part, -1, sizes.head_size) for part in (old, new)]
-    zeros = node.known([[0.0] * sizes.head_size], node.dtype(0))
+    zeros = node.known([[0.0] * sizes.head_size], node.dtype("query"))
     return node.emit("Gather", node.emit("Concat", *rows, zeros, axis=0), index, axis=0, to=to)
 
 
@@ -200,7 +202,7 @@ def _scores(node: Expansion, sizes: Sizes, query: str, key: str) -> str:
     if cap > 0:
         limit = number(node, cap)
         scores = node.emit("Mul", limit, node.emit("Tanh", node.emit("Div", scores, limit)))
-    return node.emit("Add", scores, node.input(10)) if node.has(10) else scores
+    return node.emit("Add", scores, node.input("attention_bias")) if node.has("attention_bias") else scores
 
 
 def _allowed(node: Expansion, sizes: Sizes, key: str) -> str:
@@ -219,9 +221,9 @@ def _allowed(node: Expansion, sizes: Sizes, key: str) -> str:
 
 def _probabilities(node: Expansion, scores: str) -> str:
     """The softmax over the keys, where asked for with a further key that has no value: the sink."""
-    if not node.has(11) and int(node.attribute("smooth_softmax")) <= 0:
+    if not node.has("head_sink") and int(node.attribute("smooth_softmax")) <= 0:
         return node.emit("Softmax", scores, axis=-1)
-    sink = node.unsqueeze(node.input(11), 1, 2) if node.has(11) else number(node, 0.0)
+    sink = node.unsqueeze(node.input("head_sink"), 1, 2) if node.has("head_sink") else number(node, 0.0)
     column = node.emit("Expand", sink, node.emit("Shape", node.slice(scores, 3, 0, 1)))
     widened = node.emit("Softmax", node.emit("Concat", scores, column, axis=-1), axis=-1)
     return node.slice(widened, 3, 0, -1)

@@ -18,9 +18,9 @@ shape_rule("Inverse", domain=CONTRIB)(same_dims)
 @generator("Inverse", since=1, domain=CONTRIB)
 def inverse(node: NodeView) -> Fragment:
     """Inverses of the matrices in the last two axes; the engine refuses one that has none."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     view = View(product(dims[:-1]), dims[-1])
-    x = node.view(0, view)
+    x = node.view("X", view)
     return node.result(f"inv({x})" if product(dims[:-2]) == 1 else node.call("inverses", x), view)
 
 
@@ -32,8 +32,8 @@ def crop_and_resize(node: Expansion) -> None:
     """
     if node.attribute("mode") != "bilinear":
         raise UnsupportedCase("CropAndResize by another mode than bilinear")
-    height, width = (int(size) for size in node.require_constant(3, "the size of the crops"))
-    images = node.emit("Gather", node.input(0), node.input(2), axis=0)
+    height, width = (int(size) for size in node.require_constant("crop_size", "the size of the crops"))
+    images = node.emit("Gather", node.input("X"), node.input("batch_indices"), axis=0)
     rows, row_inside = _places(node, 0, height, 2)
     columns, column_inside = _places(node, 1, width, 3)
     shape = node.known([1, height, width])
@@ -42,18 +42,18 @@ def crop_and_resize(node: Expansion) -> None:
     sampled = node.emit("GridSample", images, node.emit("Concat", *grid, axis=3), mode="linear",
                         padding_mode="border", align_corners=1)  # fmt: skip
     inside = node.emit("And", node.unsqueeze(row_inside, 1, 3), node.unsqueeze(column_inside, 1, 2))
-    outside = node.known(float(node.attribute("extrapolation_value")), node.dtype(0))
+    outside = node.known(float(node.attribute("extrapolation_value")), node.dtype("X"))
     node.emit("Where", inside, sampled, outside, to=node.output())
 
 
 def _places(node: Expansion, side: int, count: int, axis: int) -> tuple[str, str]:
     """For each box the places along one axis, from -1 to 1, and whether they are inside: [boxes, count]."""
-    dtype = node.dtype(0)
-    first, last = (node.slice(node.input(1), 1, start, start + 1) for start in (side, side + 2))
+    dtype = node.dtype("X")
+    first, last = (node.slice(node.input("rois"), 1, start, start + 1) for start in (side, side + 2))
     steps = [0.5] if count == 1 else [step / (count - 1) for step in range(count)]
     extent = node.emit("Mul", node.emit("Sub", last, first), node.known([steps], dtype))
     parts = node.emit("Add", first, extent)
-    largest = node.cast(node.emit("Sub", node.length(node.input(0), axis), node.known(1)), dtype)
+    largest = node.cast(node.emit("Sub", node.length(node.input("X"), axis), node.known(1)), dtype)
     places = node.emit("Mul", parts, largest)
     above = node.emit("GreaterOrEqual", places, node.known(0.0, dtype))
     inside = node.emit("And", above, node.emit("LessOrEqual", places, largest))

@@ -13,20 +13,20 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 @expander("GatherND", domain=CONTRIB)
 def gather_nd(node: Expansion) -> None:
     """ONNX's GatherND without batch axes."""
-    node.emit("GatherND", node.input(0), node.cast(node.input(1), "int64"), to=node.output())
+    node.emit("GatherND", node.input("data"), node.cast(node.input("indices"), "int64"), to=node.output())
 
 
 @expander("Trilu", domain=CONTRIB)
 def trilu(node: Expansion) -> None:
     """ONNX's Trilu."""
-    node.emit("Trilu", node.input(0), node.input(1), to=node.output(), upper=node.attribute("upper"))
+    node.emit("Trilu", node.input("X"), node.input("k"), to=node.output(), upper=node.attribute("upper"))
 
 
 @expander("Range", domain=CONTRIB)
 def range_(node: Expansion) -> None:
     """ONNX's Range, of scalars or tensors of one element; the step may be left out."""
-    given = [_scalar(node, position) for position in range(3 if node.has(2) else 2)]
-    node.emit("Range", *given, *([] if node.has(2) else [node.known(1, node.dtype(0))]), to=node.output())
+    given = [_scalar(node, position) for position in range(3 if node.has("delta") else 2)]
+    node.emit("Range", *given, *([] if node.has("delta") else [node.known(1, node.dtype("start"))]), to=node.output())
 
 
 def _scalar(node: Expansion, position: int) -> str:
@@ -37,20 +37,22 @@ def _scalar(node: Expansion, position: int) -> str:
 @expander("ExpandDims", domain=CONTRIB)
 def expand_dims(node: Expansion) -> None:
     """A new axis of size 1; a negative one is counted from the end of the result."""
-    axis = node.require_constant(1, "the axis")
-    node.emit("Unsqueeze", node.input(0), node.known([int(axis.ravel()[0])]), to=node.output())
+    axis = node.require_constant("axis", "the axis")
+    node.emit("Unsqueeze", node.input("X"), node.known([int(axis.ravel()[0])]), to=node.output())
 
 
 @expander("Pad", domain=CONTRIB)
 def pad(node: Expansion) -> None:
     """ONNX's Pad, whose amounts may lie in a matrix of one row and whose value in a tensor of one element."""
-    pads = node.input(1)
-    if node.rank(1) == 2:
+    pads = node.input("pads")
+    if node.rank("pads") == 2:
         pads = node.emit("Squeeze", pads, node.known([0]))
     value = ""
-    if node.has(2):
-        value = node.emit("Squeeze", node.input(2), node.known([0])) if node.rank(2) else node.input(2)
-    node.emit("Pad", node.input(0), pads, value, to=node.output(), mode=node.attribute("mode"))
+    if node.has("value"):
+        value = node.input("value")
+        if node.rank("value"):
+            value = node.emit("Squeeze", value, node.known([0]))
+    node.emit("Pad", node.input("data"), pads, value, to=node.output(), mode=node.attribute("mode"))
 
 
 @expander("BiasSoftmax", domain=CONTRIB)
@@ -60,24 +62,24 @@ def bias_softmax(node: Expansion) -> None:
     The bias is repeated along leading axes where ``is_inner_broadcast`` is 0, else within the batch: each of its parts
     serves several consecutive ones of the data.
     """
-    bias, dims = node.input(1), node.dims(0)
-    own = node.dims(1)
+    bias, dims = node.input("bias"), node.dims("data")
+    own = node.dims("bias")
     axis = node.axis()
     if node.attribute("is_inner_broadcast") and len(own) != len(dims):
         raise UnsupportedCase("a bias that is repeated inside the batch and has fewer axes than the data")
-    total = node.emit("Add", node.input(0), bias)
+    total = node.emit("Add", node.input("data"), bias)
     if axis == len(dims) - 1:
         node.emit("Softmax", total, to=node.output(), axis=-1)
         return
     flat = node.emit("Softmax", node.emit("Flatten", total, axis=axis), axis=-1)
-    node.emit("Reshape", flat, node.emit("Shape", node.input(0)), to=node.output())
+    node.emit("Reshape", flat, node.emit("Shape", node.input("data")), to=node.output())
 
 
 @expander("NhwcMaxPool", domain=CONTRIB)
 def nhwc_max_pool(node: Expansion) -> None:
     """MaxPool of images whose channels lie behind the places."""
-    rank = node.rank(0)
-    first = node.emit("Transpose", node.input(0), perm=(0, rank - 1, *range(1, rank - 1)))
+    rank = node.rank("x")
+    first = node.emit("Transpose", node.input("x"), perm=(0, rank - 1, *range(1, rank - 1)))
     keys = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
     pooled = node.emit("MaxPool", first, **attributes)
@@ -88,7 +90,7 @@ def nhwc_max_pool(node: Expansion) -> None:
 def unique(node: Expansion) -> None:
     """The elements in the order of their first appearance, the index of each one among them, and their counts."""
     values = node.output(0) or node.fresh("values")
-    node.emit_several("Unique", [values, "", node.output(1), node.output(2)], node.input(0), sorted=0)
+    node.emit_several("Unique", [values, "", node.output(1), node.output(2)], node.input("x"), sorted=0)
 
 
 @expander("GridSample", domain=CONTRIB)
@@ -97,14 +99,14 @@ def grid_sample(node: Expansion) -> None:
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
     attributes = {"mode": mode, "padding_mode": node.attribute("padding_mode"),
                   "align_corners": node.attribute("align_corners")}  # fmt: skip
-    node.emit("GridSample", node.input(0), node.input(1), to=node.output(), **attributes)
+    node.emit("GridSample", node.input("X"), node.input("Grid"), to=node.output(), **attributes)
 
 
 @expander("CDist", domain=CONTRIB)
 def pairwise_distances(node: Expansion) -> None:
     """The distance of each row of the first matrix to each one of the second, or its square."""
     squares = [node.emit("ReduceSumSquare", node.input(which), node.known([1]), keepdims=1) for which in (0, 1)]
-    crossed = node.emit("FusedMatMul", node.input(0), node.input(1), domain=CONTRIB, transB=1, alpha=-2.0)
+    crossed = node.emit("FusedMatMul", node.input("A"), node.input("B"), domain=CONTRIB, transB=1, alpha=-2.0)
     across = node.emit("Transpose", squares[1], perm=(1, 0))
     total = node.emit("Add", node.emit("Add", crossed, squares[0]), across)
     is_square = node.attribute("metric") == "sqeuclidean"
@@ -117,23 +119,23 @@ def pairwise_distances(node: Expansion) -> None:
 @expander("NhwcConv", domain=CONTRIB)
 def nhwc_conv(node: Expansion) -> None:
     """Conv of images whose channels lie behind the places; so they do in the weight."""
-    rank = node.rank(0)
+    rank = node.rank("X")
     first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
     keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
     given = [node.emit("Transpose", node.input(position), perm=first) for position in (0, 1)]
-    node.emit("Transpose", node.emit("Conv", *given, node.input(2), **attributes), to=node.output(), perm=last)
+    node.emit("Transpose", node.emit("Conv", *given, node.input("B"), **attributes), to=node.output(), perm=last)
 
 
 @expander("UnfoldTensor", domain=CONTRIB)
 def unfold(node: Expansion) -> None:
     """All windows along an axis, each as a new last axis."""
-    rank, axis = node.rank(0), node.axis("dim")
+    rank, axis = node.rank("input"), node.axis("dim")
     size, step = int(node.attribute("size")), int(node.attribute("step"))
-    length = node.length(node.input(0), axis)
+    length = node.length(node.input("input"), axis)
     starts = node.emit("Range", node.known(0), node.emit("Sub", length, node.known(size - 1)), node.known(step))
     places = node.emit("Add", node.unsqueeze(starts, 1), node.known([list(range(size))]))
-    windows = node.emit("Gather", node.input(0), places, axis=axis)  # the windows' elements behind their numbers
+    windows = node.emit("Gather", node.input("input"), places, axis=axis)  # the windows' elements behind their numbers
     perm = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
     node.emit("Transpose", windows, to=node.output(), perm=perm)
 
@@ -153,10 +155,10 @@ def is_all_finite(node: Expansion) -> None:
 @expander("TorchEmbedding", domain=CONTRIB)
 def torch_embedding(node: Expansion) -> None:
     """Rows of a table; what else is given concerns gradients only."""
-    node.emit("Gather", node.input(0), node.input(1), axis=0, to=node.output())
+    node.emit("Gather", node.input("weight"), node.input("indices"), axis=0, to=node.output())
 
 
 @expander("SampleOp", domain=CONTRIB)
 def sample(node: Expansion) -> None:
     """The input, unchanged: onnxruntime's example of an operator."""
-    node.give(node.input(0))
+    node.give(node.input("X"))

@@ -30,10 +30,10 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
 
     It stands in ONNX's domain without being an operator of ONNX, in any opset; RMSNormalization came after it.
     """
-    dims = node.dims(0)
+    dims = node.dims("X")
     axis = node.axis()
     view = View(product(dims[:axis]), product(dims[axis:]))
-    x, root = node.view(0, view), node.temporary("root")
+    x, root = node.view("X", view), node.temporary("root")
     mean_square = row_means(node, f"{x}^2", view.cols)
     before = [f"{root} = sqrt({mean_square} + {literal(node.attribute('epsilon'))})"]
     fragment = node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view, before=before)
@@ -44,9 +44,9 @@ def _skipped(node: Expansion, bias: int) -> str:
     """The sum of input, skipped input and bias, which is an output of its own, too."""
     total = node.output(3)
     if node.has(bias):
-        biased = node.emit("Add", node.input(0), node.input(bias))
-        return node.emit("Add", biased, node.input(1), to=total)
-    return node.emit("Add", node.input(0), node.input(1), to=total)
+        biased = node.emit("Add", node.input("input"), node.input(bias))
+        return node.emit("Add", biased, node.input("skip"), to=total)
+    return node.emit("Add", node.input("input"), node.input("skip"), to=total)
 
 
 @expander("SkipLayerNormalization", domain=CONTRIB)
@@ -55,8 +55,9 @@ def skip_layer_normalization(node: Expansion) -> None:
     total = _skipped(node, 4)
     outputs = [node.output(0) or node.fresh("normalized"), node.output(1), node.output(2)]
     node.emit_several(
-        "LayerNormalization", outputs, total, node.input(2), node.input(3), axis=-1, epsilon=node.attribute("epsilon")
-    )
+        "LayerNormalization", outputs, total, node.input("gamma"), node.input("beta"),
+        axis=-1, epsilon=node.attribute("epsilon"),
+    )  # fmt: skip
 
 
 @expander("SkipSimplifiedLayerNormalization", domain=CONTRIB)
@@ -67,7 +68,7 @@ def skip_simplified_layer_normalization(node: Expansion) -> None:
         node.emit("ReduceMean", total, node.known([-1]), to=node.output(1), keepdims=1)
     outputs = [node.output(0) or node.fresh("normalized"), node.output(2)]
     node.emit_several(
-        "SimplifiedLayerNormalization", outputs, total, node.input(2), axis=-1, epsilon=node.attribute("epsilon")
+        "SimplifiedLayerNormalization", outputs, total, node.input("gamma"), axis=-1, epsilon=node.attribute("epsilon")
     )
 
 
@@ -77,24 +78,24 @@ def embed_layer_normalization(node: Expansion) -> None:
 
     The second output counts the ones of each row of the mask; it is zeros without a mask.
     """
-    total = node.emit("Gather", node.input(2), node.input(0), axis=0)
-    shape = node.emit("Shape", node.input(0))
-    if node.has(8):
-        positions = node.emit("Gather", node.input(3), node.input(8), axis=0)
+    total = node.emit("Gather", node.input("word_embedding"), node.input("input_ids"), axis=0)
+    shape = node.emit("Shape", node.input("input_ids"))
+    if node.has("position_ids"):
+        positions = node.emit("Gather", node.input("position_embedding"), node.input("position_ids"), axis=0)
     else:
         length = node.emit("Slice", shape, node.known([1]), node.known([2]), node.known([0]))
-        positions = node.emit("Slice", node.input(3), node.known([0]), length, node.known([0]))
-    has_segments = node.has(1)
+        positions = node.emit("Slice", node.input("position_embedding"), node.known([0]), length, node.known([0]))
+    has_segments = node.has("segment_ids")
     total = node.emit("Add", total, positions, to="" if has_segments else node.output(2))
     if has_segments:
-        segments = node.emit("Gather", node.input(4), node.input(1), axis=0)
+        segments = node.emit("Gather", node.input("segment_embedding"), node.input("segment_ids"), axis=0)
         total = node.emit("Add", total, segments, to=node.output(2))
     node.emit(
-        "LayerNormalization", total, node.input(5), node.input(6), to=node.output() or node.fresh("normalized"),
-        axis=-1, epsilon=node.attribute("epsilon"),
+        "LayerNormalization", total, node.input("gamma"), node.input("beta"),
+        to=node.output() or node.fresh("normalized"), axis=-1, epsilon=node.attribute("epsilon"),
     )  # fmt: skip
-    if node.output(1) and node.has(7):
-        ones = node.cast(node.emit("Equal", node.input(7), node.known(1, "int32")), "int32")
+    if node.output(1) and node.has("mask"):
+        ones = node.cast(node.emit("Equal", node.input("mask"), node.known(1, "int32")), "int32")
         node.emit("ReduceSum", ones, node.known([1]), to=node.output(1), keepdims=0)
     elif node.output(1):
         batch = node.emit("Slice", shape, node.known([0]), node.known([1]), node.known([0]))
@@ -109,8 +110,8 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
     last = bool(node.attribute("channels_last"))
     if last:
         x = node.emit("Transpose", x, perm=(0, rank - 1, *range(1, rank - 1)))
-    y = node.emit("GroupNormalization", x, node.input(1), node.input(2), num_groups=int(node.attribute("groups")),
-                  epsilon=node.attribute("epsilon"))  # fmt: skip
+    y = node.emit("GroupNormalization", x, node.input("gamma"), node.input("beta"),
+                  num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))  # fmt: skip
     if node.attribute("activation"):
         y = node.emit("Mul", y, node.emit("Sigmoid", y))
     if last:
@@ -122,20 +123,20 @@ def _by_groups(node: Expansion, x: str, rank: int) -> None:
 @expander("GroupNorm", domain=CONTRIB)
 def group_norm(node: Expansion) -> None:
     """GroupNormalization of images in either layout."""
-    _by_groups(node, node.input(0), node.rank(0))
+    _by_groups(node, node.input("X"), node.rank("X"))
 
 
 @expander("SkipGroupNorm", domain=CONTRIB)
 def skip_group_norm(node: Expansion) -> None:
     """GroupNormalization of a sum, which is an output, too; what is skipped may have one number per channel."""
-    rank, skip = node.rank(0), node.input(3)
+    rank, skip = node.rank("X"), node.input("skip")
     behind = range(1, rank - 1) if node.attribute("channels_last") else range(2, rank)
-    if node.rank(3) == 2:
+    if node.rank("skip") == 2:
         skip = node.unsqueeze(skip, *behind)
-    bias = node.input(4)
+    bias = node.input("bias")
     if bias and not node.attribute("channels_last"):
         bias = node.unsqueeze(bias, *range(1, rank - 1))
-    total = node.emit("Add", node.input(0), skip, to="" if bias else node.output(1))
+    total = node.emit("Add", node.input("X"), skip, to="" if bias else node.output(1))
     if bias:
         total = node.emit("Add", total, bias, to=node.output(1))
     _by_groups(node, total, rank)
@@ -144,13 +145,14 @@ def skip_group_norm(node: Expansion) -> None:
 @expander("GatedRMSNorm", domain=CONTRIB)
 def gated_rms_norm(node: Expansion) -> None:
     """Each run of as many elements as the scale has over the root of its mean square, times the activated gate."""
-    size = node.known_dims(1, "the scale")[0]
-    shape = node.emit("Shape", node.input(0))
-    rows = node.reshape(node.input(0), -1, size)
-    normal = node.emit("SimplifiedLayerNormalization", rows, node.input(1), axis=-1, epsilon=node.attribute("epsilon"))
-    gate = node.emit("Sigmoid", node.input(2))
+    size = node.known_dims("scale", "the scale")[0]
+    shape = node.emit("Shape", node.input("X"))
+    rows = node.reshape(node.input("X"), -1, size)
+    epsilon = node.attribute("epsilon")
+    normal = node.emit("SimplifiedLayerNormalization", rows, node.input("scale"), axis=-1, epsilon=epsilon)
+    gate = node.emit("Sigmoid", node.input("gate"))
     if node.attribute("activation") != "sigmoid":
-        gate = node.emit("Mul", node.input(2), gate)
+        gate = node.emit("Mul", node.input("gate"), gate)
     node.emit("Mul", node.emit("Reshape", normal, shape), gate, to=node.output())
 
 
@@ -158,21 +160,21 @@ def gated_rms_norm(node: Expansion) -> None:
 def branchwise_rms_norm(node: Expansion) -> None:
     """Each branch over the root of its mean square; branches are the last but one axis, or parts of the last one."""
     count = int(node.attribute("num_branches"))
-    x = node.input(0)
+    x = node.input("X")
     if count:
-        x = node.reshape(x, *[0] * (node.rank(0) - 1), count, -1)
+        x = node.reshape(x, *[0] * (node.rank("X") - 1), count, -1)
     mean = node.emit("ReduceMean", node.emit("Mul", x, x), node.known([-1]), keepdims=1)
-    root = node.emit("Sqrt", node.emit("Add", mean, node.known(float(node.attribute("epsilon")), node.dtype(0))))
+    root = node.emit("Sqrt", node.emit("Add", mean, node.known(float(node.attribute("epsilon")), node.dtype("X"))))
     y = node.emit("Div", x, root)
-    if node.has(1):
-        scale = node.input(1)
-        branches, size = count or node.dims(0)[-2], node.dims(1)[-1]
-        if node.rank(1) == 1 and isinstance(branches, int) and _size_of_branch(node, count) != size:
+    if node.has("scale"):
+        scale = node.input("scale")
+        branches, size = count or node.dims("X")[-2], node.dims("scale")[-1]
+        if node.rank("scale") == 1 and isinstance(branches, int) and _size_of_branch(node, count) != size:
             scale = node.reshape(scale, branches, -1)
         y = node.emit("Mul", y, scale)
-    node.emit("Reshape", y, node.emit("Shape", node.input(0)), to=node.output())
+    node.emit("Reshape", y, node.emit("Shape", node.input("X")), to=node.output())
 
 
 def _size_of_branch(node: Expansion, count: int) -> Dim:
-    last = node.dims(0)[-1]
+    last = node.dims("X")[-1]
     return last // count if count else last

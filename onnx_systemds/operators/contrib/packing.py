@@ -13,7 +13,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 @expander("RemovePadding", domain=CONTRIB)
 def remove_padding(node: Expansion) -> None:
     """The tokens before the length of their sample, and what puts them back."""
-    x, counts = node.input(0), node.cast(node.input(1), "int64")
+    x, counts = node.input("input"), node.cast(node.input("sequence_token_count"), "int64")
     inside = node.emit("Less", node.count_up(node.length(x, 1)), node.unsqueeze(counts, 1))
     kept = _true_places(node, node.reshape(inside, -1))
     rows = node.emit("Flatten", x, axis=2)
@@ -26,7 +26,7 @@ def remove_padding(node: Expansion) -> None:
         ends = node.emit("CumSum", counts, node.known(0))
         node.cast(node.emit("Concat", node.known([0]), ends, axis=0), "int32", to=node.output(2))
     if node.output(3):
-        node.emit("ReduceMax", node.input(1), node.known([0]), to=node.output(3), keepdims=1)
+        node.emit("ReduceMax", node.input("sequence_token_count"), node.known([0]), to=node.output(3), keepdims=1)
 
 
 def _true_places(node: Expansion, mask: str) -> str:
@@ -36,13 +36,13 @@ def _true_places(node: Expansion, mask: str) -> str:
 @expander("RestorePadding", domain=CONTRIB)
 def restore_padding(node: Expansion) -> None:
     """The tokens at their places, zeros elsewhere."""
-    offsets = node.input(1)
-    places = _token_places(node, node.input(0), offsets)
+    offsets = node.input("token_offset")
+    places = _token_places(node, node.input("input"), offsets)
     size = node.emit("Concat", node.emit("Shape", node.reshape(offsets, -1)),
-                     node.emit("Shape", node.input(0), start=1), axis=0)  # fmt: skip
-    zeros = node.emit("Expand", node.known(0.0, node.dtype(0)), size)
-    filled = node.emit("ScatterND", zeros, node.unsqueeze(places, 1), node.input(0))
-    shape = node.emit("Concat", node.emit("Shape", offsets), node.emit("Shape", node.input(0), start=1), axis=0)
+                     node.emit("Shape", node.input("input"), start=1), axis=0)  # fmt: skip
+    zeros = node.emit("Expand", node.known(0.0, node.dtype("input")), size)
+    filled = node.emit("ScatterND", zeros, node.unsqueeze(places, 1), node.input("input"))
+    shape = node.emit("Concat", node.emit("Shape", offsets), node.emit("Shape", node.input("input"), start=1), axis=0)
     node.emit("Reshape", filled, shape, to=node.output())
 
 
@@ -56,8 +56,8 @@ def _token_places(node: Expansion, tokens: str, offsets: str) -> str:
 @expander("PackedAttention", domain=CONTRIB)
 def packed_attention(node: Expansion) -> None:
     """Attention over packed sequences, of one input that is projected here."""
-    projected = node.emit("Add", node.emit("MatMul", node.input(0), node.input(1)), node.input(2))
-    width = node.known_dims(1, "the weight of PackedAttention")[1] // 3
+    projected = node.emit("Add", node.emit("MatMul", node.input("input"), node.input("weights")), node.input("bias"))
+    width = node.known_dims("weights", "the weight of PackedAttention")[1] // 3
     sizes = [int(size) for size in node.attribute("qkv_hidden_sizes") or (width, width, width)]
     parts = [node.fresh(part) for part in ("query", "key", "value")]
     node.emit_several("Split", parts, projected, node.known(sizes), axis=-1)
@@ -68,13 +68,13 @@ def packed_attention(node: Expansion) -> None:
 def packed_multi_head_attention(node: Expansion) -> None:
     """Attention over packed sequences whose queries, keys and values are projected already, each alone or packed."""
     parts = [node.input(position) for position in range(3)]
-    if not node.has(1):  # [tokens, heads, 3, size]
-        parts = [node.emit("Flatten", node.emit("Gather", node.input(0), node.known(which), axis=2), axis=1)
+    if not node.has("key"):  # [tokens, heads, 3, size]
+        parts = [node.emit("Flatten", node.emit("Gather", node.input("query"), node.known(which), axis=2), axis=1)
                  for which in range(3)]  # fmt: skip
-    if node.has(3):
+    if node.has("bias"):
         widths = node.emit("Concat", *(node.emit("Shape", part, start=1) for part in parts), axis=0)
         biases = [node.fresh(f"bias{which}") for which in range(3)]
-        node.emit_several("Split", biases, node.input(3), widths, axis=0)
+        node.emit_several("Split", biases, node.input("bias"), widths, axis=0)
         parts = [node.emit("Add", part, bias) for part, bias in zip(parts, biases)]
     _attend(node, parts, 4)
 

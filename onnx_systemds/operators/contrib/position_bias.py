@@ -18,7 +18,7 @@ def relative_position_bias(node: Expansion) -> None:
 
     The table says [buckets, heads], but lies head by head.
     """
-    buckets = node.dims(0)[0]
+    buckets = node.dims("bias_table")[0]
     if not isinstance(buckets, int):
         raise UnsupportedCase("the number of buckets must be known")
     farthest = int(node.attribute("max_distance"))
@@ -35,7 +35,7 @@ def relative_position_bias(node: Expansion) -> None:
     bucket = node.emit("Gather", near, node.emit("Min", distance, node.known(farthest)), axis=0)
     if both_ways:
         bucket = node.emit("Add", bucket, second_half)
-    found = node.emit("Gather", node.reshape(node.input(0), -1, buckets), bucket, axis=1)
+    found = node.emit("Gather", node.reshape(node.input("bias_table"), -1, buckets), bucket, axis=1)
     node.emit("Unsqueeze", found, node.known([0]), to=node.output())
 
 
@@ -55,17 +55,17 @@ def buckets_of_distances(count: int, farthest: int) -> Array:
 @expander("GatedRelativePositionBias", domain=CONTRIB)
 def gated_relative_position_bias(node: Expansion) -> None:
     """A given bias times a gate that each query opens."""
-    if node.has(6):
+    if node.has("token_offset"):
         raise UnsupportedCase("queries without padding")
     count = int(node.attribute("num_heads"))
-    size, columns = node.known_dims(3, "the weight of the gates")
-    query = split_heads(node, node.emit("Add", node.input(0), node.input(1)), count, size)
-    gates = node.emit("Add", node.emit("MatMul", query, node.input(3)), node.input(4))
+    size, columns = node.known_dims("weight", "the weight of the gates")
+    query = split_heads(node, node.emit("Add", node.input("query_layer"), node.input("query_bias")), count, size)
+    gates = node.emit("Add", node.emit("MatMul", query, node.input("weight")), node.input("bias"))
     halves = node.reshape(gates, 0, 0, 0, 2, columns // 2)
     opened = node.emit("Sigmoid", node.emit("ReduceSum", halves, node.known([-1]), keepdims=0))
     update, reset = node.fresh("update"), node.fresh("reset")
     node.emit_several("Split", [update, reset], opened, axis=-1, num_outputs=2)
-    one, two = (node.known(number, node.dtype(0)) for number in (1.0, 2.0))
-    inner = node.emit("Sub", node.emit("Mul", reset, node.input(5)), one)
+    one, two = (node.known(number, node.dtype("query_layer")) for number in (1.0, 2.0))
+    inner = node.emit("Sub", node.emit("Mul", reset, node.input("eco_a")), one)
     gate = node.emit("Add", node.emit("Mul", update, inner), two)
-    node.emit("Mul", gate, node.input(2), to=node.output())
+    node.emit("Mul", gate, node.input("rel_pos"), to=node.output())

@@ -183,7 +183,7 @@ def fused_matmul_activation(node: Expansion) -> None:
     name = str(node.attribute("activation"))
     keys = ("alpha", "transA", "transB", "transBatchA", "transBatchB")
     attributes = {key: node.attribute(key) for key in keys}
-    y = node.emit("FusedMatMul", node.input(0), node.input(1), domain=CONTRIB, **attributes)
+    y = node.emit("FusedMatMul", node.input("A"), node.input("B"), domain=CONTRIB, **attributes)
     if name in ("Softmax", "LogSoftmax"):
         axis = node.attribute("activation_axis")
         node.emit(name, y, to=node.output(), axis=-1 if axis is None else axis)
@@ -194,8 +194,8 @@ def fused_matmul_activation(node: Expansion) -> None:
 @expander("GemmFastGelu", domain=CONTRIB)
 def gemm_fast_gelu(node: Expansion) -> None:
     """A product plus bias, then Gelu by tanh."""
-    product_ = node.emit("MatMul", node.input(0), node.input(1))
-    total = node.emit("Add", product_, node.input(2)) if node.has(2) else product_
+    product_ = node.emit("MatMul", node.input("X"), node.input("W"))
+    total = node.emit("Add", product_, node.input("bias")) if node.has("bias") else product_
     node.emit("Gelu", total, to=node.output(), approximate="tanh")
 
 
@@ -205,10 +205,10 @@ def fused_conv(node: Expansion) -> None:
     keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
     name = node.attribute("activation") or ""
-    bare = not node.has(3) and not name
+    bare = not node.has("Z") and not name
     inputs = [node.input(position) for position in range(3)]
     y = node.emit("Conv", *inputs, to=node.output() if bare else "", **attributes)
-    if node.has(3):
-        y = node.emit("Add", y, node.input(3), to="" if name else node.output())
+    if node.has("Z"):
+        y = node.emit("Add", y, node.input("Z"), to="" if name else node.output())
     if name:
         activated(node, str(name), list(node.attribute("activation_params") or ()), node.output(), y)

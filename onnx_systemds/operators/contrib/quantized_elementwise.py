@@ -35,14 +35,14 @@ batch_rule("QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", dom
 @shape_rule("QLinearMul", domain=CONTRIB)
 def binary_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of both operands."""
-    return (node.tensor(broadcast(node, {0: node.dims(0), 3: node.dims(3)})),)
+    return (node.tensor(broadcast(node, {0: node.dims("A"), 3: node.dims("B")})),)
 
 
 @generator("QLinearAdd", since=1, domain=CONTRIB)
 def qlinear_add(node: NodeView) -> Fragment:
     """a * (scale of A / scale of C) + b * (scale of B / scale of C) + what all zero points make together."""
     steps = Parameters(node)
-    own, other = (0, 3) if _is_repeated_inside(node.dims(0), node.output_dims()) else (3, 0)
+    own, other = (0, 3) if _is_repeated_inside(node.dims("A"), node.output_dims()) else (3, 0)
     goal = steps.number(6)
     ratio, zero = steps.combined(steps.number(own + 1), "/", goal), steps.number(own + 2)
     other_ratio, other_zero = steps.combined(steps.number(other + 1), "/", goal), steps.number(other + 2)
@@ -98,13 +98,13 @@ def _activated(node: NodeView, activation: Callable[[str], str]) -> Fragment:
     """Dequantised in FP32, activated, and quantised again."""
     steps = Parameters(node)
     form = node.wanted_form()
-    view = View(1, 1) if form is SCALAR or node.size(0) == 1 else form
-    x = f"as.matrix({node.scalar(0)})" if view == View(1, 1) else node.view(0, view)
+    view = View(1, 1) if form is SCALAR or node.size("X") == 1 else form
+    x = f"as.matrix({node.scalar('X')})" if view == View(1, 1) else node.view("X", view)
     name, zero = node.temporary("value"), steps.number(2)
     shifted = x if zero.known == 0 else f"({x} - {zero.text})"
     value = f"{name} = {node.call('single_precision', f'{shifted} * {steps.number(1).text}')}"
     active = node.call("single_precision", activation(name))
-    text = requantized(node, f"{active} / {steps.number(3).text}", steps.number(4), node.dtype(0))
+    text = requantized(node, f"{active} / {steps.number(3).text}", steps.number(4), node.dtype("X"))
     return node.result(text, view, before=[*steps.statements, value])
 
 
@@ -137,7 +137,7 @@ def _normalized(node: NodeView, x: str, columns: Columns) -> tuple[list[str], st
     whole = steps.combined(Number.of(1.0), "/", steps.number(3))
     lines = [*steps.statements, f"{powers} = {node.call('single_precision', f'exp({exponent})')}"]
     scaled = node.call("single_precision", f"{powers} * floor({whole.text})")
-    return lines, requantized(node, f"{scaled} / {side}Sums({powers})", steps.number(4), node.dtype(0))
+    return lines, requantized(node, f"{scaled} / {side}Sums({powers})", steps.number(4), node.dtype("X"))
 
 
 # --- rescaled operands -------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _rescaled(
 @shape_rule("QLinearWhere", domain=CONTRIB)
 def where_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of the condition and both branches."""
-    return (node.tensor(broadcast(node, {position: node.dims(position) for position in (0, 1, 4)}), node.dtype(1)),)
+    return (node.tensor(broadcast(node, {position: node.dims(position) for position in (0, 1, 4)}), node.dtype("X")),)
 
 
 @generator("QLinearWhere", since=1, domain=CONTRIB)
@@ -182,7 +182,7 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
                 dims[here] = dims[here] + dim
             elif isinstance(dim, int):
                 dims[here] = dim
-    return (node.tensor(dims, node.dtype(1)),)
+    return (node.tensor(dims, node.dtype("Y_zero_point")),)
 
 
 def _axis(node: NodeFacts) -> int:

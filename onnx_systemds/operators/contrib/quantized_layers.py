@@ -97,9 +97,10 @@ def _dequantized(node: NodeFacts, position: int) -> Array:
 @expander("QAttention", domain=CONTRIB)
 def qattention(node: Expansion) -> None:
     """Attention of the dequantised input by the dequantised weight."""
-    x = node.emit("DequantizeLinear", node.input(0), node.input(3), node.input(6))
-    weight = node.emit("DequantizeLinear", node.input(1), node.input(4), node.input(7), axis=1)
-    inputs = (x, weight, node.input(2), node.input(5), node.input(8))
+    x = node.emit("DequantizeLinear", node.input("input"), node.input("input_scale"), node.input("input_zero_point"))
+    quantized = [node.input(name) for name in ("weight", "weight_scale", "weight_zero_point")]
+    weight = node.emit("DequantizeLinear", *quantized, axis=1)
+    inputs = (x, weight, node.input("bias"), node.input("mask_index"), node.input("past"))
     outputs = [node.output(0), node.output(1)]
     attributes = {name: item for name, item in node.node.attributes.items() if item is not None}
     node.emit_several("Attention", outputs[: 2 if outputs[1] else 1], *inputs, domain=CONTRIB, **attributes)

@@ -22,7 +22,7 @@ batch_rule("QLinearAveragePool", "QLinearGlobalAveragePool", domain=CONTRIB)(mix
 
 def _channels_first(node: NodeFacts) -> Dims:
     """The input's dims as batch, channels, spatial axes."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) < 3:
         raise UnsupportedCase(f"pooling of an input of rank {len(dims)}")
     return (dims[0], dims[-1], *dims[1:-1]) if node.attribute("channels_last") else dims
@@ -58,7 +58,7 @@ def _planes(node: NodeView, statements: list[str]) -> str:
     dims = _channels_first(node)
     view = split_view(dims, 2)
     if not node.attribute("channels_last") or dims[1] == 1 or view.cols == 1:
-        return node.view(0, view)
+        return node.view("X", view)
     given = (dims[0], view.cols, dims[1])
     moved = permuted(node, input_source(node, 0), given, (0, 2, 1), finite=True).bound(node, "planes")
     statements += moved.before
@@ -89,7 +89,7 @@ def _global_means(node: NodeView, size: Dim) -> Fragment:
     zero = steps.number(2)
     planes = _planes(node, steps.statements)
     total = f"rowSums({planes})" if zero.known == 0 else f"(rowSums({planes}) - {zero.text} * {count.text})"
-    text = requantized(node, f"{total} * {factor.text}", steps.number(4), node.dtype(0))
+    text = requantized(node, f"{total} * {factor.text}", steps.number(4), node.dtype("X"))
     return _result(node, steps.statements, text, View(product(_channels_first(node)[:2]), 1))
 
 
@@ -117,7 +117,7 @@ def qlinear_average_pool(node: NodeView) -> Fragment:
     means = node.call("single_precision", f"{sums} / {count}")
     quotients = node.call("single_precision", f"{means} / {steps.number(3).text}")
     total = node.call("single_precision", f"{quotients} + {steps.number(4).text}")
-    text = saturated(node.call("nearest_integer", total), node.dtype(0))
+    text = saturated(node.call("nearest_integer", total), node.dtype("X"))
     return _result(node, steps.statements, text, View(lead, product(window.outputs)))
 
 

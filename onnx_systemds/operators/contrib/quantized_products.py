@@ -33,12 +33,12 @@ def as_in_onnx(node: Expansion) -> None:
 @expander("QLinearReduceMean", domain=CONTRIB)
 def qlinear_reduce_mean(node: Expansion) -> None:
     """The mean of dequantised numbers, quantised."""
-    x = node.emit("DequantizeLinear", node.input(0), node.input(1), node.input(2))
+    x = node.emit("DequantizeLinear", node.input("data"), node.input("data_scale"), node.input("data_zero_point"))
     axes = node.attribute("axes")
     keepdims = int(node.attribute("keepdims"))
     mean = node.emit("ReduceMean", x, node.known(axes) if axes else "", keepdims=keepdims)
-    zero = node.input(4) or node.known(0, node.dtype(0))
-    node.emit("QuantizeLinear", mean, node.input(3), zero, to=node.output())
+    zero = node.input("reduced_zero_point") or node.known(0, node.dtype("data"))
+    node.emit("QuantizeLinear", mean, node.input("reduced_scale"), zero, to=node.output())
 
 
 @expander("QLinearConv", domain=CONTRIB)
@@ -51,7 +51,7 @@ def qlinear_conv(node: Expansion) -> None:
     if not node.attribute("channels_last"):
         node.emit("QLinearConv", image, *others, to=node.output(), **attributes)
         return
-    last = node.rank(0) - 1
+    last = node.rank("x") - 1
     image = node.emit("Transpose", image, perm=(0, last, *range(1, last)))
     result = node.emit("QLinearConv", image, *others, **attributes)
     node.emit("Transpose", result, to=node.output(), perm=(0, *range(2, last + 1), 1))
@@ -60,8 +60,8 @@ def qlinear_conv(node: Expansion) -> None:
 @expander("MatMulInteger16", domain=CONTRIB)
 def matmul_integer16(node: Expansion) -> None:
     """A product of 16-bit integers in 32 bits."""
-    wide = "uint32" if node.dtype(0) == node.dtype(1) == "uint16" else "int32"
-    node.emit("MatMul", node.cast(node.input(0), wide), node.cast(node.input(1), wide), to=node.output())
+    wide = "uint32" if node.dtype("A") == node.dtype("B") == "uint16" else "int32"
+    node.emit("MatMul", node.cast(node.input("A"), wide), node.cast(node.input("B"), wide), to=node.output())
 
 
 # --- products that give floats -----------------------------------------------------------------------------------
@@ -71,20 +71,20 @@ def matmul_integer16(node: Expansion) -> None:
 def dynamic_quantize_matmul(node: Expansion) -> None:
     """A is quantised by its range, then multiplied."""
     numbers, scale, zero = (node.fresh(hint) for hint in ("numbers", "scale", "zero"))
-    node.emit_several("DynamicQuantizeLinear", [numbers, scale, zero], node.input(0))
+    node.emit_several("DynamicQuantizeLinear", [numbers, scale, zero], node.input("A"))
     _float_product(node, numbers, scale, zero, positions=(1, 2, 3, 4))
 
 
 @expander("MatMulIntegerToFloat", domain=CONTRIB)
 def matmul_integer_to_float(node: Expansion) -> None:
     """A product of integers in floats, plus a bias."""
-    _float_product(node, node.input(0), node.input(2), node.input(4), positions=(1, 3, 5, 6))
+    _float_product(node, node.input("A"), node.input("a_scale"), node.input("a_zero_point"), positions=(1, 3, 5, 6))
 
 
 def _float_product(node: Expansion, a: str, scale: str, zero: str, *, positions: tuple[int, int, int, int]) -> None:
     """``positions``: of B, its scales, its zero points, the bias."""
     b, b_scale, b_zero, bias = (node.input(position) for position in positions)
-    dtype = "uint8" if node.dtype(0) not in ("uint8", "int8") else node.dtype(0)
+    dtype = "uint8" if node.dtype("A") not in ("uint8", "int8") else node.dtype("A")
     if b_zero and not zero:
         zero = node.known(0, dtype)
     sums = node.emit("MatMulInteger", a, b, zero, b_zero)
@@ -183,6 +183,6 @@ def mul_integer(node: Expansion) -> None:
 @expander("ReduceSumInteger", domain=CONTRIB)
 def reduce_sum_integer(node: Expansion) -> None:
     """A sum as an integer of 32 bits, with a sign where the elements have one."""
-    wide = node.cast(node.input(0), "uint32" if node.dtype(0).startswith("u") else "int32")
+    wide = node.cast(node.input("data"), "uint32" if node.dtype("data").startswith("u") else "int32")
     axes = node.known([int(axis) for axis in node.attribute("axes")])
     node.emit("ReduceSum", wide, axes, to=node.output(), keepdims=int(node.attribute("keepdims")))

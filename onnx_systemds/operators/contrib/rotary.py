@@ -44,22 +44,22 @@ def rotated(
 @expander("RotaryEmbedding", domain=CONTRIB)
 def rotary_embedding(node: Expansion) -> None:
     """Of [batch, length, heads * size] or [batch, heads, length, size]; positions for each token or the first one."""
-    by_head = node.rank(0) == 4
-    width = node.dims(2)[1]
-    hidden = node.dims(0)[3 if by_head else 2]
+    by_head = node.rank("input") == 4
+    width = node.dims("cos_cache")[1]
+    hidden = node.dims("input")[3 if by_head else 2]
     if not isinstance(width, int) or not isinstance(hidden, int):
         raise UnsupportedCase("the size of a head must be known")
     given = int(node.attribute("rotary_embedding_dim"))
     turned = given or 2 * width
     if by_head:
         size = hidden
-        x = node.input(0)
+        x = node.input("input")
     else:
         size = hidden // int(node.attribute("num_heads")) if given else 2 * width
-        x = node.reshape(node.input(0), 0, 0, hidden // size, size)
-    positions = node.input(1)
-    if node.rank(1) < 2:
-        length = node.length(node.input(0), 2 if by_head else 1)
+        x = node.reshape(node.input("input"), 0, 0, hidden // size, size)
+    positions = node.input("position_ids")
+    if node.rank("position_ids") < 2:
+        length = node.length(node.input("input"), 2 if by_head else 1)
         first = node.reshape(positions, 1)
         positions = node.unsqueeze(node.emit("Add", node.count_up(length), first), 0)
     heads_axis = 1 if by_head else 2
@@ -77,8 +77,8 @@ def rotary_embedding(node: Expansion) -> None:
 @expander("GemmaRotaryEmbedding", domain=CONTRIB)
 def gemma_rotary_embedding(node: Expansion) -> None:
     """Queries and keys, which come with their turned halves, by angles: x * cos + turned * sin."""
-    angles = node.unsqueeze(node.input(0), 1)
-    cosines, sines = (node.emit("CastLike", node.emit(name, angles), node.input(1)) for name in ("Cos", "Sin"))
+    angles = node.unsqueeze(node.input("emb"), 1)
+    cosines, sines = (node.emit("CastLike", node.emit(name, angles), node.input("q")) for name in ("Cos", "Sin"))
     for output, (x, turned) in enumerate(((1, 2), (3, 4))):
         if node.output(output):
             across = node.emit("Mul", node.input(turned), sines)
@@ -89,13 +89,13 @@ def gemma_rotary_embedding(node: Expansion) -> None:
 def multimodal_rotary_embedding(node: Expansion) -> None:
     """RotaryEmbedding whose angles come from three streams of positions, [3, batch, length]; each has its columns."""
     sections = [int(size) for size in node.attribute("mrope_section")]
-    by_head = node.rank(0) == 4
-    hidden = node.dims(0)[3 if by_head else 2]
+    by_head = node.rank("input") == 4
+    hidden = node.dims("input")[3 if by_head else 2]
     if not isinstance(hidden, int):
         raise UnsupportedCase("the size of a head must be known")
     width = sum(sections)
     size = hidden
-    x = node.input(0)
+    x = node.input("input")
     if not by_head:
         size = hidden // int(node.attribute("num_heads"))
         x = node.reshape(x, 0, 0, hidden // size, size)
@@ -119,6 +119,6 @@ def _streams(sections: Sequence[int], interleaved: bool) -> Array:
 
 def _of_streams(node: Expansion, cache: int, streams: str, heads_axis: int) -> str:
     """Cosines or sines of the streams, each in its own columns."""
-    found = node.emit("Gather", node.input(cache), node.input(1), axis=0)  # [3, batch, length, columns]
+    found = node.emit("Gather", node.input(cache), node.input("position_ids"), axis=0)  # [3, batch, length, columns]
     own = node.emit("Mul", found, node.cast(streams, node.dtype(cache)))
     return node.unsqueeze(node.emit("ReduceSum", own, node.known([0]), keepdims=0), heads_axis)

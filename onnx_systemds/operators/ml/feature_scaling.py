@@ -55,14 +55,14 @@ def row_operand(node: NodeView, values: Sequence[float], hint: str) -> str:
 @shape_rule("Normalizer", domain=ML)
 def float_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims, as floats."""
-    return (node.tensor(node.dims(0), "float"),)
+    return (node.tensor(node.dims("X"), "float"),)
 
 
 @shape_rule("Binarizer", domain=ML)
 @shape_rule("Imputer", domain=ML)
 def same_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the input."""
-    return (node.tensor(node.dims(0)),)
+    return (node.tensor(node.dims("X")),)
 
 
 @generator("Scaler", since=1, domain=ML)
@@ -71,10 +71,10 @@ def scaler(node: NodeView) -> Fragment:
     offset, scale = node.attribute("offset") or (), node.attribute("scale") or ()
     if not scale or len(scale) != len(offset):
         raise UnsupportedCase(f"a scaler with {len(offset)} offsets and {len(scale)} scales")
-    view = node.known_form(0)
+    view = node.known_form("X")
     if view is SCALAR or len(scale) > 1:
-        view = sample_view(node.dims(0), len(scale))
-    text = node.view(0, view)
+        view = sample_view(node.dims("X"), len(scale))
+    text = node.view("X", view)
     scaled = any(value != 1 for value in scale)
     if any(value != 0 for value in offset):
         row = row_operand(node, offset, "offset")
@@ -89,11 +89,11 @@ def scaler(node: NodeView) -> Fragment:
 @generator("Normalizer", since=1, domain=ML)
 def normalizer(node: NodeView) -> Fragment:
     """Each row by its largest element (with its sign), sum of absolute values or length; 0 divides nothing."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) not in (1, 2):
         raise UnsupportedCase(f"a normalizer of rows, the input has rank {len(dims)}")
     view = View(sample_count(dims), dims[-1])
-    x, norm = node.view(0, view), node.temporary("norm")
+    x, norm = node.view("X", view), node.temporary("norm")
     cols = node.dim(view.cols)
     sizes = {"MAX": _largest(node, x), "L1": row_sums(f"abs({x})", cols), "L2": f"sqrt({row_sums(f'{x}^2', cols)})"}
     if node.attribute("norm") not in sizes:
@@ -104,7 +104,7 @@ def normalizer(node: NodeView) -> Fragment:
 
 
 def _largest(node: NodeView, x: str) -> str:
-    if node.dtype(0) in FINITE_DTYPES:
+    if node.dtype("X") in FINITE_DTYPES:
         return f"rowMaxs({x})"
     return f"rowMaxs(replace(target={x}, pattern=NaN, replacement=-Inf))"  # NaN is not larger than anything
 
@@ -114,27 +114,27 @@ def binarizer(node: NodeView) -> Fragment:
     """1 where the threshold is exceeded, else 0."""
     threshold = literal(node.attribute("threshold"))
     form = node.wanted_form()
-    if form is SCALAR or not node.dims(0):
-        return node.result(f"as.double({node.scalar(0)} > {threshold})", SCALAR)
-    return node.result(f"{node.view(0, form)} > {threshold}", form)
+    if form is SCALAR or not node.dims("X"):
+        return node.result(f"as.double({node.scalar('X')} > {threshold})", SCALAR)
+    return node.result(f"{node.view('X', form)} > {threshold}", form)
 
 
 @generator("Imputer", since=1, domain=ML)
 def imputer(node: NodeView) -> Fragment:
     """One value, which may be NaN, is replaced by another, by feature or for all."""
-    integral = node.dtype(0) in INTEGER_DTYPES
+    integral = node.dtype("X") in INTEGER_DTYPES
     values = node.attribute("imputed_value_int64s" if integral else "imputed_value_floats") or ()
     replaced = node.attribute("replaced_value_int64" if integral else "replaced_value_float")
     if not values:
-        raise UnsupportedCase(f"an imputer without values for elements of type {node.dtype(0)}")
-    dims = node.dims(0)
+        raise UnsupportedCase(f"an imputer without values for elements of type {node.dtype('X')}")
+    dims = node.dims("X")
     features = dims[min(1, len(dims) - 1)] if dims else 1
     if isinstance(features, int) and features != len(values):
         values = values[:1]  # as onnxruntime does
-    view = node.known_form(0)
+    view = node.known_form("X")
     if view is SCALAR or len(values) > 1:
         view = sample_view(dims, len(values))
-    x = node.view(0, view)
+    x = node.view("X", view)
     if len(set(values)) == 1:
         return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"

@@ -64,19 +64,19 @@ def feature_vectorizer(node: NodeView) -> Fragment:
 @shape_rule("ArrayFeatureExtractor", domain=ML)
 def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The last axis has as many elements as there are indices; rank 1 gives one row."""
-    dims = node.dims(0)
-    return (node.tensor((*(dims[:-1] or (1,)), node.size(1))),)
+    dims = node.dims("X")
+    return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
 
 
 @generator("ArrayFeatureExtractor", since=1, domain=ML)
 def array_feature_extractor(node: NodeView) -> Fragment:
     """Elements of the last axis by index; there are no negative ones."""
-    axis = node.rank(0) - 1
-    size, count = node.dims(0)[axis], node.size(1)
+    axis = node.rank("X") - 1
+    size, count = node.dims("X")[axis], node.size("Y")
     steps = Steps(node)
-    known = node.constant(1)
+    known = node.constant("Y")
     if known is None:
-        steps.take(axis, f"{node.view(1, View(count, 1))} + 1", count)
+        steps.take(axis, f"{node.view('Y', View(count, 1))} + 1", count)
         return steps.fragment()
     indices = [int(index) for index in known.ravel()]
     if isinstance(size, int) and not all(0 <= index < size for index in indices):
@@ -93,7 +93,7 @@ takes_text("ArrayFeatureExtractor", "OneHotEncoder", domain=ML)
 
 def _categories(node: NodeView) -> list[int]:
     """The categories, of texts their codes. Raises UnsupportedCase where there are none of the input's type."""
-    if node.dtype(0) == "string":
+    if node.dtype("X") == "string":
         texts = node.attribute("cats_strings") or ()
         found = [int(code) for code in node.codes(np.array(texts, dtype=object))]
     else:
@@ -107,7 +107,7 @@ def _categories(node: NodeView) -> list[int]:
 def one_hot_encoder_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One more axis, of the categories."""
     count = len(node.attribute("cats_strings") or node.attribute("cats_int64s") or ())
-    return (node.tensor((*node.dims(0), count), "float"),)
+    return (node.tensor((*node.dims("X"), count), "float"),)
 
 
 @generator("OneHotEncoder", since=1, domain=ML)
@@ -117,9 +117,9 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     # of equal categories the last one counts: the others get what no integer equals
     last = {category: position for position, category in enumerate(categories)}
     row = [category if last[category] == position else np.nan for position, category in enumerate(categories)]
-    view = View(node.size(0), len(categories))
-    x = node.view(0, View(node.size(0), 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
-    if node.dtype(0) not in INTEGER_DTYPES and node.dtype(0) != "string":
+    view = View(node.size("X"), len(categories))
+    x = node.view("X", View(node.size("X"), 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
+    if node.dtype("X") not in INTEGER_DTYPES and node.dtype("X") != "string":
         x = truncated(x)
     text = f'outer({x}, {node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")}, "==")'
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

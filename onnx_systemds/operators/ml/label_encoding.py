@@ -50,17 +50,17 @@ def _default(node: NodeFacts, dtype: str) -> Any:
 def label_encoder_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims, the values' element type."""
     dtype = _other_side(node) if node.version < 2 else _column(node, "values")[1]
-    return (node.tensor(node.dims(0), dtype),)
+    return (node.tensor(node.dims("X"), dtype),)
 
 
 @shape_rule("CategoryMapper", domain=ML)
 def category_mapper_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims; integers for texts, texts for integers."""
-    return (node.tensor(node.dims(0), _other_side(node)),)
+    return (node.tensor(node.dims("X"), _other_side(node)),)
 
 
 def _other_side(node: NodeFacts) -> str:
-    return "int64" if node.dtype(0) == "string" else "string"
+    return "int64" if node.dtype("X") == "string" else "string"
 
 
 @generator("LabelEncoder", since=1, domain=ML)
@@ -80,7 +80,7 @@ def category_mapper(node: NodeView) -> Fragment:
 def _between(node: NodeView, texts: Column, integers: Column) -> Fragment:
     if not len(texts) or len(texts) != len(integers):
         raise UnsupportedCase(f"{len(texts)} texts for {len(integers)} integers")
-    if node.dtype(0) == "string":
+    if node.dtype("X") == "string":
         return _looked_up(node, texts, integers, node.attribute("default_int64"), last=True)
     return _looked_up(node, integers, texts, node.attribute("default_string"), last=True)
 
@@ -93,8 +93,8 @@ def label_encoder(node: NodeView) -> Fragment:
     values, values_dtype = _column(node, "values")
     if len(keys) != len(values):
         raise UnsupportedCase(f"LabelEncoder with {len(keys)} keys and {len(values)} values")
-    if (keys_dtype == "string") != (node.dtype(0) == "string"):
-        raise UnsupportedCase(f"LabelEncoder with keys of type {keys_dtype} for {node.dtype(0)}")
+    if (keys_dtype == "string") != (node.dtype("X") == "string"):
+        raise UnsupportedCase(f"LabelEncoder with keys of type {keys_dtype} for {node.dtype('X')}")
     return _looked_up(node, keys, values, _default(node, values_dtype), last=node.version >= 4)
 
 
@@ -106,8 +106,8 @@ def _looked_up(node: NodeView, given: Column, results: Column, otherwise: Any, *
     if _is_whole(node) and np.ptp(keys) < LONGEST_RUN * len(keys):
         keys, values = _without_gaps(keys, values, default)
     entries = np.concatenate([[default], values]).reshape(-1, 1)
-    size = node.size(0)
-    x = node.view(0, View(size, 1)) if node.dims(0) else f"as.matrix({node.scalar(0)})"
+    size = node.size("X")
+    x = node.view("X", View(size, 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
     place = node.temporary("place")
     text = gather_rows_text(
         node, node.constant_matrix(entries, "values"), f"{place} + 1", len(entries), size, 1,
@@ -122,7 +122,7 @@ def _numbers(node: NodeView, column: Column) -> Column:
 
 def _is_whole(node: NodeFacts) -> bool:
     """Whether the elements are whole numbers, as codes are."""
-    return node.dtype(0) in INTEGER_DTYPES or node.dtype(0) == "string"
+    return node.dtype("X") in INTEGER_DTYPES or node.dtype("X") == "string"
 
 
 def _unique(keys: Column, values: Column, *, last: bool) -> tuple[Column, Column]:

@@ -32,10 +32,10 @@ def sample_rows(node: NodeView, features: int) -> str:
 def expect_features(node: NodeFacts, columns: int) -> None:
     """Note that the samples have a feature for each coefficient of a column of scores; the script checks it."""
     count = len(node.attribute("coefficients") or ())
-    is_open = bool(node.dims(0)) and not isinstance(node.dims(0)[-1], int)
+    is_open = bool(node.dims("X")) and not isinstance(node.dims("X")[-1], int)
     if is_open and columns > 0 and count and count % columns == 0:
-        words = node.axis_words(0, node.rank(0) - 1)
-        node.assume_equal(node.dims(0)[-1], count // columns, words, "the number of coefficients")
+        words = node.axis_words("X", node.rank("X") - 1)
+        node.assume_equal(node.dims("X")[-1], count // columns, words, "the number of coefficients")
 
 
 def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -> str:
@@ -58,7 +58,7 @@ def linear_scores(node: NodeView, columns: int, intercepts: tuple[float, ...]) -
 def linear_regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A column per target."""
     expect_features(node, int(node.attribute("targets")))
-    return (node.tensor((sample_count(node.dims(0)), int(node.attribute("targets"))), "float"),)
+    return (node.tensor((sample_count(node.dims("X")), int(node.attribute("targets"))), "float"),)
 
 
 @generator("LinearRegressor", since=1, domain=ML)
@@ -83,7 +83,7 @@ def _score_columns(node: NodeFacts) -> int:
     intercepts = node.attribute("intercepts") or ()
     if intercepts:
         return len(intercepts)
-    features = node.dims(0)[-1] if node.dims(0) else 0
+    features = node.dims("X")[-1] if node.dims("X") else 0
     if not isinstance(features, int) or features < 1:
         raise UnsupportedCase("a classifier without intercepts for an unknown number of features")
     return len(node.attribute("coefficients") or ()) // features
@@ -94,7 +94,7 @@ def linear_classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per sample, and its scores."""
     labels, columns = class_labels(node), _score_columns(node)
     expect_features(node, columns)
-    rows = sample_count(node.dims(0))
+    rows = sample_count(node.dims("X"))
     return (node.tensor((rows,), labels_dtype(labels)), node.tensor((rows, max(columns, 2)), "float"))
 
 
@@ -106,7 +106,7 @@ def linear_classifier(node: NodeView) -> Fragment:
     to onnxruntime.
     """
     labels, columns = class_labels(node), _score_columns(node)
-    rows, raw = sample_count(node.dims(0)), node.temporary("raw")
+    rows, raw = sample_count(node.dims("X")), node.temporary("raw")
     before = [f"{raw} = {linear_scores(node, columns, tuple(node.attribute('intercepts') or ()))}"]
     if len(labels) < columns or (columns == 1 and len(labels) != 2):
         raise UnsupportedCase(f"{len(labels)} labels for {columns} columns of scores")

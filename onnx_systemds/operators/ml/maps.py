@@ -33,7 +33,7 @@ _SHOWN = 20  # keys named in a comment of the script
 @shape_rule("ZipMap", domain=ML)
 def zip_map_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's matrix, of rank 1 as a row, whose columns are the keys."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) not in (1, 2):
         raise UnsupportedCase(f"ZipMap of rank {len(dims)}")
     texts, integers = node.attribute("classlabels_strings"), node.attribute("classlabels_int64s")
@@ -41,7 +41,7 @@ def zip_map_rule(node: NodeFacts) -> tuple[Value, ...]:
     rows, cols = (1, *dims)[-2:]
     if not keys or (isinstance(cols, int) and cols != len(keys)):
         raise UnsupportedCase(f"ZipMap of {cols} columns with {len(keys)} keys")
-    return (Value(node.dtype(0), (rows, len(keys)), keys=keys),)
+    return (Value(node.dtype("X"), (rows, len(keys)), keys=keys),)
 
 
 @generator("ZipMap", since=1, domain=ML)
@@ -51,7 +51,7 @@ def zip_map(node: NodeView) -> Fragment:
     keys = node.values[node.node.outputs[0]].keys
     shown = ", ".join(repr(key) for key in keys[:_SHOWN]) + (", ..." if len(keys) > _SHOWN else "")
     comment = "".join(c if c.isprintable() else " " for c in f"# maps: a row for each, columns are the keys {shown}")
-    x = node.view(0, View(rows, cols))
+    x = node.view("X", View(rows, cols))
     return node.fragment([comment]) + node.result(x, View(rows, cols))
 
 
@@ -60,7 +60,7 @@ def zip_map(node: NodeView) -> Fragment:
 
 def _types(node: NodeFacts) -> tuple[str, str]:
     """Element types of the keys and of the values."""
-    given = node.value(0).type
+    given = node.value("X").type
     if not isinstance(given, MapType) or not isinstance(given.value, TensorType):
         raise UnsupportedCase("the input is no map of single elements")
     return given.key, given.value.dtype
@@ -74,7 +74,7 @@ def _columns(node: NodeView, missing: str, *, as_text: bool) -> tuple[list[str],
     """
     key, value = _types(node)
     name, keys, values = node.temporary("map"), node.temporary("keys"), node.temporary("values")
-    given = node.view(0, View(node.dims(0)[0], 2))
+    given = node.view("X", View(node.dims("X")[0], 2))
     if "string" in (key, value):
         first = [0.0 if key == "string" else float(node.code("inf")), float(node.code(missing))]
     else:
@@ -131,7 +131,7 @@ def _map_size(node: NodeFacts) -> Dim:
     form, size = node.attribute("map_form"), int(node.attribute("max_map"))
     if form not in ("DENSE", "SPARSE") or (form == "SPARSE" and size < 1):
         raise UnsupportedCase(f"CastMap with map_form {form!r} and max_map {size}")
-    return node.dims(0)[0] if form == "DENSE" else size
+    return node.dims("X")[0] if form == "DENSE" else size
 
 
 @generator("CastMap", since=1, domain=ML)

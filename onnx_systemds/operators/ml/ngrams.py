@@ -23,7 +23,7 @@ takes_text("TfIdfVectorizer")
 @shape_rule("TfIdfVectorizer")
 def tf_idf_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One count per n-gram for each row, or for the only one."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) > 2:
         raise UnsupportedCase(f"the input has rank {len(dims)}, not 1 or 2")
     return (node.tensor((*dims[:-1], _columns(node)), "float"),)
@@ -36,7 +36,7 @@ def _columns(node: NodeFacts) -> int:
 @generator("TfIdfVectorizer", since=9)
 def tf_idf_9(node: NodeView) -> Fragment:
     """Prefixes of n-grams are numbered level by level; a row's tokens are looked up along with them."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     cols, size = _columns(node), dims[-1] if dims else 1
     rows: Dim = dims[0] if len(dims) == 2 else 1
     pool, grams = _grams(node)
@@ -44,7 +44,7 @@ def tf_idf_9(node: NodeView) -> Fragment:
     form = View(rows, cols)
     if not len(nodes):
         return node.result(f"matrix(0, rows={node.dim(rows)}, cols={cols})", form)
-    tokens = node.call("find_keys", node.view(0, View(rows, size)), node.constant_matrix(pool, "pool"))
+    tokens = node.call("find_keys", node.view("X", View(rows, size)), node.constant_matrix(pool, "pool"))
     counts = node.call(
         "ngram_counts", tokens, node.constant_matrix(nodes, "ngrams"), len(pool) + 1,
         int(node.attribute("max_skip_count")) + 1, int(node.attribute("min_gram_length")), cols,

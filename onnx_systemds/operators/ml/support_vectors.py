@@ -58,7 +58,7 @@ def _kernel(node: NodeView, vectors: Floats) -> tuple[list[str], str]:
 @shape_rule("SVMRegressor", domain=ML)
 def svm_regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One column."""
-    return (node.tensor((sample_count(node.dims(0)), 1), "float"),)
+    return (node.tensor((sample_count(node.dims("X")), 1), "float"),)
 
 
 @generator("SVMRegressor", since=1, domain=ML)
@@ -130,14 +130,14 @@ def _machine(node: NodeFacts) -> _Machine:
 @shape_rule("SVMClassifier", domain=ML)
 def svm_classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per sample, and its scores: by class, or by pair of classes where there are no probabilities."""
-    machine, rows = _machine(node), sample_count(node.dims(0))
+    machine, rows = _machine(node), sample_count(node.dims("X"))
     return (node.tensor((rows,), labels_dtype(machine.labels)), node.tensor((rows, machine.score_columns), "float"))
 
 
 @generator("SVMClassifier", since=1, domain=ML)
 def svm_classifier(node: NodeView) -> Fragment:
     """Votes of the pairs of classes decide on the label; without support vectors linear scores do."""
-    machine, rows = _machine(node), sample_count(node.dims(0))
+    machine, rows = _machine(node), sample_count(node.dims("X"))
     return _pairwise(node, machine, rows) if machine.counts else _linear(node, machine, rows)
 
 

@@ -24,10 +24,10 @@ _GREEDY = re.compile(r"(\[[^\[\]\\&]+\]|[A-Za-z0-9 ,;:_])\+?")
 @shape_rule("Tokenizer", domain=CONTRIB)
 def tokenizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The tokens along a new last axis as long as the most tokens; no texts give no new axis."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) not in (1, 2):
         raise UnsupportedCase(f"the input has rank {len(dims)}, not 1 or 2")
-    if node.value(0).is_known_size and node.size(0) == 0:
+    if node.value("X").is_known_size and node.size("X") == 0:
         return (node.tensor(dims),)
     most: Dim = unknown_size(node, 0, len(dims))
     return (node.tensor((*dims, most)),)
@@ -39,7 +39,7 @@ def tokenizer(node: NodeView) -> Fragment:
     for required in ("mark", "mincharnum", "pad_value"):
         if node.attribute(required) is None:
             raise UnsupportedCase(f"attribute {required!r} is missing")
-    codes = node.view(0, View(node.size(0), 1))
+    codes = node.view("X", View(node.size("X"), 1))
     pad = java_string_literal(str(node.attribute("pad_value")))
     marked = "TRUE" if node.attribute("mark") else "FALSE"
     tokens = node.temporary("tokens")

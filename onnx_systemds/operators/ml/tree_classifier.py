@@ -127,7 +127,7 @@ def _sums(node: NodeView, ensemble: Ensemble, base: Array) -> _Sums:
 
 def _rounded(node: NodeView, text: str) -> str:
     """Scores as onnxruntime has them, so that ties are ties: floats, unless the data are doubles."""
-    return text if node.dtype(0) == "double" else node.call("round_to_float", text, *FLOAT)
+    return text if node.dtype("X") == "double" else node.call("round_to_float", text, *FLOAT)
 
 
 def _label_output(node: NodeView, scored: _Scored) -> Fragment:

@@ -126,14 +126,14 @@ _register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within la
 
 def _slope_dims(node: NodeFacts) -> Dims:
     """Dims of PRelu's slopes as they are broadcast: before opset 7 there is one number or one for each channel."""
-    slope = node.dims(1)
-    return (*slope, *[1] * (node.rank(0) - 2)) if node.version < 7 and len(slope) == 1 else slope
+    slope = node.dims("slope")
+    return (*slope, *[1] * (node.rank("X") - 2)) if node.version < 7 and len(slope) == 1 else slope
 
 
 @shape_rule("PRelu")
 def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input, to which the slopes are broadcast."""
-    return (node.tensor(broadcast(node, {0: node.dims(0), 1: _slope_dims(node)})),)
+    return (node.tensor(broadcast(node, {0: node.dims("X"), 1: _slope_dims(node)})),)
 
 
 @generator("PRelu", since=1)
@@ -142,9 +142,9 @@ def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
 def prelu(node: NodeView) -> Fragment:
     """x, and slope * x below zero."""
     source = Aligned(node, {1: _slope_dims(node)})
-    slopes = node.constant(1)
+    slopes = node.constant("slope")
     is_finite = slopes is not None and bool(np.isfinite(slopes).all())
-    if node.dtype(0) not in INTEGER_DTYPES and not is_finite:  # zero times them may be NaN
+    if node.dtype("X") not in INTEGER_DTYPES and not is_finite:  # zero times them may be NaN
         given = operands(source, [0, 1], node.output_dims())
         x, slope = given.items
         return choice(node, Operand(f"({x.text} < 0)", x.kind), infix(node, "*", x, slope, given.form), x, given.form)
@@ -156,7 +156,7 @@ def prelu(node: NodeView) -> Fragment:
             scaled = wrapped_products(node, Operands((below, slope), given.form))
         else:
             scaled = infix(node, "*", below, slope, given.form)
-            scaled = Operand(wrapped(node.dtype(0), scaled.text), scaled.kind)
+            scaled = Operand(wrapped(node.dtype("X"), scaled.text), scaled.kind)
         return Operand(f"(max({x.text}, 0) + {scaled.text})", SINGLE if x.kind == SINGLE else scaled.kind)
 
     return binary_of(node, combine, source=source)
@@ -203,8 +203,8 @@ MOST_DRAWN = 65_536  # random numbers that are drawn at conversion
 @shape_rule("Dropout")
 def dropout_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result and mask are like the input; the mask is boolean since opset 10."""
-    mask = "bool" if node.version >= 10 else node.dtype(0)
-    return node.tensor(node.dims(0)), node.tensor(node.dims(0), mask)
+    mask = "bool" if node.version >= 10 else node.dtype("data")
+    return node.tensor(node.dims("data")), node.tensor(node.dims("data"), mask)
 
 
 @batch_rule("Dropout")
@@ -232,11 +232,12 @@ def dropout_7(node: NodeView) -> Fragment:
 @generator("Dropout", since=12)
 def dropout_12(node: NodeView) -> Fragment:
     """Ratio and training_mode by input; both may be known only when the model runs."""
-    mode, ratio = node.constant(2), node.constant(1)
-    if not node.has(2) or (mode is not None and not mode.any()) or (ratio is not None and not ratio.any()):
+    mode, ratio = node.constant("training_mode"), node.constant("ratio")
+    is_off = (mode is not None and not mode.any()) or (ratio is not None and not ratio.any())
+    if is_off or not node.has("training_mode"):
         return _kept(node)
-    share = node.scalar(1) if node.has(1) else "0.5"
-    return _dropped(node, share if mode is not None else f"({share} * {node.scalar(2)})")
+    share = node.scalar("ratio") if node.has("ratio") else "0.5"
+    return _dropped(node, share if mode is not None else f"({share} * {node.scalar('training_mode')})")
 
 
 def _kept(node: NodeView) -> Fragment:
@@ -255,7 +256,7 @@ def _dropped(node: NodeView, share: str) -> Fragment:
     view = View(1, 1) if form is SCALAR else form
     mask = node.temporary("kept")
     before = [f"{mask} = {_drawn(node, view)} >= {share}"]
-    x = f"as.matrix({node.scalar(0)})" if node.dims(0) == () else node.view(0, view)
+    x = f"as.matrix({node.scalar('data')})" if node.dims("data") == () else node.view("data", view)
     fragment = node.result(f"{x} * {mask} / (1 - {share})", view, before=before)
     return fragment + node.result(mask, view, 1)
 
@@ -265,7 +266,7 @@ def _drawn(node: NodeView, view: View) -> str:
 
     With a seed and few elements of known number they are numpy's, drawn at conversion: those of ONNX's reference.
     """
-    seed, count = node.attribute("seed"), node.size(0)
+    seed, count = node.attribute("seed"), node.size("data")
     if seed is None:
         return f"rand(rows={node.dim(view.rows)}, cols={node.dim(view.cols)}, min=0, max=1)"
     if not isinstance(count, int) or count > MOST_DRAWN:

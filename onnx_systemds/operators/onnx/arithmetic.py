@@ -95,9 +95,9 @@ def div(node: NodeView) -> Fragment:
         return kept
     given = two_operands(node)
     quotient = infix(node, "/", given.items[0], given.items[1], given.form)
-    if node.dtype(0) in INTEGER_DTYPES:
+    if node.dtype("A") in INTEGER_DTYPES:
         text = quotient.text
-        if node.dtype(0).startswith("u"):
+        if node.dtype("A").startswith("u"):
             return finish(node, Operand(f"floor{text}", quotient.kind), given)
         return finish(node, Operand(truncated(text), quotient.kind), given)
     return finish(node, quotient, given)
@@ -107,7 +107,7 @@ def div(node: NodeView) -> Fragment:
 def _div_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
     """Of integers only those that are not negative: ONNX truncates, its reference floors."""
     contents = [node.require_constant(position, "an operand") for position in (0, 1)]
-    if node.dtype(0) in INTEGER_DTYPES and any(np.any(content < 0) for content in contents):
+    if node.dtype("A") in INTEGER_DTYPES and any(np.any(content < 0) for content in contents):
         return None
     return by_reference(node, outputs)
 
@@ -118,17 +118,17 @@ def pow_(node: NodeView) -> Fragment:
     """x ^ y, in the type of x: integers are truncated and wrap; powers beyond 2^53 are as FP64 rounds them."""
     given = two_operands(node)
     power = _power(node, given)
-    if node.dtype(0) in INTEGER_DTYPES:
+    if node.dtype("X") in INTEGER_DTYPES:
         text = power.text
-        whole = text if node.dtype(1) in INTEGER_DTYPES else truncated(text)
-        return finish(node, Operand(wrapped(node.dtype(0), whole), power.kind), given)
+        whole = text if node.dtype("Y") in INTEGER_DTYPES else truncated(text)
+        return finish(node, Operand(wrapped(node.dtype("X"), whole), power.kind), given)
     return finish(node, power, given)
 
 
 def _power(node: NodeView, given: Operands) -> Operand:
     """Powers that are right for bases of zero as well, which the engine takes for zeros whatever the exponent is."""
     base, exponent = given.items
-    constants, exponents = node.constant(0), node.constant(1)
+    constants, exponents = node.constant("X"), node.constant("Y")
     positive = exponents is not None and bool(np.all(exponents > 0))
     if positive or given.form is SCALAR or (constants is not None and not bool(np.any(np.isin(constants, (0, 1, -1))))):
         return infix(node, "^", base, exponent, given.form)
@@ -146,8 +146,8 @@ def _power(node: NodeView, given: Operands) -> Operand:
 @generator("Mod", since=10)
 def mod(node: NodeView) -> Fragment:
     """Remainder with the divisor's sign (fmod=0) or the dividend's (fmod=1); the engine's %% truncates."""
-    divisor = node.constant(1)
-    finite = node.dtype(0) in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
+    divisor = node.constant("B")
+    finite = node.dtype("A") in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
     if not finite:
         return _mod_of_infinities(node)
     if not node.attribute("fmod") and _is_wide_mod(node):

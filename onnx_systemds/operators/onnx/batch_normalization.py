@@ -25,7 +25,7 @@ from onnx_systemds.operators.support.convolution_gradients import by_channel, ch
 def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the input, the statistics are like the mean."""
     statistics = Value(node.dtype(3), node.dims(3))
-    return (node.tensor(node.dims(0)), *[statistics] * 4)
+    return (node.tensor(node.dims("X")), *[statistics] * 4)
 
 
 @batch_rule("BatchNormalization")
@@ -56,7 +56,7 @@ def batch_normalization(node: NodeView) -> Fragment:
 
 def _channels(node: NodeView) -> Dim:
     """Number of statistics: channels, or with spatial=0 the elements of an image."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if node.attribute("spatial") == 0:
         return product(dims[1:])
     return dims[1] if len(dims) > 1 else 1
@@ -75,7 +75,7 @@ def _statistics_view(node: NodeView) -> View:
 
 
 def _is_flat(node: NodeView) -> bool:
-    return product(node.dims(0)[1:]) == _channels(node)
+    return product(node.dims("X")[1:]) == _channels(node)
 
 
 def _factors(node: NodeView) -> tuple[list[str], str, str]:
@@ -98,24 +98,24 @@ def _factors(node: NodeView) -> tuple[list[str], str, str]:
 
 def _scaled(node: NodeView, scale: str, shift: str, before: Sequence[str]) -> Fragment:
     """The input times ``scale`` plus ``shift``, both per statistic."""
-    dims, channels = node.dims(0), _channels(node)
+    dims, channels = node.dims("X"), _channels(node)
     if _is_flat(node):
         view = View(dims[0], channels)
-        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+        return node.result(f"{node.view('X', view)} * {scale} + {shift}", view, before=before)
     if dims[0] == 1:
         view = View(channels, product(dims[2:]))
-        return node.result(f"{node.view(0, view)} * {scale} + {shift}", view, before=before)
+        return node.result(f"{node.view('X', view)} * {scale} + {shift}", view, before=before)
     view = View(dims[0], product(dims[1:]))
-    text = f"bias_add({node.call('scaled_channels', node.view(0, view), scale)}, {shift})"
+    text = f"bias_add({node.call('scaled_channels', node.view('X', view), scale)}, {shift})"
     return node.result(text, view, before=before)
 
 
 def _trained(node: NodeView) -> Fragment:
     """Statistics of the batch; running statistics move towards them by ``1 - momentum``."""
-    dims, channels = node.dims(0), _channels(node)
+    dims, channels = node.dims("X"), _channels(node)
     flat = _statistics_view(node)
     wide = View(dims[0], product(dims[1:]))
-    x = node.view(0, wide)
+    x = node.view("X", wide)
     mean, variance, centred, y = (node.temporary(hint) for hint in ("mean", "variance", "centred", "scaled"))
 
     def averaged(text: str) -> str:
@@ -126,7 +126,7 @@ def _trained(node: NodeView) -> Fragment:
         sums = node.reshape(col_sums(text, node.dim(rows)), View(channels, size))
         return f"{row_sums(sums, node.dim(size))} / {node.factor(rows * size)}"
 
-    gamma, beta = node.view(1, flat), node.view(2, flat)
+    gamma, beta = node.view("scale", flat), node.view("B", flat)
     root = f"sqrt({variance} + {literal(node.attribute('epsilon'))})"
     if _is_flat(node):
         centring = f"{x} - {mean}"

@@ -91,7 +91,7 @@ for _name in _OPERATIONS:
 @generator("BitwiseNot", since=18)
 def bitwise_not(node: NodeView) -> Fragment:
     """All bits turned: -1 - x, of unsigned numbers the largest one less x."""
-    dtype = node.dtype(0)
+    dtype = node.dtype("X")
     if dtype == "uint64":
         raise UnsupportedCase("BitwiseNot of uint64: small numbers become such as FP64 cannot hold")
     largest = (1 << bit_width(dtype)) - 1 if dtype.startswith("u") else -1
@@ -115,7 +115,7 @@ def bit_shift(node: NodeView) -> Fragment:
     """
     given = operands(node, [0, 1], node.output_dims())
     x, y = given.items
-    dtype = node.dtype(0)
+    dtype = node.dtype("X")
     bits = bit_width(dtype)
     amount = stripped(y.text)
     if not dtype.startswith("u"):
@@ -147,7 +147,7 @@ def bit_shift(node: NodeView) -> Fragment:
 @shape_rule("BitCast")
 def bit_cast_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is the attribute's."""
-    return (node.tensor(node.dims(0), _target(node)),)
+    return (node.tensor(node.dims("input"), _target(node)),)
 
 
 def _target(node: NodeFacts) -> str:
@@ -160,7 +160,7 @@ def bit_cast(node: NodeView) -> Fragment:
 
     A NaN has no pattern of its own in FP64: all of them are taken to be the usual one.
     """
-    source, target = node.dtype(0), _target(node)
+    source, target = node.dtype("input"), _target(node)
     if source == target or (source, target) == ("bool", "uint8"):
         return node.same_elements()
     if source == "float" and target in _WORDS:
@@ -181,7 +181,7 @@ def bit_cast(node: NodeView) -> Fragment:
 
 def _patterns(node: NodeView, function: str, target: str) -> Fragment:
     form = node.wanted_form()
-    x = f"as.matrix({node.scalar(0)})" if form is SCALAR else node.view(0, form)
+    x = f"as.matrix({node.scalar('input')})" if form is SCALAR else node.view("input", form)
     text = node.call(function, x)
     if form is SCALAR:
         text = f"as.scalar({text})"

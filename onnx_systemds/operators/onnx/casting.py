@@ -91,7 +91,7 @@ def target_dtype(node: NodeFacts) -> str:
 @shape_rule("Cast")
 def cast_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay."""
-    return (node.tensor(node.dims(0), target_dtype(node)),)
+    return (node.tensor(node.dims("input"), target_dtype(node)),)
 
 
 def needs_rounding(source: str, target: str) -> bool:
@@ -116,7 +116,7 @@ def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     """The first input rounded to a floating-point type."""
     goal = FLOAT_FORMATS[target]
     beyond = goal.largest if saturate and goal.always else goal.beyond
-    if target == "float" and node.dtype(0) in INTEGER_DTYPES:
+    if target == "float" and node.dtype("input") in INTEGER_DTYPES:
         return by_function(node, "single_precision")
     rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)]
     if target not in _NO_NAN:
@@ -200,7 +200,7 @@ def _text(node: NodeView, source: str, target: str) -> Fragment:
 @generator("Cast", since=24)
 def cast(node: NodeView) -> Fragment:
     """To another element type; since opset 19 with saturation, since 24 with a rounding mode for float8e8m0."""
-    source, target = node.dtype(0), target_dtype(node)
+    source, target = node.dtype("input"), target_dtype(node)
     if source != target and "string" in (source, target):
         return _text(node, source, target)
     for dtype in (source, target):
@@ -222,7 +222,7 @@ def cast(node: NodeView) -> Fragment:
 @fold("Cast", since=9)
 def _cast_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None] | None:
     """Numbers only: ONNX's reference takes every string that is not empty for true."""
-    return None if "string" in (node.dtype(0), outputs[0].dtype) else by_reference(node, outputs)
+    return None if "string" in (node.dtype("input"), outputs[0].dtype) else by_reference(node, outputs)
 
 
 @size_rule("Cast", moves=True)

@@ -101,7 +101,7 @@ def xor(node: NodeView) -> Fragment:
 @shape_rule("Where")
 def where_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of all three, dtype of the branches."""
-    return (node.tensor(broadcast(node, {position: node.dims(position) for position in range(3)}), node.dtype(1)),)
+    return (node.tensor(broadcast(node, {position: node.dims(position) for position in range(3)}), node.dtype("X")),)
 
 
 @generator("Where", since=9)

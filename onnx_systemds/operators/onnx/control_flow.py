@@ -87,7 +87,7 @@ def if_1(node: NodeView) -> Fragment:
     branches = [_branch(node, name, targets) if node.has_body(name) else ([f"stop({impossible(node, name)})"], False)
                 for name in BRANCHES]  # fmt: skip
     then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
-    lines = [f"if ({node.scalar(0)} != 0) {{", *then, "} else {", *otherwise, "}"]
+    lines = [f"if ({node.scalar('cond')} != 0) {{", *then, "} else {", *otherwise, "}"]
     fragment = node.fragment(["\n".join(lines)])
     for position, target in targets.items():
         fragment += node.result(target, node.boundary(position), position)
@@ -179,7 +179,7 @@ def loop_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def _trips(facts: NodeFacts) -> Dim | None:
     """The trip count where it is known at conversion."""
-    found = facts.integers(0) if facts.has(0) else None
+    found = facts.integers("M") if facts.has("M") else None
     return None if not found or (isinstance(found[0], int) and not 0 <= found[0] < _MOST_TRIPS) else found[0]
 
 

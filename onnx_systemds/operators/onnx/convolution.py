@@ -50,13 +50,13 @@ def conv_windows(node: NodeFacts, weight: int = 1) -> Windows:
 @shape_rule("Conv")
 def conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters, number of windows."""
-    return (node.tensor((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs)),)
+    return (node.tensor((node.dims("X")[0], node.dims("W")[0], *conv_windows(node).outputs)),)
 
 
 @shape_rule("ConvInteger")
 def conv_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As Conv, in 32 bits."""
-    return (node.tensor((node.dims(0)[0], node.dims(1)[0], *conv_windows(node).outputs), "int32"),)
+    return (node.tensor((node.dims("x")[0], node.dims("w")[0], *conv_windows(node).outputs), "int32"),)
 
 
 # --- operators -------------------------------------------------------------------------------------------------
@@ -67,9 +67,9 @@ def conv_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Conv", since=22)
 def conv(node: NodeView) -> Fragment:
     """A convolution; opset 11 only settles the defaults of strides and dilations, 22 adds a dtype."""
-    filters = Filters(node.constant(1), lambda view: node.view(1, view))
-    bias = node.view(2, View(node.dims(1)[0], 1)) if node.has(2) else None
-    before, text, view = convolved(node, lambda view: node.view(0, view), filters, bias)
+    filters = Filters(node.constant("W"), lambda view: node.view("W", view))
+    bias = node.view("B", View(node.dims("W")[0], 1)) if node.has("B") else None
+    before, text, view = convolved(node, lambda view: node.view("X", view), filters, bias)
     return node.result(text, view, before=before)
 
 

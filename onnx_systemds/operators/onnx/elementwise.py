@@ -124,7 +124,7 @@ for _name, _builtin in UNARY_BUILTINS.items():
 @generator("Neg", since=6)
 def neg(node: NodeView) -> Fragment:
     """Negation; the most negative integer of a narrow type stays itself."""
-    return unary(node, lambda x: stripped(wrapped(node.dtype(0), f"(-{x})")))
+    return unary(node, lambda x: stripped(wrapped(node.dtype("X"), f"(-{x})")))
 
 
 @generator("Reciprocal", since=1)
@@ -146,8 +146,8 @@ def clip_1(node: NodeView) -> Fragment:
 @generator("Clip", since=11)
 def clip_11(node: NodeView) -> Fragment:
     """Limits by input; the upper one wins where they cross."""
-    low = node.scalar(1) if node.has(1) else None
-    high = node.scalar(2) if node.has(2) else None
+    low = node.scalar("min") if node.has("min") else None
+    high = node.scalar("max") if node.has("max") else None
     return unary(node, lambda x: _clipped(x, low, high))
 
 

@@ -61,7 +61,7 @@ def shape(node: NodeView) -> Fragment:
 
 @size_rule("Shape", of_dims=True)
 def _shape_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
-    dims = node.value(0).dims
+    dims = node.value("data").dims
     if dims is None:
         return None
     start, end = node.attribute("start") or 0, node.attribute("end")
@@ -82,7 +82,7 @@ def size(node: NodeView) -> Fragment:
 
 @size_rule("Size", of_dims=True)
 def _size_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
-    return None if node.value(0).dims is None else single(node.size(0))
+    return None if node.value("data").dims is None else single(node.size("data"))
 
 
 # --- ConstantOfShape and Range -----------------------------------------------------------------------------------
@@ -98,7 +98,7 @@ def constant_of_shape_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input; without ``value`` the elements are floats."""
     given = node.node.attributes.get("value")
     dtype = "float" if given is None else dtype_of(np.asarray(given))
-    return (node.tensor(node.sizes(0, "the shape"), dtype),)
+    return (node.tensor(node.sizes("input", "the shape"), dtype),)
 
 
 @generator("ConstantOfShape", since=9)
@@ -141,7 +141,7 @@ def _range_length(node: NodeFacts) -> Dim | None:
         if delta == 0:
             raise UnsupportedCase("a range with steps of 0")
         return max(int(np.ceil((limit - start) / delta)), 0)
-    if node.dtype(0) not in INTEGER_DTYPES:
+    if node.dtype("start") not in INTEGER_DTYPES:
         return None
     known = [node.integers(position) for position in range(3)]
     if any(item is None for item in known):
@@ -165,19 +165,19 @@ def range_(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    start, delta = node.scalar(0), node.scalar(2)
+    start, delta = node.scalar("start"), node.scalar("delta")
     length = node.output_dims()[0]
     before = []
     text = node.dim(length)
     if _range_length(node) is None:
         text = node.temporary("length")
-        before.append(f"{text} = as.integer(max(ceil(({node.scalar(1)} - {start}) / {delta}), 0))")
+        before.append(f"{text} = as.integer(max(ceil(({node.scalar('limit')} - {start}) / {delta}), 0))")
         before.append(f"{node.dim(length)} = {text}")
     # not the sequence itself, which the engine would reverse in place (reversed-sequence)
     counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
     scaled = counted if delta == "1" else f"{counted} * {delta}"
     text = scaled if start == "0" else f"{start} + {scaled}"
-    return node.result(round_text(node, node.dtype(0), text), View(length, 1), before=before)
+    return node.result(round_text(node, node.dtype("start"), text), View(length, 1), before=before)
 
 
 @size_rule("Range")
@@ -209,13 +209,13 @@ def eye_like(node: NodeView) -> Fragment:
 @shape_rule("Trilu")
 def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.tensor(node.dims(0)),)
+    return (node.tensor(node.dims("input")),)
 
 
 @batch_rule("Trilu")
 def _trilu_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """The last two axes are the matrix."""
-    return position != 0 or axis >= node.rank(0) - 2
+    return position != 0 or axis >= node.rank("input") - 2
 
 
 @generator("Trilu", since=14)
@@ -229,25 +229,25 @@ def trilu(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"the triangle of an input of rank {len(dims)}")
     rows, cols = dims[-2:]
     count = product(dims[:-2])
-    shift = f" + {node.scalar(1)}" if node.has(1) else ""
+    shift = f" + {node.scalar('k')}" if node.has("k") else ""
     kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
     row_numbers, col_numbers = f"seq(1, {node.dim(rows)}){shift}", f"t(seq(1, {node.dim(cols)}))"
     if count == 1 and not shift:
         side = "upper" if node.attribute("upper") else "lower"
         plane = View(rows, cols)
-        return node.result(f"{side}.tri(target={node.view(0, plane)}, diag=TRUE, values=TRUE)", plane)
+        return node.result(f"{side}.tri(target={node.view('input', plane)}, diag=TRUE, values=TRUE)", plane)
     if is_finite(node, 0):
         view = View(count, rows * cols) if count != 1 else View(rows, cols)
         ones = f'outer({row_numbers}, {col_numbers}, "{kept}")'
         ones = ones if count == 1 else node.reshape(ones, View(1, view.cols))
-        return node.result(f"{node.view(0, view)} * {ones}", view)
+        return node.result(f"{node.view('input', view)} * {ones}", view)
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     if count != 1:
         total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
         row_numbers = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
     mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
-    return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view(0, view)})", view)
+    return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})", view)
 
 
 @gradient("Trilu")
@@ -259,22 +259,22 @@ def _trilu_gradient(n: Backward) -> Sequence[str]:
 
 
 def _one_hot_axis(node: NodeFacts) -> int:
-    return node.normalize_axis(int(node.attribute("axis")), node.rank(0) + 1)
+    return node.normalize_axis(int(node.attribute("axis")), node.rank("indices") + 1)
 
 
 def _depth(node: NodeFacts) -> Dim:
-    content = node.constant(1)
+    content = node.constant("depth")
     if content is not None:
         return int(content.ravel()[0])
-    known = node.integers(1)
+    known = node.integers("depth")
     return unknown_size(node, 0, _one_hot_axis(node)) if known is None else known[0]
 
 
 @shape_rule("OneHot")
 def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The indices' dims with the depth as a new axis, dtype of the values."""
-    dims, axis = node.dims(0), _one_hot_axis(node)
-    return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype(2)),)
+    dims, axis = node.dims("indices"), _one_hot_axis(node)
+    return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype("values")),)
 
 
 @generator("OneHot", since=9)
@@ -286,14 +286,14 @@ def one_hot(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    axis, dims = _one_hot_axis(node), node.dims(0)
-    prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size(0)
+    axis, dims = _one_hot_axis(node), node.dims("indices")
+    prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size("indices")
     depth = node.output_dims()[axis]
     before: list[str] = []
-    if node.constant(1) is None and node.integers(1) is None:
-        before.append(f"{node.dim(depth)} = as.integer({node.scalar(1)})")
+    if node.constant("depth") is None and node.integers("depth") is None:
+        before.append(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
     transposed = prefix == 1 and suffix != 1
-    indices = node.view(0, View(1, count) if transposed else View(count, 1))
+    indices = node.view("indices", View(1, count) if transposed else View(count, 1))
     if node.version >= 11:
         indices = f"{indices} + {node.factor(depth)} * ({indices} < 0)"
     steps = f"seq(0, {node.dim(depth - 1)})"
@@ -310,12 +310,12 @@ def one_hot(node: NodeView) -> Fragment:
 
 def _chosen(node: NodeView, hot: str, view: View, before: list[str]) -> str:
     """The values of off and on where ``hot`` is 0 and 1."""
-    content = node.constant(2)
+    content = node.constant("values")
     if content is not None:
         values = content.ravel()
         off, on = (literal(int(value) if values.dtype.kind == "b" else value) for value in values)
         return hot if values[0] == 0 and values[1] == 1 else _either(node, hot, on, off, view)
-    pair = node.view(2, View(2, 1))
+    pair = node.view("values", View(2, 1))
     off, on = node.temporary("off"), node.temporary("on")
     before += [f"{off} = as.scalar({pair}[1, 1])", f"{on} = as.scalar({pair}[2, 1])"]
     return _either(node, hot, on, off, view)

@@ -40,8 +40,8 @@ def empty(node: NodeView, output: int = 0) -> Fragment:
 @shape_rule("Gather")
 def gather_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis is replaced by the dims of the indices."""
-    dims, axis = node.dims(0), node.axis()
-    return (node.tensor((*dims[:axis], *node.dims(1), *dims[axis + 1 :])),)
+    dims, axis = node.dims("data"), node.axis()
+    return (node.tensor((*dims[:axis], *node.dims("indices"), *dims[axis + 1 :])),)
 
 
 @batch_rule("Gather")
@@ -53,12 +53,12 @@ def _gather_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 @generator("Gather", since=1)
 def gather(node: NodeView) -> Fragment:
     """Selections along an axis; negative indices count from the end, others out of range raise in the engine."""
-    dims, axis = node.dims(0), node.axis()
+    dims, axis = node.dims("data"), node.axis()
     if product(node.output_dims()) == 0:
         return empty(node)
     steps = Steps(node)
-    size, count = dims[axis], node.size(1)
-    known = node.constant(1)
+    size, count = dims[axis], node.size("indices")
+    known = node.constant("indices")
     if known is not None and isinstance(size, int):
         indices = [int(index) for index in known.ravel()]
         if any(not -size <= index < size for index in indices):
@@ -107,12 +107,12 @@ def _gather_gradient(n: Backward) -> Sequence[str]:
 def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
     """One index: a row, or a run of columns."""
     size = steps.dims[axis]
-    elements = node.integers(1)
+    elements = node.integers("indices")
     if elements is not None and (not_negative(elements[0]) or not_negative(-1 * elements[0] - 1)):
         position = elements[0] if not_negative(elements[0]) else elements[0] + size
         steps.slice(axis, position, 1)
         return
-    index, place = node.scalar(1), node.temporary("place")
+    index, place = node.scalar("indices"), node.temporary("place")
     steps.statements.append(f"{place} = {index} + {node.factor(size)} * as.double({index} < 0) + 1")
     before, size, behind = steps.around(axis)
     if before == 1:
@@ -198,9 +198,9 @@ def element_index(node: NodeView, position: int, axis: int) -> str:
 @shape_rule("GatherElements")
 def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the indices."""
-    if node.rank(0) != node.rank(1):
-        raise InvalidModel(f"indices of rank {node.rank(1)} into data of rank {node.rank(0)}")
-    return (node.tensor(node.dims(1)),)
+    if node.rank("data") != node.rank("indices"):
+        raise InvalidModel(f"indices of rank {node.rank('indices')} into data of rank {node.rank('data')}")
+    return (node.tensor(node.dims("indices")),)
 
 
 @generator("GatherElements", since=11)
@@ -208,10 +208,10 @@ def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
     if product(node.output_dims()) == 0:
         return empty(node)
-    count, size = node.size(1), node.size(0)
+    count, size = node.size("indices"), node.size("data")
     index = node.temporary("index")
     before = [f"{index} = {element_index(node, 1, node.axis())}"]
-    x = node.view(0, View(size, 1))
+    x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
     return node.result(text[1:-1], View(count, 1), before=before)
 
@@ -226,7 +226,7 @@ def _gather_elements_gradient(n: Backward) -> Sequence[str]:
 @shape_rule("GatherND")
 def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the indices without the last, and what an index leaves of the data."""
-    dims, indices = node.dims(0), node.dims(1)
+    dims, indices = node.dims("data"), node.dims("indices")
     return (node.tensor((*indices[:-1], *dims[index_depth(node) :])),)
 
 
@@ -245,12 +245,12 @@ def gather_nd(node: NodeView) -> Fragment:
     if product(node.output_dims()) == 0:
         return empty(node)
     batch = int(node.attribute("batch_dims") or 0)
-    dims, depth = node.dims(0), index_depth(node)
+    dims, depth = node.dims("data"), index_depth(node)
     rows, cols = product(dims[:depth]), product(dims[depth:])
-    count = product(node.dims(1)[:-1])
+    count = product(node.dims("indices")[:-1])
     index = node.temporary("index")
     before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
-    x = node.view(0, View(rows, cols))
+    x = node.view("data", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
     return node.result(text[1:-1], View(count, cols), before=before)
 
@@ -292,11 +292,11 @@ def size_row(node: NodeView, row: Sequence[Dim], hint: str) -> str:
 @shape_rule("Compress")
 def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
     """How many are chosen is known when the condition is."""
-    condition = node.constant(1)
+    condition = node.constant("condition")
     count: Dim = unknown_size(node, 0, 0) if condition is None else int(np.count_nonzero(condition))
     flat = node.attribute("axis") is None
-    dims, axis = list(node.dims(0)), 0 if flat else node.axis()
-    length, whole = node.size(1), node.size(0) if flat else dims[axis]
+    dims, axis = list(node.dims("input")), 0 if flat else node.axis()
+    length, whole = node.size("condition"), node.size("input") if flat else dims[axis]
     if isinstance(length, int) and isinstance(whole, int):
         if length > whole:
             raise InvalidModel(f"a condition of {length} elements for {whole} of the input")
@@ -311,18 +311,18 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Compress", since=9)
 def compress(node: NodeView) -> Fragment:
     """Rows by a 0/1 column, with the axis in the rows; places after the condition's end are dropped."""
-    dims = node.dims(0)
+    dims = node.dims("input")
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
     if product(node.output_dims()) == 0:
         count = node.output_dims()[axis]
-        chosen_count = f"{node.dim(count)} = as.integer(sum({node.view(1, View(node.size(1), 1))}))"
+        chosen_count = f"{node.dim(count)} = as.integer(sum({node.view('condition', View(node.size('condition'), 1))}))"
         return node.fragment([] if isinstance(count, int) else [chosen_count]) + empty(node)
     whole: Dims = (product(dims),) if flat else dims
     before, size, behind = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
-    count, length = node.output_dims()[axis], node.size(1)
-    x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
-    mask = node.view(1, View(length, 1))
+    count, length = node.output_dims()[axis], node.size("condition")
+    x = node.view("input", View(size, 1)) if flat else axis_first(node, 0, axis)
+    mask = node.view("condition", View(length, 1))
     if length != size:
         missing = size - length
         mask = f"rbind({mask}, matrix(0, rows={node.dim(missing)}, cols=1))"

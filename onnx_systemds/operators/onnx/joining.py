@@ -114,9 +114,9 @@ def concat_axis(node: NodeFacts) -> int:
 @shape_rule("Split")
 def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims with the parts' sizes on the axis."""
-    dims, axis = node.dims(0), _split_axis(node)
+    dims, axis = node.dims("input"), _split_axis(node)
     parts = split_sizes(node)
-    words = node.axis_words(0, axis)
+    words = node.axis_words("input", axis)
     node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
     least = 0 if may_be_zero(parts[-1]) else 1
     if not isinstance(parts[-1], int) and not not_negative(parts[-1] - least):
@@ -130,7 +130,7 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Split", since=18)
 def split(node: NodeView) -> Fragment:
     """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
-    dims, axis = node.dims(0), _split_axis(node)
+    dims, axis = node.dims("input"), _split_axis(node)
     sizes = split_sizes(node)
     prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
     fragment = node.fragment()
@@ -152,19 +152,19 @@ def _split_gradient(n: Backward) -> Sequence[str]:
 
 
 def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
-    whole = product(node.dims(0))
+    whole = product(node.dims("input"))
     empty = empty_result(node, output)
     if empty is not None:
         return empty
     if prefix * size * suffix == whole:
-        return node.same_elements(0, output)
+        return node.same_elements("input", output)
     if prefix == 1:
-        text = node.view(0, View(node.dims(0)[_split_axis(node)], suffix))
+        text = node.view("input", View(node.dims("input")[_split_axis(node)], suffix))
         if may_be_zero(size):
             text = node.call("row_range", text, node.dim(start), node.dim(size))
             return node.result(text, View(size, suffix), output)
         return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
-    text = node.view(0, View(prefix, node.dims(0)[_split_axis(node)] * suffix))
+    text = node.view("input", View(prefix, node.dims("input")[_split_axis(node)] * suffix))
     if may_be_zero(size):
         text = node.call("col_range", text, node.dim(start * suffix), node.dim(size * suffix))
         return node.result(text, View(prefix, size * suffix), output)
@@ -181,7 +181,7 @@ def _span(node: NodeView, start: Dim, length: Dim) -> str:
 
 def _split_axis(node: NodeFacts) -> int:
     axis = node.attribute("axis")
-    return node.normalize_axis(0 if axis is None else int(axis), node.rank(0))
+    return node.normalize_axis(0 if axis is None else int(axis), node.rank("input"))
 
 
 def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
@@ -189,7 +189,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 
     Since opset 18 ``num_outputs`` says how many, and the last part is smaller where they do not fit.
     """
-    whole = node.dims(0)[_split_axis(node)]
+    whole = node.dims("input")[_split_axis(node)]
     given: Sequence[Dim] | None = node.attribute("split")
     if given is None and node.has(1):
         given = node.sizes(1, "the sizes of the parts")
@@ -215,7 +215,7 @@ def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
 @shape_rule("Expand")
 def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Both dims broadcast: a 1 in the shape keeps the input's size."""
-    own, wanted = node.dims(0), node.sizes(1, "the shape")
+    own, wanted = node.dims("input"), node.sizes("shape", "the shape")
     dims, open_axes = list(broadcast_dims([own, wanted])), _open_axes(own, wanted)
     for axis in range(max(len(dims) - len(own), len(dims) - len(wanted)), len(dims)):
         pair = own[axis - len(dims)], wanted[axis - len(dims)]
@@ -223,7 +223,7 @@ def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
             dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
         elif 1 not in pair:
             words = f"element {axis - len(dims) + len(wanted)} of {quoted(node.node.inputs[1])}"
-            node.assume_equal(*pair, node.axis_words(0, axis - len(dims)), words)
+            node.assume_equal(*pair, node.axis_words("input", axis - len(dims)), words)
     return (node.tensor(dims),)
 
 
@@ -239,15 +239,15 @@ def _open_axes(dims: Dims, wanted: Dims) -> list[int]:
 @batch_rule("Expand", sizes=(1,), fills=True)
 def _expand_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Only where the axis stays as it is."""
-    return position != 0 or output_size(node, node.rank(0) - axis) != unlimited(node.dims(0)[axis])
+    return position != 0 or output_size(node, node.rank("input") - axis) != unlimited(node.dims("input")[axis])
 
 
 @generator("Expand", since=8)
 def expand(node: NodeView) -> Fragment:
     """The input repeated along the axes where it has size 1."""
     dims = node.output_dims()
-    own = (*[1] * (len(dims) - node.rank(0)), *node.dims(0))
-    open_axes = _open_axes(node.dims(0), node.sizes(1, "the shape"))
+    own = (*[1] * (len(dims) - node.rank("input")), *node.dims("input"))
+    open_axes = _open_axes(node.dims("input"), node.sizes("shape", "the shape"))
     if open_axes:
         return _repeated_at_run_time(node, own, dims, open_axes)
     kept = [axis for axis, dim in enumerate(dims) if dim != 1]
@@ -289,13 +289,13 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
         return empty
     form = node.wanted_form()
     view = split_view(dims, 1) if form is SCALAR else form
-    if node.size(0) == 1:
-        return node.result(node.full(node.scalar(0), view), view)
-    row = View(1, node.size(0))
+    if node.size("input") == 1:
+        return node.result(node.full(node.scalar("input"), view), view)
+    row = View(1, node.size("input"))
     if may_be_zero(dims) and not _is_below_itself(varies, dims, view):
         own = tuple(dim if is_own else 1 for dim, is_own in zip(dims, varies))
         return _repeated_at_run_time(node, own, dims)
-    text = expand_text(node, node.view(0, row), row, varies, dims, view, finite=is_finite(node, 0))
+    text = expand_text(node, node.view("input", row), row, varies, dims, view, finite=is_finite(node, 0))
     return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)
 
 
@@ -309,13 +309,13 @@ def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:
 @shape_rule("Tile", since=1)
 def tile_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """One axis by a number of copies."""
-    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_1(node))]),)
+    return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles_1(node))]),)
 
 
 @shape_rule("Tile", since=6)
 def tile_rule_6(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis by its number of copies."""
-    return (node.tensor([dim * times for dim, times in zip(node.dims(0), _tiles_6(node))]),)
+    return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles_6(node))]),)
 
 
 @generator("Tile", since=1)
@@ -331,15 +331,15 @@ def tile_6(node: NodeView) -> Fragment:
 
 
 def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
-    axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank(0))
+    axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank("input"))
     times = int(node.require_constant(1, "the number of copies").ravel()[0])
-    return tuple(times if here == axis else 1 for here in range(node.rank(0)))
+    return tuple(times if here == axis else 1 for here in range(node.rank("input")))
 
 
 def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
-    repeats = node.sizes(1, "the numbers of copies")
-    if len(repeats) != node.rank(0):
-        raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank(0)}")
+    repeats = node.sizes("repeats", "the numbers of copies")
+    if len(repeats) != node.rank("input"):
+        raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank('input')}")
     return repeats
 
 
@@ -347,7 +347,7 @@ def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
     """Copies of an axis are a new axis in front of it, on which the input does not vary."""
     dims: list[Dim] = []
     varies: list[bool] = []
-    for dim, times in zip(node.dims(0), repeats):
+    for dim, times in zip(node.dims("input"), repeats):
         if times != 1:
             dims.append(times)
             varies.append(False)

@@ -28,7 +28,7 @@ batch_rule("MatMul")(mixes_in_product)
 @shape_rule("MatMul")
 def matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Numpy's matmul: batch axes broadcast, a vector loses its axis."""
-    return (node.tensor(matmul_dims(node, {0: node.dims(0), 1: node.dims(1)})),)
+    return (node.tensor(matmul_dims(node, {0: node.dims("A"), 1: node.dims("B")})),)
 
 
 def matmul_dims(node: NodeFacts, factors: Mapping[int, Dims]) -> Dims:
@@ -45,7 +45,7 @@ def matmul_dims(node: NodeFacts, factors: Mapping[int, Dims]) -> Dims:
 @generator("MatMul", since=1)
 def matmul(node: NodeView) -> Fragment:
     """A product; with several matrices on the right one by one, by batch."""
-    left, right = node.dims(0), node.dims(1)
+    left, right = node.dims("A"), node.dims("B")
     inner = left[-1]
     cols: Dim = right[-1] if len(right) > 1 else 1
     batch = broadcast_dims([left[:-2], right[:-2]])
@@ -55,7 +55,8 @@ def matmul(node: NodeView) -> Fragment:
     if product(right[:-2]) == 1:
         rows = product(left[:-1])
         before: list[str] = []
-        text = _product(node, node.view(0, View(rows, inner)), node.view(1, View(inner, cols)), (rows, inner), before)
+        a, b = node.view("A", View(rows, inner)), node.view("B", View(inner, cols))
+        text = _product(node, a, b, (rows, inner), before)
         if dtype in INTEGER_DTYPES:
             text = wrapped_result(node, text, before)
         if rows == 1 and cols == 1:
@@ -161,13 +162,13 @@ def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View)
 @shape_rule("Gemm")
 def gemm_rule(node: NodeFacts) -> tuple[Value, ...]:
     """M x N."""
-    left, right = node.dims(0), node.dims(1)
+    left, right = node.dims("A"), node.dims("B")
     if (len(left), len(right)) != (2, 2):
         raise UnsupportedCase(f"a product of matrices of rank {len(left)} and {len(right)}")
     flipped_left, flipped_right = bool(node.attribute("transA")), bool(node.attribute("transB"))
     node.assume_same_size((0, 0 if flipped_left else 1), (1, 1 if flipped_right else 0))
     dims = (left[1 if flipped_left else 0], right[0 if flipped_right else 1])
-    if node.has(2) and node.version >= 7:
+    if node.has("C") and node.version >= 7:
         assume_added(node, dims, 2)
     return (node.tensor(dims),)
 
@@ -186,7 +187,7 @@ def assume_added(node: NodeFacts, dims: Dims, position: int) -> None:
 def _gemm_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Rows of the result, or its columns; what is added has as many, or is the same for all."""
     size, place = unlimited(node.dims(position)[axis]), {0: 2, 1: 1}.get(position, node.rank(position) - axis)
-    added = size_from_right(node.dims(2), place) if node.has(2) else 1
+    added = size_from_right(node.dims("C"), place) if node.has("C") else 1
     return output_size(node, place) != size or added not in (1, size)
 
 
@@ -196,18 +197,18 @@ def _gemm_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 @generator("Gemm", since=11)
 def gemm(node: NodeView) -> Fragment:
     """alpha * A %*% B + beta * C."""
-    a = node.matrix(0, 1)
+    a = node.matrix("A", 1)
     if node.attribute("transA"):
         a = f"t({a})"
-    weight = node.constant(1)
+    weight = node.constant("B")
     if node.attribute("transB"):
         # a known weight is stored the way the product reads it
-        b = f"t({node.matrix(1, 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
+        b = f"t({node.matrix('B', 1)})" if weight is None else node.constant_matrix(weight.T, "weight")
     else:
-        b = node.matrix(1, 1)
+        b = node.matrix("B", 1)
     before: list[str] = []
     rows, cols = node.output_dims()
-    text = _product(node, a, b, (rows, node.dims(0)[0 if node.attribute("transA") else 1]), before)
+    text = _product(node, a, b, (rows, node.dims("A")[0 if node.attribute("transA") else 1]), before)
     alpha, beta = node.attribute("alpha"), node.attribute("beta")
     dtype = node.output_dtype()
     is_whole = float(alpha).is_integer() and float(beta).is_integer()
@@ -215,7 +216,7 @@ def gemm(node: NodeView) -> Fragment:
         text = wrapped_result(node, text, before)  # as far as it goes it is a product of integers
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"
-    if node.has(2) and beta != 0:
+    if node.has("C") and beta != 0:
         bias = _bias(node, rows, cols)
         text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
@@ -242,7 +243,7 @@ def _gemm_gradient(n: Backward) -> Sequence[str]:
 
 def _bias(node: NodeView, rows: Dim, cols: Dim) -> str:
     """C as a right operand: a scalar, a row, a column or a full matrix."""
-    dims = (1, 1, *node.dims(2))[-2:]
+    dims = (1, 1, *node.dims("C"))[-2:]
     if product(dims) == 1:
-        return node.scalar(2)
-    return node.view(2, View(dims[0] if dims[0] == 1 else rows, dims[1] if dims[1] == 1 else cols))
+        return node.scalar("C")
+    return node.view("C", View(dims[0] if dims[0] == 1 else rows, dims[1] if dims[1] == 1 else cols))

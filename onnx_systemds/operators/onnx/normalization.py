@@ -51,10 +51,10 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("LayerNormalization", since=17)
 def layer_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     axis = node.axis()
     view = split_view(dims, axis)
-    x = node.view(0, view)
+    x = node.view("X", view)
     mean, centred, spread = (node.temporary(hint) for hint in ("mean", "centred", "deviation"))
     statements = [
         f"{mean} = {row_means(node, x, view.cols)}",
@@ -62,7 +62,7 @@ def layer_normalization(node: NodeView) -> Fragment:
         f"{spread} = sqrt({row_means(node, f'{centred}^2', view.cols)} + {literal(node.attribute('epsilon'))})",
     ]
     text = f"{centred} / {spread} * {trailing_operand(node, 1, dims, axis)}"
-    if node.has(2):
+    if node.has("B"):
         text += f" + {trailing_operand(node, 2, dims, axis)}"
     fragment = node.result(text, view, before=statements)
     column = View(view.rows, 1)
@@ -73,10 +73,10 @@ def layer_normalization(node: NodeView) -> Fragment:
 @generator("RMSNormalization", since=23)
 def rms_normalization(node: NodeView) -> Fragment:
     """The input over the root of its mean square over the axes from ``axis`` on, times scale."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     axis = node.axis()
     view = split_view(dims, axis)
-    x = node.view(0, view)
+    x = node.view("X", view)
     root = f"sqrt({row_means(node, f'{x}^2', view.cols)} + {literal(node.attribute('epsilon'))})"
     return node.result(f"{x} / {root} * {trailing_operand(node, 1, dims, axis)}", view)
 
@@ -118,7 +118,7 @@ def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
 @generator("InstanceNormalization", since=6)
 def instance_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each plane; opset 6 drops consumed_inputs."""
-    dims = node.dims(0)
+    dims = node.dims("input")
     planes = View(dims[0] * dims[1], product(dims[2:]))
     statements, text = _standardized(node, planes)
     return _per_channel(node, text, planes, statements)
@@ -128,7 +128,7 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     """``text`` in a view, times input 1 and plus input 2, which have an element per channel."""
     dims = node.dims(0)
     column = View(dims[1], 1)
-    scale, bias = node.view(1, column), node.view(2, column)
+    scale, bias = node.view("scale", column), node.view(2, column)
     if dims[0] == 1:
         planes = View(dims[1], product(dims[2:]))
         text = text if view == planes else node.reshape(text, planes)
@@ -140,7 +140,7 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
 
 def _groups(node: NodeView) -> int:
     """The number of groups. Raises InvalidModel where the channels cannot be divided into so many."""
-    groups, channels = int(node.attribute("num_groups") or 0), node.dims(0)[1]
+    groups, channels = int(node.attribute("num_groups") or 0), node.dims("X")[1]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise InvalidModel(f"{channels} channels cannot be divided into {groups} groups")
     return groups
@@ -157,12 +157,12 @@ def _check_sizes(node: NodeView, wanted: Dim, what: str) -> None:
 @generator("GroupNormalization", since=18)
 def group_normalization_18(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per group."""
-    dims, groups = node.dims(0), _groups(node)
+    dims, groups = node.dims("X"), _groups(node)
     _check_sizes(node, groups, "group")
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
     column = View(groups, 1)
-    scale, bias = node.view(1, column), node.view(2, column)
+    scale, bias = node.view("scale", column), node.view("bias", column)
     wide = View(dims[0], product(dims[1:]))
     # a group is to its scale what a channel is to a bias
     whole = f"bias_add({node.call('scaled_channels', node.reshape(text, wide), scale)}, {bias})"
@@ -172,7 +172,7 @@ def group_normalization_18(node: NodeView) -> Fragment:
 @generator("GroupNormalization", since=21)
 def group_normalization_21(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per channel."""
-    dims, groups = node.dims(0), _groups(node)
+    dims, groups = node.dims("X"), _groups(node)
     _check_sizes(node, dims[1], "channel")
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
@@ -182,11 +182,11 @@ def group_normalization_21(node: NodeView) -> Fragment:
 @generator("LRN", since=1)
 def lrn(node: NodeView) -> Fragment:
     """The input over a power of the squares summed over neighbouring channels: a window over the channel axis."""
-    dims, size = node.dims(0), int(node.attribute("size"))
+    dims, size = node.dims("X"), int(node.attribute("size"))
     below, above = (size - 1) // 2, size // 2
     plane = product(dims[2:])
     view = View(dims[0], dims[1] * plane)
-    x = node.view(0, view)
+    x = node.view("X", view)
     squares, channels, padding = f"{x}^2", dims[1], below
     if above != below:
         zeros = f"matrix(0, rows={node.dim(dims[0])}, cols={node.dim(plane)})"
@@ -203,10 +203,10 @@ def lrn(node: NodeView) -> Fragment:
 @generator("MeanVarianceNormalization", since=9)
 def mean_variance_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over some axes; a tiny number keeps constant planes from a division by zero."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     axes = sorted({node.normalize_axis(int(axis), len(dims)) for axis in node.attribute("axes")})
     home = split_view(dims, 1)
-    x = node.view(0, home)
+    x = node.view("X", home)
     mean, centred = node.temporary("mean"), node.temporary("centred")
     statements = [
         f"{mean} = {_mean_over(node, x, home, dims, axes)}",
@@ -256,12 +256,12 @@ def _repeated(node: NodeView, row: str, dims: Dims, axes: Sequence[int], view: V
 @generator("LpNormalization", since=1)
 def lp_normalization(node: NodeView) -> Fragment:
     """The input over its 1-norm or 2-norm along an axis; zeros where the norm is zero."""
-    dims, axis, p = node.dims(0), node.axis(), int(node.attribute("p"))
+    dims, axis, p = node.dims("input"), node.axis(), int(node.attribute("p"))
     if p not in (1, 2):
         raise UnsupportedCase(f"LpNormalization with p = {p}")
     prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
     view = View(prefix, size) if suffix == 1 else View(prefix * size, suffix)
-    x, norm = node.view(0, view), node.temporary("norm")
+    x, norm = node.view("input", view), node.temporary("norm")
     powers = f"abs({x})" if p == 1 else f"{x}^2"
     mean, found = mean_of_axis(node, powers, view, prefix, size, suffix)
     total = f"{mean} * {node.factor(size)}"

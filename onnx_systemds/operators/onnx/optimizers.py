@@ -83,7 +83,7 @@ def adagrad(node: NodeView) -> Fragment:
     """The rate decays with the step's number, and for each element with its squared gradients so far."""
     count = tensor_count(node)
     rate = node.temporary("rate")
-    total = node.fragment([f"{rate} = {node.scalar(0)} / (1 + {node.scalar(1)} * {_number(node, 'decay_factor')})"])
+    total = node.fragment([f"{rate} = {node.scalar('R')} / (1 + {node.scalar('T')} * {_number(node, 'decay_factor')})"])
     for number in range(count):
         step = _Step(node, number, count)
         gradient = step.gradient()
@@ -98,7 +98,7 @@ def adam(node: NodeView) -> Fragment:
     """Means of the gradient and of its square, corrected for their start at zero after the first step."""
     count = tensor_count(node)
     alpha, beta = _number(node, "alpha"), _number(node, "beta")
-    rate, time, given = node.temporary("rate"), node.scalar(1), node.scalar(0)
+    rate, time, given = node.temporary("rate"), node.scalar("T"), node.scalar("R")
     lines = [
         f"{rate} = {given}",
         f"if ({time} > 0) {{\n  {rate} = {given} * sqrt(1 - {beta} ^ {time}) / (1 - {alpha} ^ {time})\n}}",
@@ -123,11 +123,11 @@ def momentum(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"mode {mode}")
     count = tensor_count(node)
     alpha, weight = _number(node, "alpha"), node.temporary("weight")
-    total = node.fragment([f"{weight} = ifelse({node.scalar(1)} > 0, {_number(node, 'beta')}, 1.0)"])
+    total = node.fragment([f"{weight} = ifelse({node.scalar('T')} > 0, {_number(node, 'beta')}, 1.0)"])
     for number in range(count):
         step = _Step(node, number, count)
         gradient = step.gradient()
         speed = step.bind("speed", f"{alpha} * {step.old(2)} + {weight} * {gradient}")
         change = speed if mode == "standard" else f"({gradient} + {alpha} * {speed})"
-        total += step.fragment(f"{step.old(0)} - {node.scalar(0)} * {change}", speed)
+        total += step.fragment(f"{step.old(0)} - {node.scalar('R')} * {change}", speed)
     return total

@@ -41,7 +41,7 @@ def _around(dims: Dims, axis: int) -> tuple[Dim, Dim, Dim]:
 @shape_rule("ArgMin")
 def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis shrinks to 1 or goes."""
-    dims, axis = node.dims(0), node.axis()
+    dims, axis = node.dims("data"), node.axis()
     kept = (1,) if node.attribute("keepdims") and dims else ()
     return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
 
@@ -70,7 +70,7 @@ _register_arg("ArgMin", "row_arg_min")
 @shape_rule("CumProd")
 def cumulative_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.tensor(node.dims(0)),)
+    return (node.tensor(node.dims("x")),)
 
 
 def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
@@ -143,7 +143,7 @@ def top_k_count(node: NodeFacts) -> Dim:
 @shape_rule("TopK")
 def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis has k elements."""
-    dims, axis = list(node.dims(0)), node.axis()
+    dims, axis = list(node.dims("X")), node.axis()
     dims[axis] = top_k_count(node)
     return node.tensor(dims), node.tensor(dims, "int64")
 
@@ -156,7 +156,7 @@ def top_k(node: NodeView) -> Fragment:
     axis, count = node.axis(), top_k_count(node)
     if count == 0:
         return empty(node, 0) + empty(node, 1)
-    before, _, behind = _around(node.dims(0), axis)
+    before, _, behind = _around(node.dims("X"), axis)
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
@@ -177,21 +177,21 @@ def top_k(node: NodeView) -> Fragment:
 @shape_rule("NonZero")
 def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row for each axis, a column for each element found."""
-    count = 0 if product(node.dims(0)) == 0 else unknown_size(node, 0, 1)
-    return (node.tensor((node.rank(0), count), "int64"),)
+    count = 0 if product(node.dims("X")) == 0 else unknown_size(node, 0, 1)
+    return (node.tensor((node.rank("X"), count), "int64"),)
 
 
 @generator("NonZero", since=9)
 def non_zero(node: NodeView) -> Fragment:
     """Positions in row-major order, divided by the strides."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if not dims:
         raise UnsupportedCase("NonZero of a scalar: onnxruntime and ONNX disagree on its dims")
     total, count = product(dims), node.output_dims()[1]
     if total == 0:
         return empty(node)
     place = node.temporary("place")
-    x = node.view(0, View(total, 1))
+    x = node.view("X", View(total, 1))
     statements = [
         f'{place} = removeEmpty(target=seq(0, {node.dim(total - 1)}), margin="rows", '
         f"select=({x} != 0), empty.return=FALSE)",
@@ -209,7 +209,7 @@ def non_zero(node: NodeView) -> Fragment:
 @shape_rule("Unique")
 def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
     """How many there are is known when the model runs, unless there are none."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     axis = 0 if node.attribute("axis") is None else node.axis()
     found: list[Dim] = [product(dims)] if node.attribute("axis") is None else list(dims)
     size = found[axis]
@@ -225,14 +225,14 @@ def unique(node: NodeView) -> Fragment:
 
     Text is sorted by its code points: ranks stand for it meanwhile.
     """
-    dims = node.dims(0)
+    dims = node.dims("X")
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
     before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
     if size == 0:
         return reduce(Fragment.__add__, (empty(node, output) for output in range(4) if node.wants(output)))
-    x = node.view(0, View(size, 1)) if flat else axis_first(node, 0, axis)
-    ranked = node.dtype(0) == "string" and bool(node.attribute("sorted"))
+    x = node.view("X", View(size, 1)) if flat else axis_first(node, 0, axis)
+    ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
         values, rows = node.temporary("values"), node.output_dims(0)[0]
@@ -274,21 +274,21 @@ def unique(node: NodeView) -> Fragment:
 @shape_rule("ReverseSequence")
 def reverse_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the input."""
-    return (node.tensor(node.dims(0)),)
+    return (node.tensor(node.dims("input")),)
 
 
 @generator("ReverseSequence", since=10)
 def reverse_sequence(node: NodeView) -> Fragment:
     """A permutation of the rows: the first steps of each batch entry, as many as its length says, backwards."""
-    dims = node.dims(0)
+    dims = node.dims("input")
     time = node.normalize_axis(int(node.attribute("time_axis")), len(dims))
     batch = node.normalize_axis(int(node.attribute("batch_axis")), len(dims))
     if {time, batch} != {0, 1}:
         raise UnsupportedCase("time and batch must be the first two axes")
     rows, cols = product(dims[:2]), product(dims[2:])
-    lengths = node.view(1, View(dims[batch], 1))
+    lengths = node.view("sequence_lens", View(dims[batch], 1))
     index = node.call("reversed_index", lengths, node.dim(dims[time]), "TRUE" if time == 0 else "FALSE")
-    x = node.view(0, View(rows, cols))
+    x = node.view("input", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, rows, cols, finite=is_finite(node, 0))
     return node.result(text[1:-1], View(rows, cols))
 

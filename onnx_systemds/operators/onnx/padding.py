@@ -36,7 +36,7 @@ takes_text("CenterCropPad", "Pad")
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis grows by what is added before and behind it."""
     dims: list[Dim] = []
-    for axis, (dim, amounts) in enumerate(zip(node.dims(0), pad_amounts(node))):
+    for axis, (dim, amounts) in enumerate(zip(node.dims("data"), pad_amounts(node))):
         size = amounts[0] + dim + amounts[1]
         dims.append(node.named(size, f"size{axis}") if may_be_zero(amounts) else size)
     return (node.tensor(dims),)
@@ -47,7 +47,7 @@ def pad_amounts(node: NodeFacts) -> list[tuple[Dim, Dim]]:
 
     Since opset 18 an input says which axes are meant. Negative amounts crop.
     """
-    rank = node.rank(0)
+    rank = node.rank("data")
     pads: Sequence[Dim]
     if node.version < 11:
         pads = tuple(node.attribute("paddings" if node.version < 2 else "pads"))
@@ -155,7 +155,7 @@ def _fill(node: NodeView) -> str:
 def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The wanted sizes on the axes."""
     return (
-        node.tensor([before + dim + behind for dim, (before, behind) in zip(node.dims(0), _centred(node))]),
+        node.tensor([before + dim + behind for dim, (before, behind) in zip(node.dims("input_data"), _centred(node))]),
     )
 
 
@@ -166,8 +166,8 @@ def center_crop_pad(node: NodeView) -> Fragment:
 
 
 def _centred(node: NodeFacts) -> Amounts:
-    dims = node.dims(0)
-    wanted = node.sizes(1, "the shape")
+    dims = node.dims("input_data")
+    wanted = node.sizes("shape", "the shape")
     given = node.attribute("axes")
     axes = (
         range(len(dims)) if given is None else [node.normalize_axis(int(axis), len(dims)) for axis in given]

@@ -32,7 +32,7 @@ def _pads(node: NodeFacts, rank: int) -> tuple[int, ...]:
 
 def pooled_dims(node: NodeFacts) -> Dims:
     """Dims of the tensor whose pooling gives the input; the indices count its elements."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     spatial, kernel = dims[2:], tuple(node.attribute("kernel_shape"))
     rank = len(spatial)
     if len(kernel) != rank:
@@ -48,7 +48,9 @@ def pooled_dims(node: NodeFacts) -> Dims:
 @shape_rule("MaxUnpool")
 def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As given, else that of the smallest input of the pooling."""
-    return (node.tensor(node.require_integers(2, "the output shape") if node.has(2) else pooled_dims(node)),)
+    if node.has("output_shape"):
+        return (node.tensor(node.require_integers("output_shape", "the output shape")),)
+    return (node.tensor(pooled_dims(node)),)
 
 
 @generator("MaxUnpool", since=9)
@@ -57,8 +59,8 @@ def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
 def max_unpool(node: NodeView) -> Fragment:
     """Elements go to their indices in zeros; a larger output shape adds zeros behind each axis."""
     dims, wanted = pooled_dims(node), node.output_dims()
-    count, total = node.size(0), product(dims)
-    x, index = node.view(0, View(count, 1)), node.view(1, View(count, 1))
+    count, total = node.size("X"), product(dims)
+    x, index = node.view("X", View(count, 1)), node.view("I", View(count, 1))
     text = node.call("scatter_rows", f"matrix(0, rows={node.dim(total)}, cols=1)", x, f"{index} + 1")
     more: Dims = tuple(after - before for before, after in zip(dims, wanted))
     if all(pad == 0 for pad in more):
@@ -81,9 +83,9 @@ def _integers(node: NodeFacts, position: int, what: str) -> tuple[int, ...]:
 @shape_rule("Col2Im")
 def col2im_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, and the image's sizes."""
-    batch, columns, _ = node.dims(0)
+    batch, columns, _ = node.dims("input")
     block = int(np.prod(_integers(node, 2, "the block's shape")))
-    return (node.tensor((batch, columns // block, *node.require_integers(1, "the image's shape"))),)
+    return (node.tensor((batch, columns // block, *node.require_integers("image_shape", "the image's shape"))),)
 
 
 @generator("Col2Im", since=18)
@@ -91,12 +93,12 @@ def col2im(node: NodeView) -> Fragment:
     """Sums the blocks where they overlap; what lies in the padding goes to a row that is dropped."""
     block, image = _integers(node, 2, "the block's shape"), _integers(node, 1, "the image's shape")
     index = _image_positions(node, image, block)
-    batch, columns, length = node.dims(0)
+    batch, columns, length = node.dims("input")
     if isinstance(length, int) and length * int(np.prod(block)) != len(index):
         raise UnsupportedCase(f"{length} blocks, the image's shape needs {len(index) // int(np.prod(block))}")
     planes: Dim = batch * (columns // int(np.prod(block)))
     total = int(np.prod(image))
-    turned = f"t({node.view(0, View(planes, len(index)))})"
+    turned = f"t({node.view('input', View(planes, len(index)))})"
     zeros = f"matrix(0, rows={total}, cols={node.dim(planes)})"
     call = node.call("scatter_add", zeros, turned, node.constant_matrix(index.reshape(-1, 1), "places"))
     return node.result(f"t({call})", View(planes, total))

@@ -46,12 +46,12 @@ LOWEST = "-Inf"
 
 def pool_windows(node: NodeFacts) -> Windows:
     """The windows of a pooling operator."""
-    if node.rank(0) < 3:
-        raise UnsupportedCase(f"pooling of an input of rank {node.rank(0)}")
+    if node.rank("X") < 3:
+        raise UnsupportedCase(f"pooling of an input of rank {node.rank('X')}")
     kernel = node.attribute("kernel_shape")
     if not kernel:
         raise UnsupportedCase("kernel_shape is missing")
-    return windows(node, node.dims(0)[2:], tuple(kernel))
+    return windows(node, node.dims("X")[2:], tuple(kernel))
 
 
 @shape_rule("AveragePool")
@@ -59,7 +59,7 @@ def pool_windows(node: NodeFacts) -> Windows:
 @shape_rule("MaxPool")
 def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, number of windows; the indices are as many."""
-    dims = (*node.dims(0)[:2], *pool_windows(node).outputs)
+    dims = (*node.dims("X")[:2], *pool_windows(node).outputs)
     return (node.tensor(dims), Value("int64", dims))
 
 
@@ -68,7 +68,7 @@ def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("GlobalMaxPool")
 def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Spatial axes of size 1."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     return (node.tensor((*dims[:2], *[1] * (len(dims) - 2))),)
 
 
@@ -76,7 +76,7 @@ def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 def _planes(node: NodeView) -> View:
-    dims = node.dims(0)
+    dims = node.dims("X")
     return split_view(dims, 2)
 
 
@@ -84,7 +84,7 @@ def _planes(node: NodeView) -> View:
 def global_average_pool(node: NodeView) -> Fragment:
     """Mean of each plane."""
     view = _planes(node)
-    sums = row_sums(node.view(0, view), node.dim(view.cols))
+    sums = row_sums(node.view("X", view), node.dim(view.cols))
     return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
 
 
@@ -92,7 +92,7 @@ def global_average_pool(node: NodeView) -> Fragment:
 def global_max_pool(node: NodeView) -> Fragment:
     """Maximum of each plane."""
     view = _planes(node)
-    return node.result(f"rowMaxs({node.view(0, view)})", View(view.rows, 1))
+    return node.result(f"rowMaxs({node.view('X', view)})", View(view.rows, 1))
 
 
 @generator("GlobalLpPool", since=1)
@@ -100,7 +100,7 @@ def global_max_pool(node: NodeView) -> Fragment:
 def global_lp_pool(node: NodeView) -> Fragment:
     """p-norm of each plane; p is a float in opset 1."""
     view, p = _planes(node), node.attribute("p")
-    sums = row_sums(_power(node.view(0, view), p), node.dim(view.cols))
+    sums = row_sums(_power(node.view("X", view), p), node.dim(view.cols))
     return node.result(_root(f"({sums})", p), View(view.rows, 1))
 
 
@@ -197,7 +197,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
 
 def _input_image(node: NodeView, window: Windows) -> Image:
     view = _planes(node)
-    return Image(node.view(0, view), view, view.rows, window.sizes)
+    return Image(node.view("X", view), view, view.rows, window.sizes)
 
 
 @generator("AveragePool", since=1)
@@ -269,7 +269,7 @@ def lp_pool(node: NodeView) -> Fragment:
     image = _input_image(node, window)
     powers = node.temporary("powers")
     image = Image(powers, image.view, image.lead, image.sizes)
-    statements = [f"{powers} = {_power(node.view(0, image.view), p)}"]
+    statements = [f"{powers} = {_power(node.view('X', image.view), p)}"]
     more, image = pooled(node, image, window, "avg_pool")
     return node.result(_root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
 
@@ -289,7 +289,7 @@ def max_pooling(node: NodeView) -> Fragment:
     if node.wants(1):
         return _with_indices(node, window)
     common, left, right = builtin_padding(window)
-    if node.dims(0)[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
+    if node.dims("X")[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
         return _images_pooled(node, window, common)
     statements, image = pooled(node, _input_image(node, window), window, "max_pool")
     return node.result(image.text, image.view, before=statements)
@@ -300,8 +300,8 @@ def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> F
 
     A single image goes plane by plane instead, since the engine's threads share the rows.
     """
-    batch, *image = node.dims(0)
-    x = node.view(0, View(batch, product(image)))
+    batch, *image = node.dims("X")
+    x = node.view("X", View(batch, product(image)))
     text = _builtin(node, "max_pool", x, (batch, *image), window.kernel, window.strides, padding)
     return node.result(text, View(batch, image[0] * product(window.outputs)))
 

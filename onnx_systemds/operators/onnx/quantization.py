@@ -54,21 +54,21 @@ def _dtype_attribute(node: NodeFacts, name: str) -> str | None:
 
 def quantized_dtype(node: NodeFacts) -> str:
     """The type of the zero point, else of the attribute (since opset 21), else uint8."""
-    return node.dtype(2) if node.has(2) else _dtype_attribute(node, "output_dtype") or "uint8"
+    return node.dtype("y_zero_point") if node.has("y_zero_point") else _dtype_attribute(node, "output_dtype") or "uint8"
 
 
 @shape_rule("QuantizeLinear")
 def quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay."""
     _assume_lengths(node)
-    return (node.tensor(node.dims(0), quantized_dtype(node)),)
+    return (node.tensor(node.dims("x"), quantized_dtype(node)),)
 
 
 @shape_rule("DequantizeLinear")
 def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims stay, the type is that of the scale unless (since opset 23) another is asked for."""
     _assume_lengths(node)
-    return (node.tensor(node.dims(0), _dtype_attribute(node, "output_dtype") or node.dtype(1)),)
+    return (node.tensor(node.dims("x"), _dtype_attribute(node, "output_dtype") or node.dtype("x_scale")),)
 
 
 @batch_rule("QuantizeLinear", "DequantizeLinear")
@@ -78,12 +78,12 @@ def _scaling_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     if position != 0 or node.rank(1) > 1:
         return True
     single = product(node.dims(1)) == 1
-    return not single and axis == node.normalize_axis(1 if given is None else int(given), node.rank(0))
+    return not single and axis == node.normalize_axis(1 if given is None else int(given), node.rank("x"))
 
 
 def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     """Input, scale and zero point (if any) in one view: per tensor, per axis (13) or per block (21)."""
-    dims, scale = node.dims(0), node.dims(1)
+    dims, scale = node.dims("x"), node.dims(1)
     positions = [0, 1, 2] if node.has(2) else [0, 1]
     if product(scale) == 1:
         return operands(node, positions, dims)
@@ -107,7 +107,7 @@ def _scaled_axis(node: NodeFacts) -> int:
     Opset 10 knows no axis; onnxruntime and ONNX's reference take the one that is the default from 13 on.
     """
     given = node.attribute("axis")
-    return node.normalize_axis(1 if given is None else int(given), node.rank(0))
+    return node.normalize_axis(1 if given is None else int(given), node.rank("x"))
 
 
 def _assume_lengths(node: NodeFacts) -> None:
@@ -125,7 +125,7 @@ def _partial_blocks(
     node: NodeView, positions: list[int], axis: int, block: int, statements: list[str]
 ) -> Operands:
     """As `scaled_operands` where the last block is (or, with dims of the run, may be) not full: scales are gathered."""
-    length = node.dims(0)[axis]
+    length = node.dims("x")[axis]
     numbers = f"(seq(0, {node.dim(length - 1)}) %/% {block})"
     items, view = [], View(1, 1)
     for position in positions[1:]:
@@ -135,7 +135,7 @@ def _partial_blocks(
         statements += moved.before
         items.append(Operand(f"({moved.text})", FULL))
         view = moved.view
-    return Operands((Operand(node.view(0, view), FULL), *items), view)
+    return Operands((Operand(node.view("x", view), FULL), *items), view)
 
 
 def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
@@ -163,7 +163,7 @@ def quantize_linear(node: NodeView) -> Fragment:
     statements: list[str] = []
     given = scaled_operands(node, statements)
     target = node.output_dtype()
-    precision = _dtype_attribute(node, "precision") or node.dtype(1)
+    precision = _dtype_attribute(node, "precision") or node.dtype("y_scale")
     quotient = _quotient(node, given, precision)
     if target not in INTEGER_DTYPES:
         return node.fragment(statements) + _to_small_float(node, given, quotient, target)
@@ -200,8 +200,8 @@ def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
     The quotient of two FP32 numbers is by 2^-49 of itself away from the middle between two FP32 numbers at least, what
     the inverse brings is 2^-52.
     """
-    x, scale, known = given.items[0], given.items[1], node.constant(1)
-    is_single = node.dtype(0) == node.dtype(1) == precision == "float"
+    x, scale, known = given.items[0], given.items[1], node.constant("y_scale")
+    is_single = node.dtype("x") == node.dtype("y_scale") == precision == "float"
     if not is_single or known is None or known.size != 1 or not known.item():
         return infix(node, "/", x, scale, given.form)
     return Operand(f"({x.text} * {literal(1 / float(known.item()))})", x.kind)
@@ -209,7 +209,7 @@ def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
 
 def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: str) -> Fragment:
     goal = FLOAT_FORMATS[target]
-    if node.has(2):
+    if node.has("y_zero_point"):
         quotient = infix(node, "+", quotient, given.items[2], given.form)
     saturate = node.attribute("saturate") != 0
     beyond = goal.largest if saturate else goal.beyond
@@ -238,7 +238,7 @@ def matmul_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, 32-bit integers."""
     from onnx_systemds.operators.onnx.linear import matmul_dims
 
-    return (node.tensor(matmul_dims(node, {0: node.dims(0), 1: node.dims(1)}), "int32"),)
+    return (node.tensor(matmul_dims(node, {0: node.dims("A"), 1: node.dims("B")}), "int32"),)
 
 
 @shape_rule("QLinearMatMul")
@@ -246,7 +246,7 @@ def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of a matrix product, type of the result's zero point."""
     from onnx_systemds.operators.onnx.linear import matmul_dims
 
-    return (node.tensor(matmul_dims(node, {0: node.dims(0), 3: node.dims(3)}), node.dtype(7)),)
+    return (node.tensor(matmul_dims(node, {0: node.dims("a"), 3: node.dims("b")}), node.dtype("y_zero_point")),)
 
 
 def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:
@@ -309,7 +309,7 @@ def matmul_integer(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers."""
     text, view = shifted_product(node, 0, 2, 1, 3)
     before: list[str] = []
-    inner = node.dims(0)[-1]
+    inner = node.dims("A")[-1]
     if not isinstance(inner, int) or inner > MOST_TERMS:
         text = wrapped_result(node, text, before)
     return node.result(stripped(text), view, before=before)
@@ -325,14 +325,14 @@ def qlinear_matmul(node: NodeView) -> Fragment:
     if any(node.size(position) != 1 for position in (6, 7)):
         raise UnsupportedCase("QLinearMatMul with more than one scale for the result")
     text, view = shifted_product(node, 0, 2, 3, 5)
-    if node.size(1) == 1:
+    if node.size("a_scale") == 1:
         scaled = f"{text} * {_steps(node, View(1, view.cols))}"
     else:
         # the rows of a product of batches are those of all batches, its columns those of each
         rows = _scale_per_line(node, 1, view.rows, is_left=True)
         cols = _scale_per_line(node, 4, view.cols, is_left=False)
-        scaled = f"{text} * {rows} * {cols} / {node.scalar(6)}"
-    return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype(7)), view)
+        scaled = f"{text} * {rows} * {cols} / {node.scalar('y_scale')}"
+    return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point")), view)
 
 
 def _steps(node: NodeView, view: View) -> str:
@@ -351,7 +351,7 @@ def _steps(node: NodeView, view: View) -> str:
     if node.size(4) != view.rows * view.cols:
         raise UnsupportedCase("input 4 has other dims than one number for each row or column")
     product_ = node.call("single_precision", f"{node.view(4, view)} * {node.scalar(1)}")
-    return node.call("single_precision", f"{product_} / {node.scalar(6)}")
+    return node.call("single_precision", f"{product_} / {node.scalar('y_scale')}")
 
 
 def _scale_per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
@@ -376,8 +376,8 @@ class _IntegerConv(NodeView):
 @shape_rule("QLinearConv")
 def qlinear_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters, number of windows; type of the result's zero point."""
-    filters = node.dims(3)[0]
-    return (node.tensor((node.dims(0)[0], filters, *conv_windows(node, 3).outputs), node.dtype(7)),)
+    filters = node.dims("w")[0]
+    return (node.tensor((node.dims("x")[0], filters, *conv_windows(node, 3).outputs), node.dtype("y_zero_point")),)
 
 
 @generator("QLinearConv", since=10)
@@ -386,31 +386,32 @@ def qlinear_conv(node: NodeView) -> Fragment:
     statements: list[str] = []
     inner = _IntegerConv(node)
     x, filters = shifted_input(inner, statements), shifted_filters(inner, statements)
-    count = node.dims(3)[0]
-    bias = node.view(8, View(count, 1)) if node.has(8) else None
+    count = node.dims("w")[0]
+    bias = node.view("B", View(count, 1)) if node.has("B") else None
     before, text, view = convolved(inner, x, filters, bias)
     # the product of a single image has a row per filter, else there is an image per row
-    has_filter_rows = view.rows == count and node.dims(0)[0] == 1
+    has_filter_rows = view.rows == count and node.dims("x")[0] == 1
     total = node.temporary("sums")
     statements += [*before, f"{total} = {text}"]
     steps = _steps(node, View(count, 1))
-    is_vector = node.size(4) != 1 and not has_filter_rows
+    is_vector = node.size("w_scale") != 1 and not has_filter_rows
     scaled = node.call("scaled_channels", total, steps) if is_vector else f"{total} * {steps}"
-    return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype(7)), view, before=statements)
+    text = requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point"))
+    return node.result(text, view, before=statements)
 
 
 @shape_rule("DynamicQuantizeLinear")
 def dynamic_quantize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Result, scale, zero point."""
-    return node.tensor(node.dims(0), "uint8"), node.tensor(()), node.tensor((), "uint8")
+    return node.tensor(node.dims("x"), "uint8"), node.tensor(()), node.tensor((), "uint8")
 
 
 @generator("DynamicQuantizeLinear", since=11)
 def dynamic_quantize_linear(node: NodeView) -> Fragment:
     """To uint8 by the range of the data and 0, in steps that are rounded as FP32 rounds them (ties depend on it)."""
-    form = node.wanted_form() if node.wants(0) else node.known_form(0)
+    form = node.wanted_form() if node.wants(0) else node.known_form("x")
     view = View(1, 1) if form is SCALAR else form
-    x = node.view(0, view)
+    x = node.view("x", view)
     low, scale, zero = (node.temporary(hint) for hint in ("low", "step", "zero"))
 
     def narrowed(text: str) -> str:

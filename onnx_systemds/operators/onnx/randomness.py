@@ -70,8 +70,8 @@ def shaped_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def like_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input; its type, too, unless an attribute says another."""
-    kept = node.dtype(0) if node.dtype(0) not in FINITE_DTYPES else "float"
-    return (node.tensor(node.dims(0), _dtype(node, kept)),)
+    kept = node.dtype("input") if node.dtype("input") not in FINITE_DTYPES else "float"
+    return (node.tensor(node.dims("input"), _dtype(node, kept)),)
 
 
 def _drawn(node: NodeView, is_normal: bool) -> Fragment:
@@ -112,7 +112,7 @@ for _name in ("RandomUniform", "RandomNormal"):
 @shape_rule("Bernoulli")
 def bernoulli_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the input; its type, too, unless an attribute says another."""
-    return (node.tensor(node.dims(0), _dtype(node, node.dtype(0))),)
+    return (node.tensor(node.dims("input"), _dtype(node, node.dtype("input"))),)
 
 
 @generator("Bernoulli", since=15)
@@ -123,14 +123,14 @@ def bernoulli(node: NodeView) -> Fragment:
         return empty
     form = node.wanted_form()
     if form is SCALAR:
-        return node.result(f"as.double(as.scalar({uniform(node, View(1, 1))}) < {node.scalar(0)})", SCALAR)
-    return node.result(f"{uniform(node, form)} < {node.view(0, form)}", form)
+        return node.result(f"as.double(as.scalar({uniform(node, View(1, 1))}) < {node.scalar('input')})", SCALAR)
+    return node.result(f"{uniform(node, form)} < {node.view('input', form)}", form)
 
 
 @shape_rule("Multinomial")
 def multinomial_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As many samples for each row as the attribute says."""
-    return (node.tensor((node.dims(0)[0], int(node.attribute("sample_size"))), _dtype(node, "int32")),)
+    return (node.tensor((node.dims("input")[0], int(node.attribute("sample_size"))), _dtype(node, "int32")),)
 
 
 @generator("Multinomial", since=7)
@@ -139,9 +139,9 @@ def multinomial(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    if node.rank(0) != 2 or node.dims(0)[1] == 0:
-        raise UnsupportedCase(f"classes drawn from an input of dims {list(map(str, node.dims(0)))}")
+    if node.rank("input") != 2 or node.dims("input")[1] == 0:
+        raise UnsupportedCase(f"classes drawn from an input of dims {list(map(str, node.dims('input')))}")
     batch, samples = node.output_dims()
     view = View(batch, samples)
-    text = node.call("sampled_classes", node.matrix(0, 1), uniform(node, view))
+    text = node.call("sampled_classes", node.matrix("input", 1), uniform(node, view))
     return node.result(text, view)

@@ -22,7 +22,7 @@ from onnx_systemds.operators.support.windows import Windows, windows
 
 def _images(node: NodeFacts) -> tuple[Dim, Dim, Dim, Dim]:
     """Batch, channels, height and width."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) != 4:
         raise UnsupportedCase(f"regions of an input of rank {len(dims)}, rank 4 is needed")
     return dims[0], dims[1], dims[2], dims[3]
@@ -34,7 +34,7 @@ def _flag(value: bool) -> str:
 
 def _rounds_to_single(node: NodeFacts) -> str:
     """Whether runtimes calculate with FP32 which elements belong to a region."""
-    return _flag(node.dtype(0) != "double")
+    return _flag(node.dtype("X") != "double")
 
 
 # --- RoiAlign --------------------------------------------------------------------------------------------------
@@ -47,8 +47,8 @@ def _aligned_size(node: NodeFacts) -> tuple[int, int]:
 @shape_rule("RoiAlign")
 def roi_align_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A small image with the input's channels for each region."""
-    node.assume_equal(node.dims(1)[1], 4, node.axis_words(1, 1), "the number of coordinates")
-    return (node.tensor((node.dims(1)[0], _images(node)[1], *_aligned_size(node))),)
+    node.assume_equal(node.dims("rois")[1], 4, node.axis_words("rois", 1), "the number of coordinates")
+    return (node.tensor((node.dims("rois")[0], _images(node)[1], *_aligned_size(node))),)
 
 
 @generator("RoiAlign", since=10)
@@ -64,11 +64,11 @@ def roi_align(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"mode {mode}")
     batch, channels, height, width = _images(node)
     centred = node.attribute("coordinate_transformation_mode") == "half_pixel"  # opset 10 has no such attribute
-    regions = node.dims(1)[0]
+    regions = node.dims("rois")[0]
     rows, cols = _aligned_size(node)
     call = node.call(
-        "roi_align", node.view(0, View(batch * channels, height * width)), node.view(1, View(regions, 4)),
-        node.view(2, View(regions, 1)),
+        "roi_align", node.view("X", View(batch * channels, height * width)), node.view("rois", View(regions, 4)),
+        node.view("batch_indices", View(regions, 1)),
         *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))),
         "0.5" if centred else "0.0", rows, cols, int(node.attribute("sampling_ratio")), _rounds_to_single(node),
         f'"{mode}"',
@@ -89,7 +89,7 @@ def _pooled_size(node: NodeFacts) -> tuple[int, int]:
 @shape_rule("MaxRoiPool")
 def max_roi_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A small image with the input's channels for each region."""
-    return (node.tensor((node.dims(1)[0], _images(node)[1], *_pooled_size(node))),)
+    return (node.tensor((node.dims("rois")[0], _images(node)[1], *_pooled_size(node))),)
 
 
 @generator("MaxRoiPool", since=1)
@@ -100,10 +100,10 @@ def max_roi_pool(node: NodeView) -> Fragment:
     if empty is not None:
         return empty
     batch, channels, height, width = _images(node)
-    regions = node.dims(1)[0]
+    regions = node.dims("rois")[0]
     rows, cols = _pooled_size(node)
     call = node.call(
-        "max_roi_pool", node.view(0, View(batch * channels, height * width)), node.view(1, View(regions, 5)),
+        "max_roi_pool", node.view("X", View(batch * channels, height * width)), node.view("rois", View(regions, 5)),
         *map(node.dim, (batch, height, width)), literal(float(node.attribute("spatial_scale"))), rows, cols,
         _rounds_to_single(node),
     )  # fmt: skip
@@ -114,15 +114,15 @@ def max_roi_pool(node: NodeView) -> Fragment:
 
 
 def _deformed_windows(node: NodeFacts) -> Windows:
-    if node.rank(0) < 3:
-        raise UnsupportedCase(f"a convolution of an input of rank {node.rank(0)}")
-    return windows(node, node.dims(0)[2:], node.known_dims(1, "a convolution's weight")[2:])
+    if node.rank("X") < 3:
+        raise UnsupportedCase(f"a convolution of an input of rank {node.rank('X')}")
+    return windows(node, node.dims("X")[2:], node.known_dims("W", "a convolution's weight")[2:])
 
 
 @shape_rule("DeformConv")
 def deform_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters, number of windows."""
-    return (node.tensor((node.dims(0)[0], node.dims(1)[0], *_deformed_windows(node).outputs)),)
+    return (node.tensor((node.dims("X")[0], node.dims("W")[0], *_deformed_windows(node).outputs)),)
 
 
 @generator("DeformConv", since=19)
@@ -132,9 +132,9 @@ def deform_conv(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    batch, channels = node.dims(0)[:2]
+    batch, channels = node.dims("X")[:2]
     group, offset_group = int(node.attribute("group")), int(node.attribute("offset_group"))
-    filters, planes = node.known_dims(1, "a convolution's weight")[:2]
+    filters, planes = node.known_dims("W", "a convolution's weight")[:2]
     if channels != planes * group or filters % group or (planes * group) % offset_group:
         raise UnsupportedCase(
             f"{channels} channels and {filters} filters of {planes} planes in {group} groups, {offset_group} of offsets"
@@ -148,8 +148,8 @@ def deform_conv(node: NodeView) -> Fragment:
     statements = [f"{columns} = {_columns(node, window, batch, blocks, offset_group)}"]
     weight, before = _block_weight(node, window, group, blocks)
     text = f"{columns} %*% {weight}" if group == 1 else node.call("grouped_product", columns, weight, group)
-    if node.has(3):
-        text = f"{text} + {node.view(3, View(1, filters))}"
+    if node.has("B"):
+        text = f"{text} + {node.view('B', View(1, filters))}"
     places = product(window.outputs)
     turned = f"t({node.reshape(text, View(places, batch * filters))})"
     return node.result(turned, View(batch * filters, places), before=[*statements, *before])
@@ -157,34 +157,34 @@ def deform_conv(node: NodeView) -> Fragment:
 
 def _columns(node: NodeView, window: Windows, batch: Dim, blocks: int, offset_group: int) -> str:
     """What the windows read, a row per place and image: its columns are block, tap, channel of the block."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     taps, places = product(window.kernel), product(window.outputs)
     lanes = batch * (offset_group * taps)
     mask = f"matrix(1, rows={node.dim(lanes)}, cols={node.dim(places)})"
-    if node.has(4):
-        mask = node.view(4, View(lanes, places))
+    if node.has("mask"):
+        mask = node.view("mask", View(lanes, places))
     fields: list[tuple[Dims, str]] = [
         (window.sizes, "sizes"), (window.outputs, "outputs"), (window.kernel, "kernel"), (window.strides, "strides"),
         (window.before, "pads"), (window.dilations, "dilations"),
     ]  # fmt: skip
     return node.call(
-        "deformed_columns", node.view(0, View(batch * dims[1], product(window.sizes))),
-        node.view(2, View(lanes, window.rank * places)), mask, node.dim(batch), blocks, offset_group,
+        "deformed_columns", node.view("X", View(batch * dims[1], product(window.sizes))),
+        node.view("offset", View(lanes, window.rank * places)), mask, node.dim(batch), blocks, offset_group,
         *map(node.dim, (places, taps, product(window.sizes))), *(size_row(node, row, hint) for row, hint in fields),
     )  # fmt: skip
 
 
 def _block_weight(node: NodeView, window: Windows, group: int, blocks: int) -> tuple[str, list[str]]:
     """The weight with a column per filter of a group, rows are group, block, tap, channel; statements before it."""
-    filters, planes = node.known_dims(1, "a convolution's weight")[:2]
+    filters, planes = node.known_dims("W", "a convolution's weight")[:2]
     taps = int(np.prod(window.kernel))
     dims = (group, filters // group, blocks // group, planes * group // blocks, taps)
     order = (0, 2, 4, 3, 1)
     view = View(planes * group * taps, filters // group)
-    content = node.constant(1)
+    content = node.constant("W")
     if content is not None:
         moved = content.reshape(dims).transpose(order).reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
         return node.constant_matrix(moved, "weight"), []
-    step = permuted(node, lambda wanted: node.view(1, wanted), dims, order, finite=False)
+    step = permuted(node, lambda wanted: node.view("W", wanted), dims, order, finite=False)
     name = node.temporary("weight")
     return name, [*step.before, f"{name} = {step.source(node)(view)}"]

@@ -49,7 +49,7 @@ def upsample_axes(node: NodeFacts) -> list[Axis]:
         scales = list(node.attribute("scales"))
     else:
         scales = [1.0, 1.0, node.attribute("height_scale"), node.attribute("width_scale")]
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(scales) != len(dims):
         raise UnsupportedCase(f"{len(scales)} scales for an input of rank {len(dims)}")
     return [_scaled(axis, dims[axis], scale) for axis, scale in enumerate(scales)]
@@ -68,7 +68,7 @@ def _scaled(axis: int, size: Dim, scale: float, roi: tuple[float, float] = (0.0,
 
 def resize_axes(node: NodeFacts) -> list[Axis]:
     """Resize from opset 11 on: scales (input 2) or sizes (input 3), from 18 on for chosen axes and with a policy."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     given = node.attribute("axes")
     axes = [node.normalize_axis(int(axis), len(dims)) for axis in (range(len(dims)) if given is None else given)]
     rois = _rois(node, len(axes))
@@ -149,7 +149,7 @@ def _axes(node: NodeFacts) -> list[Axis]:
 @shape_rule("Resize")
 def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The resized axes change."""
-    dims = list(node.dims(0))
+    dims = list(node.dims("X"))
     for given in _axes(node):
         dims[given.axis] = given.count
     return (node.tensor(dims),)
@@ -277,7 +277,7 @@ def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bo
 
 def _truncate(node: NodeView, steps: Steps, how: Resampling) -> None:
     """Interpolated integers lose their fraction."""
-    if how.mode != "nearest" and node.dtype(0) in INTEGER_DTYPES:
+    if how.mode != "nearest" and node.dtype("X") in INTEGER_DTYPES:
         view = split_view(steps.dims, 1)
         x = steps.matrix(view)
         steps.set(f"sign({x}) * floor(abs({x}))", view, 0, steps.dims[0])

@@ -24,17 +24,17 @@ from onnx_systemds.operators.onnx.indexing import along_axes, empty, size_row
 @shape_rule("AffineGrid")
 def affine_grid_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The spatial sizes, and a coordinate for each of them."""
-    wanted = node.require_integers(1, "the size")
-    return (node.tensor((node.dims(0)[0], *wanted[2:], len(wanted) - 2)),)
+    wanted = node.require_integers("size", "the size")
+    return (node.tensor((node.dims("theta")[0], *wanted[2:], len(wanted) - 2)),)
 
 
 @generator("AffineGrid", since=20)
 def affine_grid(node: NodeView) -> Fragment:
     """The places of a regular grid times each batch entry's matrix."""
-    spatial = node.require_integers(1, "the size")[2:]
-    batch, rank, count = node.dims(0)[0], len(spatial), product(spatial)
+    spatial = node.require_integers("size", "the size")[2:]
+    batch, rank, count = node.dims("theta")[0], len(spatial), product(spatial)
     before, base = _places(node, spatial)
-    theta = node.view(0, View(batch * rank, rank + 1))
+    theta = node.view("theta", View(batch * rank, rank + 1))
     text = f"{base} %*% t({theta})"
     if batch == 1:
         return node.result(text, View(count, rank), before=before)
@@ -81,19 +81,19 @@ def _ticks(size: int, aligned: bool) -> Array:
 @shape_rule("GridSample")
 def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch and channels of the input, places of the grid."""
-    return (node.tensor((*node.dims(0)[:2], *node.dims(1)[1:-1])),)
+    return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)
 
 
 @generator("GridSample", since=16)
 @generator("GridSample", since=20)
 def grid_sample(node: NodeView) -> Fragment:
     """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
-    dims, grid = node.dims(0), node.dims(1)
+    dims, grid = node.dims("X"), node.dims("grid")
     spatial = dims[2:]
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(str(node.attribute("mode")), str(node.attribute("mode")))
     places: Dim = product(grid[1:-1])
-    x = node.view(0, View(dims[0] * dims[1], product(spatial)))
-    g = node.view(1, View(dims[0] * places, len(spatial)))
+    x = node.view("X", View(dims[0] * dims[1], product(spatial)))
+    g = node.view("grid", View(dims[0] * places, len(spatial)))
     call = node.call(
         "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
         f'"{node.attribute("padding_mode")}"', "TRUE" if node.attribute("align_corners") else "FALSE",
@@ -107,9 +107,9 @@ def grid_sample(node: NodeView) -> Fragment:
 @shape_rule("NonMaxSuppression")
 def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
-    if (node.rank(0), node.rank(1)) != (3, 3):
+    if (node.rank("boxes"), node.rank("scores")) != (3, 3):
         raise InvalidModel("boxes and scores have three axes")
-    count = 0 if product((*node.dims(0), *node.dims(1))) == 0 else unknown_size(node, 0, 0)
+    count = 0 if product((*node.dims("boxes"), *node.dims("scores"))) == 0 else unknown_size(node, 0, 0)
     return (node.tensor((count, 3), "int64"),)
 
 
@@ -119,14 +119,15 @@ def non_max_suppression(node: NodeView) -> Fragment:
     count = node.output_dims()[0]
     if count == 0:
         return empty(node)
-    batch, boxes, _ = node.dims(0)
-    classes = node.dims(1)[1]
-    most = node.scalar(2) if node.has(2) else "0"
-    overlap = node.scalar(3) if node.has(3) else "0.0"
-    lowest = node.scalar(4) if node.has(4) else "(-Inf)"
+    batch, boxes, _ = node.dims("boxes")
+    classes = node.dims("scores")[1]
+    most = node.scalar("max_output_boxes_per_class") if node.has("max_output_boxes_per_class") else "0"
+    overlap = node.scalar("iou_threshold") if node.has("iou_threshold") else "0.0"
+    lowest = node.scalar("score_threshold") if node.has("score_threshold") else "(-Inf)"
     kept = node.temporary("kept")
     call = node.call(
-        "non_max_suppression", node.view(0, View(batch * boxes, 4)), node.view(1, View(batch * classes, boxes)),
+        "non_max_suppression",
+        node.view("boxes", View(batch * boxes, 4)), node.view("scores", View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
     )  # fmt: skip
     return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])

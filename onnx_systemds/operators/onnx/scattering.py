@@ -35,21 +35,21 @@ def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("ScatterElements", since=16)
 def scatter_elements(node: NodeView) -> Fragment:
     """Single elements as rows of one column; opset 16 added add and mul, 18 max and min."""
-    count = node.size(1)
+    count = node.size("indices")
     if count == 0:
         return identity(node)
-    return _scatter(node, element_index(node, 1, node.axis()), node.size(0), count, 1)
+    return _scatter(node, element_index(node, 1, node.axis()), node.size("data"), count, 1)
 
 
 @generator("ScatterND", since=11)
 @generator("ScatterND", since=16)
 def scatter_nd(node: NodeView) -> Fragment:
     """Rows whose columns are what an index leaves; opset 16 added add and mul, 18 max and min."""
-    dims = node.dims(0)
-    if node.size(1) == 0:
+    dims = node.dims("data")
+    if node.size("indices") == 0:
         return identity(node)
     depth = index_depth(node, 0)
-    count = product(node.dims(1)[:-1])
+    count = product(node.dims("indices")[:-1])
     return _scatter(node, nd_index(node, dims, 0, depth), product(dims[:depth]), count, product(dims[depth:]))
 
 
@@ -59,7 +59,7 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
     if reduction not in REDUCTIONS:
         raise UnsupportedCase(f"the reduction {quoted(reduction)} is none of {', '.join(REDUCTIONS)}")
     view = View(rows, cols)
-    x, u = node.view(0, view), node.view(2, View(count, cols))
+    x, u = node.view("data", view), node.view("updates", View(count, cols))
     if reduction == "none":
         return node.result(node.call("scatter_rows", x, u, index), view)
     before: list[str] = []
@@ -67,26 +67,26 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         text = node.call("scatter_add", x, u, index)
     else:
         text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
-    if reduction in ("add", "mul") and wrapped(node.dtype(0), "x") != "x":
+    if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
         name = node.temporary("sum")
         before.append(f"{name} = {stripped(text)}")
-        text = wrapped(node.dtype(0), name)
+        text = wrapped(node.dtype("data"), name)
     return node.result(stripped(text), view, before=before)
 
 
 @generator("TensorScatter", since=24)
 def tensor_scatter(node: NodeView) -> Fragment:
     """A cache update: each batch entry's new rows go behind its write index, in circular mode around the end."""
-    dims, new = node.dims(0), node.dims(1)
+    dims, new = node.dims("past_cache"), node.dims("update")
     axis = node.axis()
     batch, size, length = dims[0], dims[axis], new[axis]
     middle, behind = product(dims[1:axis]), product(dims[axis + 1 :])
-    if node.has(2):
-        starts = node.view(2, View(batch, 1))
+    if node.has("write_indices"):
+        starts = node.view("write_indices", View(batch, 1))
     else:
         starts = f"matrix(0, rows={node.dim(batch)}, cols=1)"
     circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
     index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
     rows, count = batch * middle * size, batch * middle * length
-    x, u = node.view(0, View(rows, behind)), node.view(1, View(count, behind))
+    x, u = node.view("past_cache", View(rows, behind)), node.view("update", View(count, behind))
     return node.result(node.call("scatter_rows", x, u, index), View(rows, behind))

@@ -41,9 +41,9 @@ def sequence_empty_rule(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("Optional")
 def optional_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A list of the input, or of nothing, whose type the attribute gives."""
-    if not node.has(0):
+    if not node.has("input"):
         return (list_value(None, (), optional=True),)
-    return (list_value(node.value(0), node.node.inputs[:1], optional=True),)
+    return (list_value(node.value("input"), node.node.inputs[:1], optional=True),)
 
 
 @generator("SequenceConstruct", since=11)
@@ -60,8 +60,8 @@ def written_at_use(node: NodeView) -> Fragment:
 @shape_rule("SequenceInsert")
 def sequence_insert_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The list with one more item; known by name when list and position are."""
-    value = node.value(0)
-    element = joined([value.element, node.value(1)])
+    value = node.value("input_sequence")
+    element = joined([value.element, node.value("tensor")])
     if value.items is None:
         return (list_value(element),)
     position = _known_position(node, 2, len(value.items), len(value.items))
@@ -74,7 +74,7 @@ def sequence_insert_rule(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("SequenceErase")
 def sequence_erase_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The list with one item less; known by name when list and position are."""
-    value = node.value(0)
+    value = node.value("input_sequence")
     if value.items is None:
         return (list_value(value.element),)
     position = _known_position(node, 1, len(value.items), len(value.items) - 1)
@@ -100,15 +100,15 @@ def _known_position(node: NodeFacts, position: int, count: int, default: int) ->
 def sequence_insert_11(node: NodeView) -> Fragment:
     """Appended, or copied item by item around the new one."""
     items, item = _list(node), _item(node, 1)
-    if not node.has(2):
+    if not node.has("position"):
         return node.result(node.call("list_append", items, item), LIST)
-    return node.result(node.call("list_insert", items, item, node.scalar(2)), LIST)
+    return node.result(node.call("list_insert", items, item, node.scalar("position")), LIST)
 
 
 @generator("SequenceErase", since=11)
 def sequence_erase_11(node: NodeView) -> Fragment:
     """Copied item by item, but for one."""
-    position = node.scalar(1) if node.has(1) else "-1"
+    position = node.scalar("position") if node.has("position") else "-1"
     return node.result(node.call("list_erase", _list(node), position), LIST)
 
 
@@ -130,18 +130,18 @@ def _item(node: NodeView, position: int) -> str:
 @shape_rule("SequenceAt")
 def sequence_at_rule(node: NodeFacts) -> tuple[Value, ...]:
     """An item."""
-    return (item_value(node, 0, node.value(0).element),)
+    return (item_value(node, 0, node.value("input_sequence").element),)
 
 
 @generator("SequenceAt", since=11)
 def sequence_at_11(node: NodeView) -> Fragment:
     """An item, counted from 0 or, below it, from the end."""
     items, before = _identifier(node)
-    known = node.constant(1)
+    known = node.constant("position")
     if known is not None and int(known.ravel()[0]) >= 0:
         return _taken(node, f"{items}[{int(known.ravel()[0]) + 1}]", before)
     position = node.temporary("position")
-    before.append(f"{position} = {node.scalar(1)}")
+    before.append(f"{position} = {node.scalar('position')}")
     before.append(f"{position} = {position} + 1 + as.integer({position} < 0) * length({items})")
     return _taken(node, f"{items}[as.integer({position})]", before)
 
@@ -176,7 +176,7 @@ def sequence_length_11(node: NodeView) -> Fragment:
 @shape_rule("ConcatFromSequence")
 def concat_from_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The items' dims, the axis as long as all items together, or new."""
-    element = node.value(0).element
+    element = node.value("input_sequence").element
     if element is None or element.dims is None or element.is_list:
         raise ShapeUnknown("the rank of the items of the sequence is unknown", hint="declare their shape")
     dims: list[Dim] = list(element.dims)
@@ -199,7 +199,7 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
     items = _list(node)
     if axis == 0 and not stacked:
         return node.result(f"rbind({items})", split_view(dims, 1))
-    element = node.value(0).element
+    element = node.value("input_sequence").element
     in_front: Dims = () if element is None or element.dims is None else element.dims[:axis]
     if any(is_varying(size) for size in in_front):
         raise UnsupportedCase("the items' dims in front of the axis are only known when the model runs")
@@ -217,11 +217,11 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
 @shape_rule("SplitToSequence")
 def split_to_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Items of the input's dims but for the axis."""
-    dims = list(node.dims(0))
+    dims = list(node.dims("input"))
     axis = node.axis()
-    if not node.has(1) and not node.attribute("keepdims"):
+    if not node.has("split") and not node.attribute("keepdims"):
         del dims[axis]
-    elif not node.has(1):
+    elif not node.has("split"):
         dims[axis] = 1
     else:
         dims[axis] = varying(axis)
@@ -231,17 +231,17 @@ def split_to_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("SplitToSequence", since=11)
 def split_to_sequence_11(node: NodeView) -> Fragment:
     """Cut into column blocks over what is in front of the axis; each item is then brought into its own form."""
-    dims = node.dims(0)
+    dims = node.dims("input")
     axis = node.axis()
     size, inner = dims[axis], product(dims[axis + 1 :])
-    data = node.view(0, split_view(dims, axis))
-    if not node.has(1):
+    data = node.view("input", split_view(dims, axis))
+    if not node.has("split"):
         sizes = f"matrix(1, rows={node.dim(size)}, cols=1)"
-    elif node.rank(1) == 1:
-        sizes = node.matrix(1, 1)
+    elif node.rank("split") == 1:
+        sizes = node.matrix("split", 1)
     else:
-        sizes = node.call("chunk_sizes", node.dim(size), node.scalar(1))
-    keeps = node.has(1) or bool(node.attribute("keepdims"))
+        sizes = node.call("chunk_sizes", node.dim(size), node.scalar("split"))
+    keeps = node.has("split") or bool(node.attribute("keepdims"))
     rows = node.dim(dims[0]) if axis > 0 else ("0" if keeps else node.dim(dims[1]) if len(dims) > 1 else "1")
     return node.result(node.call("split_items", data, sizes, node.dim(inner), rows), LIST)
 
@@ -265,7 +265,7 @@ def optional_has_element_15(node: NodeView) -> Fragment:
 @shape_rule("OptionalGetElement")
 def optional_get_element_rule(node: NodeFacts) -> tuple[Value, ...]:
     """What the optional holds."""
-    return (item_value(node, 0, node.value(0).element),)
+    return (item_value(node, 0, node.value("input").element),)
 
 
 @generator("OptionalGetElement", since=15)

@@ -31,7 +31,7 @@ fold("Identity")(lambda node, outputs: (node.constant(0),))
 @shape_rule("Identity")
 def identity_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The same value."""
-    return (node.value(0),)
+    return (node.value("input"),)
 
 
 @generator("Identity", since=1)
@@ -43,22 +43,22 @@ def identity(node: NodeView) -> Fragment:
 @shape_rule("Reshape", since=1)
 def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by attribute."""
-    return (node.tensor(reshaped_dims(node.dims(0), tuple(node.attribute("shape")), keep_zero=False)),)
+    return (node.tensor(reshaped_dims(node.dims("data"), tuple(node.attribute("shape")), keep_zero=False)),)
 
 
 @shape_rule("Reshape", since=5)
 def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by input."""
-    shape = node.sizes(1, "the shape", signed=True)
+    shape = node.sizes("shape", "the shape", signed=True)
     keep_zero = bool(node.attribute("allowzero"))
     if may_be_zero(shape):
         return (node.tensor(_run_time_dims(node, shape, keep_zero=keep_zero)),)
-    return (node.tensor(reshaped_dims(node.dims(0), shape, keep_zero=keep_zero)),)
+    return (node.tensor(reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)),)
 
 
 def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
     """Dims after a reshape to a shape of which only the run knows which entries are 0, -1 or sizes."""
-    dims = node.dims(0)
+    dims = node.dims("data")
     entries: list[Dim] = []
     for axis, entry in enumerate(shape):
         copied = dims[axis] if axis < len(dims) and not keep_zero else 0
@@ -107,7 +107,7 @@ def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dim
 @shape_rule("Flatten")
 def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axes before ``axis``, and those from it on."""
-    dims = node.dims(0)
+    dims = node.dims("input")
     axis = int(node.attribute("axis"))
     axis = axis + len(dims) if axis < 0 else axis
     return (node.tensor((product(dims[:axis]), product(dims[axis:]))),)
@@ -122,19 +122,19 @@ def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
 @shape_rule("Squeeze", since=13)
 def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by input."""
-    return (node.tensor(_squeezed(node, _axes(node) if node.has(1) else None)),)
+    return (node.tensor(_squeezed(node, _axes(node) if node.has("axes") else None)),)
 
 
 def _axes(node: NodeFacts) -> tuple[int, ...]:
-    return tuple(int(axis) for axis in node.require_constant(1, "the axes").ravel())
+    return tuple(int(axis) for axis in node.require_constant("axes", "the axes").ravel())
 
 
 def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
-    dims = node.dims(0)
+    dims = node.dims("data")
     if axes is None:
         for axis, dim in enumerate(dims):
             if not isinstance(dim, int):
-                node.assume(dim, Relation.OTHER, 1, node.axis_words(0, axis))
+                node.assume(dim, Relation.OTHER, 1, node.axis_words("data", axis))
         return tuple(dim for dim in dims if dim != 1)
     gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
@@ -143,13 +143,13 @@ def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
 @shape_rule("Unsqueeze", since=1)
 def unsqueeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by attribute."""
-    return (node.tensor(_unsqueezed(node.dims(0), node.attribute("axes"))),)
+    return (node.tensor(_unsqueezed(node.dims("data"), node.attribute("axes"))),)
 
 
 @shape_rule("Unsqueeze", since=13)
 def unsqueeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
     """Axes by input."""
-    return (node.tensor(_unsqueezed(node.dims(0), _axes(node))),)
+    return (node.tensor(_unsqueezed(node.dims("data"), _axes(node))),)
 
 
 def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:

@@ -15,22 +15,22 @@ from onnx_systemds.operators.api.node_view import NodeView
 @shape_rule("Det")
 def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One number for each matrix."""
-    rows, cols = node.dims(0)[-2:] if node.rank(0) > 1 else (0, 1)
+    rows, cols = node.dims("X")[-2:] if node.rank("X") > 1 else (0, 1)
     if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
-        raise InvalidModel(f"Det of {'x'.join(map(str, node.dims(0)))}: only square matrices have a determinant")
-    return (node.tensor(node.dims(0)[:-2]),)
+        raise InvalidModel(f"Det of {'x'.join(map(str, node.dims('X')))}: only square matrices have a determinant")
+    return (node.tensor(node.dims("X")[:-2]),)
 
 
 @generator("Det", since=11)
 def det(node: NodeView) -> Fragment:
     """Determinants of square matrices one below the other."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     count, size = product(dims[:-2]), dims[-1]
     if size == 0:  # the empty product
         if not dims[:-2]:
             return node.result("1", SCALAR)
         return node.result(f"matrix(1, rows={node.dim(count)}, cols=1)", View(count, 1))
-    x = node.view(0, View(count * dims[-2], size))
+    x = node.view("X", View(count * dims[-2], size))
     text = node.call("determinants", x)
     if not dims[:-2]:
         return node.result(f"as.scalar({text})", SCALAR)

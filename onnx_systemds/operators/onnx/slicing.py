@@ -32,7 +32,7 @@ FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 
 def slice_ranges(node: NodeFacts) -> list[tuple[int, Dim, Dim, Dim]]:
     """(axis, start, count, step) for each sliced axis; opset 1 has attributes, from 10 on inputs."""
-    dims = node.dims(0)
+    dims = node.dims("data")
     if node.version < 10:
         starts, ends = tuple(node.attribute("starts")), tuple(node.attribute("ends"))
         axes, steps = node.attribute("axes"), None
@@ -67,7 +67,7 @@ def _is_signed(position: Dim) -> bool:
 
 def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim) -> tuple[Dim, Dim]:
     """First position and number of the elements of a slice that only the run decides."""
-    size = node.dims(0)[axis]
+    size = node.dims("data")[axis]
     first: Dim = 0
     if isinstance(start, int) and isinstance(size, int) and step == 1:
         first = range(size)[start:].start
@@ -145,9 +145,9 @@ _MOST_PICKED = 100_000
 @shape_rule("Slice")
 def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sliced axes shrink."""
-    dims = list(node.dims(0))
+    dims = list(node.dims("data"))
     for axis, start, count, step in slice_ranges(node):
-        words = f"the length of the slice of {node.axis_words(0, axis)}"
+        words = f"the length of the slice of {node.axis_words('data', axis)}"
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
         if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
@@ -159,7 +159,7 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
 @batch_rule("Slice", sizes=(1, 2))
 def _slice_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """A slice from the first to the last element is none."""
-    size = unlimited(node.dims(0)[axis])
+    size = unlimited(node.dims("data")[axis])
     taken = [(start, unlimited(count), step) for sliced, start, count, step in slice_ranges(node) if sliced == axis]
     return position != 0 or any(part != (0, size, 1) for part in taken)
 
@@ -179,7 +179,7 @@ def slice_(node: NodeView) -> Fragment:
         elif may_be_zero((start, count, step)):
             counted = node.call("count_up", node.dim(count))
             steps.take(axis, f"{counted} * {node.factor(step)} + {node.factor(start + 1)}", count)
-        elif step == -1 and count == node.dims(0)[axis]:
+        elif step == -1 and count == node.dims("data")[axis]:
             steps.reverse(axis)
         else:
             last = node.dim(start + (count - 1) * step + 1)

@@ -30,8 +30,8 @@ def _dft_axis(node: NodeFacts) -> int:
         axis = int(node.attribute("axis"))
     else:
         axis = int(node.require_constant(2, "the axis").ravel()[0]) if node.has(2) else -2
-    axis = node.normalize_axis(axis, node.rank(0))
-    if axis == node.rank(0) - 1:
+    axis = node.normalize_axis(axis, node.rank("input"))
+    if axis == node.rank("input") - 1:
         raise UnsupportedCase("the axis of a DFT is that of the real and imaginary parts")
     return axis
 
@@ -43,9 +43,9 @@ def _is_real_inverse(node: NodeFacts) -> bool:
 
 def _dft_length(node: NodeFacts) -> Dim:
     """The number of points of the transform."""
-    if node.has(1):
-        return node.require_integers(1, "the length of the DFT")[0]
-    given = node.dims(0)[_dft_axis(node)]
+    if node.has("dft_length"):
+        return node.require_integers("dft_length", "the length of the DFT")[0]
+    given = node.dims("input")[_dft_axis(node)]
     return 2 * (given - 1) if _is_real_inverse(node) else given
 
 
@@ -56,7 +56,7 @@ def _one_side(length: Dim) -> Dim:
 @shape_rule("DFT")
 def dft_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis has the length of the transform or one side of it; the last axis two parts or, if real, one."""
-    dims, axis, length = node.dims(0), _dft_axis(node), _dft_length(node)
+    dims, axis, length = node.dims("input"), _dft_axis(node), _dft_length(node)
     if _is_real_inverse(node):
         return (node.tensor((*dims[:axis], length, *dims[axis + 1 : -1], 1)),)
     wanted = _one_side(length) if node.attribute("onesided") else length
@@ -115,14 +115,14 @@ def dft(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    dims, axis, parts, length = node.dims(0), _dft_axis(node), _parts(node), _dft_length(node)
+    dims, axis, parts, length = node.dims("input"), _dft_axis(node), _parts(node), _dft_length(node)
     outer, size, inner = product(dims[:axis]), dims[axis], product(dims[axis + 1 : -1])
     back = _is_real_inverse(node)
     if back and parts != 2:
         raise UnsupportedCase("a one-sided inverse DFT of real numbers")
     before: list[str] = []
     if inner == 1:
-        signals = node.view(0, View(outer, size * parts))
+        signals = node.view("input", View(outer, size * parts))
     else:
         moved = permuted(node, input_source(node, 0), (outer, size, inner, parts), (0, 2, 1, 3), finite=False)
         signals = moved.source(node)(View(outer * inner, size * parts))
@@ -150,14 +150,14 @@ def dft(node: NodeView) -> Fragment:
 
 def _frame_sizes(node: NodeFacts) -> tuple[Dim, Dim, Dim]:
     """Length of a frame, step between frames, number of frames."""
-    step = node.require_integers(1, "the step between frames")[0]
-    if node.has(3):
-        length = node.require_integers(3, "the length of a frame")[0]
-    elif node.has(2):
-        length = node.dims(2)[0]
+    step = node.require_integers("frame_step", "the step between frames")[0]
+    if node.has("frame_length"):
+        length = node.require_integers("frame_length", "the length of a frame")[0]
+    elif node.has("window"):
+        length = node.dims("window")[0]
     else:
-        length = node.dims(0)[1]
-    return length, step, floor_divide(node.dims(0)[1] - length, step) + 1
+        length = node.dims("signal")[1]
+    return length, step, floor_divide(node.dims("signal")[1] - length, step) + 1
 
 
 @shape_rule("STFT")
@@ -165,7 +165,7 @@ def stft_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, frames, frequencies, two parts."""
     length, _, frames = _frame_sizes(node)
     wanted = _one_side(length) if node.attribute("onesided") else length
-    return (node.tensor((node.dims(0)[0], frames, wanted, 2)),)
+    return (node.tensor((node.dims("signal")[0], frames, wanted, 2)),)
 
 
 @generator("STFT", since=17)
@@ -174,16 +174,16 @@ def stft(node: NodeView) -> Fragment:
     empty = empty_result(node)
     if empty is not None:
         return empty
-    dims = (*node.dims(0), 1)[:3]
-    parts = _parts(node) if node.rank(0) == 3 else 1
+    dims = (*node.dims("signal"), 1)[:3]
+    parts = _parts(node) if node.rank("signal") == 3 else 1
     length, step, frames = _frame_sizes(node)
     before: list[str] = []
     signals = _frames(node, dims, (length, step, frames), before)
     wanted = node.output_dims()[2]
-    known_window = node.constant(2) if node.has(2) else None
+    known_window = node.constant("window") if node.has("window") else None
     matrix = _transform(node, length, length, wanted, parts, False, known_window)
-    if node.has(2) and not (known_window is not None and matrix.isidentifier()):
-        window = node.view(2, View(length, 1))
+    if node.has("window") and not (known_window is not None and matrix.isidentifier()):
+        window = node.view("window", View(length, 1))
         if parts == 2:
             window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"
         matrix = f"({matrix} * {window})"
@@ -197,7 +197,7 @@ def _frames(node: NodeView, dims: Dims, sizes: tuple[Dim, Dim, Dim], before: lis
     batch, points, parts = dims
     if isinstance(length, int) and isinstance(step, int) and length % step == 0 and length // step <= MOST_STEPS:
         # side by side: the steps in which frames begin, those in which their second part lies, and so on
-        x = node.view(0, View(batch, points * parts))
+        x = node.view("signal", View(batch, points * parts))
         pieces = []
         for first in range(0, length, step):
             span = f"{node.factor(first * parts + 1)}:{node.factor((frames * step + first) * parts)}"
@@ -273,8 +273,8 @@ for _name in _WINDOWS:
 @shape_rule("MelWeightMatrix")
 def mel_weight_rule(node: NodeFacts) -> tuple[Value, ...]:
     """One side of a spectrum by the number of bands."""
-    bands = node.require_integers(0, "the number of mel bands")[0]
-    length = node.require_integers(1, "the length of the DFT")[0]
+    bands = node.require_integers("num_mel_bins", "the number of mel bands")[0]
+    length = node.require_integers("dft_length", "the length of the DFT")[0]
     return (node.tensor((_one_side(length), bands), _output_datatype(node)),)
 
 

@@ -25,7 +25,7 @@ takes_text("StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer")
 @shape_rule("StringConcat")
 def string_concat_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims."""
-    return (node.tensor(broadcast(node, {0: node.dims(0), 1: node.dims(1)})),)
+    return (node.tensor(broadcast(node, {0: node.dims("X"), 1: node.dims("Y")})),)
 
 
 @generator("StringConcat", since=20)
@@ -47,7 +47,7 @@ def _full(node: NodeView, text: str, kind: str, form: Form) -> str:
 @shape_rule("RegexFullMatch")
 def regex_full_match_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A boolean for each string."""
-    return (node.tensor(node.dims(0), "bool"),)
+    return (node.tensor(node.dims("X"), "bool"),)
 
 
 @generator("RegexFullMatch", since=20)
@@ -64,27 +64,27 @@ def _in_dml(java: str) -> str:
 
 def _mapped(node: NodeView, call: Callable[[str], str]) -> Fragment:
     """A call on a matrix of codes that gives numbers of the same form."""
-    form = node.known_form(0)
+    form = node.known_form("X")
     if form is SCALAR:
         return node.result(f"as.scalar({call(f'as.matrix({node.scalar(0)})')})", SCALAR)
-    return node.result(call(node.form(0, form)), form)
+    return node.result(call(node.form("X", form)), form)
 
 
 @shape_rule("StringSplit")
 def string_split_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The pieces along a new last axis as long as the most pieces, and how many they are."""
-    dims = node.dims(0)
-    most: Dim = 0 if node.value(0).is_known_size and node.size(0) == 0 else unknown_size(node, 0, len(dims))
+    dims = node.dims("X")
+    most: Dim = 0 if node.value("X").is_known_size and node.size("X") == 0 else unknown_size(node, 0, len(dims))
     return (node.tensor((*dims, most)), node.tensor(dims, "int64"))
 
 
 @generator("StringSplit", since=20)
 def string_split_20(node: NodeView) -> Fragment:
     """Each different string is split once."""
-    count = node.size(0)
+    count = node.size("X")
     limit = node.attribute("maxsplit")
     delimiter = _in_dml(java_string_literal(str(node.attribute("delimiter") or "")))
-    codes = node.view(0, View(count, 1))
+    codes = node.view("X", View(count, 1))
     pieces, counts = node.temporary("pieces"), node.temporary("counts")
     call = node.call("split_texts", codes, node.texts(), delimiter, -1 if limit is None else int(limit))
     before = [node.extending_texts(call, pieces, counts)]
@@ -101,7 +101,7 @@ def string_split_20(node: NodeView) -> Fragment:
 @shape_rule("StringNormalizer")
 def string_normalizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The strings that are no stop words along the last axis."""
-    dims = node.dims(0)
+    dims = node.dims("X")
     if len(dims) not in (1, 2) or (len(dims) == 2 and dims[0] != 1):
         raise UnsupportedCase("the input is neither [C] nor [1, C]")
     if not node.attribute("stopwords"):
@@ -112,7 +112,7 @@ def string_normalizer_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("StringNormalizer", since=10)
 def string_normalizer_10(node: NodeView) -> Fragment:
     """Stop words are left out, compared in lower case unless case counts; then the case is changed."""
-    codes = node.view(0, View(node.size(0), 1))
+    codes = node.view("X", View(node.size("X"), 1))
     stop = [str(word) for word in node.attribute("stopwords") or ()]
     action = str(node.attribute("case_change_action"))
     locale = str(node.attribute("locale") or "en_US").replace("_", "-")

@@ -73,8 +73,8 @@ class _Filters(NamedTuple):
 
 def spreads(node: NodeFacts) -> tuple[Spread, ...]:
     """The windows on each axis; output_shape wins over pads, auto_pad asks for input size times stride."""
-    rank = node.rank(0) - 2
-    kernel = node.known_dims(1, "a transposed convolution's weight")[2:]
+    rank = node.rank("X") - 2
+    kernel = node.known_dims("W", "a transposed convolution's weight")[2:]
     if rank < 1 or rank > 3 or len(kernel) != rank:
         raise UnsupportedCase(f"a transposed convolution of an input of rank {rank + 2}")
     strides, dilations = per_axis(node, "strides", rank), per_axis(node, "dilations", rank)
@@ -82,7 +82,7 @@ def spreads(node: NodeFacts) -> tuple[Spread, ...]:
     wanted = tuple(node.attribute("output_shape") or ())[-rank:]
     declared = declared_pads(node, rank)
     found = []
-    for axis, size in enumerate(node.dims(0)[2:]):
+    for axis, size in enumerate(node.dims("X")[2:]):
         stride, step = strides[axis], dilations[axis]
         whole = (size - 1) * stride + (kernel[axis] - 1) * step + 1
         if wanted or declared is None:
@@ -99,11 +99,11 @@ def spreads(node: NodeFacts) -> tuple[Spread, ...]:
 @shape_rule("ConvTranspose")
 def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters of all groups, output sizes."""
-    filters = node.dims(1)[1] * int(node.attribute("group"))
+    filters = node.dims("W")[1] * int(node.attribute("group"))
     for axis, spread in enumerate(spreads(node), 2):
         if not isinstance(spread.output, int) and not is_non_negative(spread.output - 1):
             node.assume(spread.output, Relation.AT_LEAST, 1, axis_words(node.node.outputs[0], axis))
-    return (node.tensor((node.dims(0)[0], filters, *(spread.output for spread in spreads(node)))),)
+    return (node.tensor((node.dims("X")[0], filters, *(spread.output for spread in spreads(node)))),)
 
 
 @generator("ConvTranspose", since=1)
@@ -111,8 +111,8 @@ def conv_transpose(node: NodeView) -> Fragment:
     """The gradient of a convolution with respect to its input."""
     axes = spreads(node)
     statements, text, view = _deep(node, axes) if len(axes) == 3 else _flat(node, axes)
-    if node.has(2):
-        text = f"bias_add({text}, {node.view(2, View(node.dims(2)[0], 1))})"
+    if node.has("B"):
+        text = f"bias_add({text}, {node.view('B', View(node.dims('B')[0], 1))})"
     return node.result(text, view, before=statements)
 
 
@@ -120,12 +120,12 @@ def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, Vie
     """One and two spatial axes."""
     if len(axes) == 1:
         axes = (Spread(1, 1, 1, 1, 1, 0, 1), *axes)
-    channels, planes = node.known_dims(1, "a transposed convolution's weight")[:2]
-    batch, view = node.dims(0)[0], View(node.dims(0)[0], product(node.dims(0)[1:]))
+    channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
+    batch, view = node.dims("X")[0], View(node.dims("X")[0], product(node.dims("X")[1:]))
     group = int(node.attribute("group"))
     statements, weight = _weight(node, axes, channels, planes)
     stored = _Filters(weight, channels, planes, group)
-    more, text, image_sizes = _planar(node, node.view(0, view), batch, stored, axes)
+    more, text, image_sizes = _planar(node, node.view("X", view), batch, stored, axes)
     statements += more
     filters = planes * group
     image = Image(text, View(batch, filters * product(image_sizes)), batch * filters, image_sizes)
@@ -141,11 +141,11 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
     lead = planes * product(axis.kernel for axis in axes[:-2])
     view = View(channels, lead * product(kernel))
     if kernel == extents:
-        return [], node.view(1, view)
-    content = node.constant(1)
+        return [], node.view("W", view)
+    content = node.constant("W")
     if content is not None:
         return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
-    statements, image = inflated(node, Image(node.view(1, view), view, channels * lead, kernel), steps)
+    statements, image = inflated(node, Image(node.view("W", view), view, channels * lead, kernel), steps)
     name = node.temporary("weight")
     statements.append(f"{name} = {image.seen(node, View(channels, lead * product(extents)))}")
     return statements, name
@@ -192,12 +192,12 @@ def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> tuple[lis
 def _deep(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
     """Three spatial axes: depths are images, the taps along them are planes, which are summed where they meet."""
     depth, planar = axes[0], axes[1:]
-    channels, planes = node.known_dims(1, "a transposed convolution's weight")[:2]
-    group, batch = int(node.attribute("group")), node.dims(0)[0]
+    channels, planes = node.known_dims("W", "a transposed convolution's weight")[:2]
+    group, batch = int(node.attribute("group")), node.dims("X")[0]
     filters, images = planes * group, batch * depth.size
     statements, weight = _weight(node, axes, channels, planes)
     plane = product(axis.size for axis in planar)
-    slabs = node.view(0, View(batch * channels * depth.size, plane))
+    slabs = node.view("X", View(batch * channels * depth.size, plane))
     name = node.temporary("slabs")
     moved = node.call("swapped_rows", slabs, *map(node.dim, (batch, channels, depth.size)))
     statements.append(f"{name} = {node.reshape(moved, View(images, channels * plane))}")

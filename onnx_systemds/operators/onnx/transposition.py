@@ -27,20 +27,20 @@ batch_rule("DepthToSpace", "SpaceToDepth")(mixes_all_but_first)
 @shape_rule("Transpose")
 def transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The dims in the order of ``perm``."""
-    dims = node.dims(0)
+    dims = node.dims("data")
     return (node.tensor([dims[axis] for axis in _perm(node)]),)
 
 
 @generator("Transpose", since=1)
 def transpose(node: NodeView) -> Fragment:
     """Axes in another order; without ``perm`` the reverse one."""
-    return permutation(node, node.dims(0), _perm(node))
+    return permutation(node, node.dims("data"), _perm(node))
 
 
 @fold("Transpose")
 def _transposed_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array | None]:
     """A view, whatever the size."""
-    return (np.transpose(node.require_constant(0, "the tensor"), node.attribute("perm")),)
+    return (np.transpose(node.require_constant("data", "the tensor"), node.attribute("perm")),)
 
 
 @gradient("Transpose")
@@ -61,7 +61,7 @@ def permutation(node: NodeView, dims: Dims, perm: tuple[int, ...]) -> Fragment:
 
 
 def _perm(node: NodeFacts) -> tuple[int, ...]:
-    rank = node.rank(0)
+    rank = node.rank("data")
     given = node.attribute("perm")
     if given is None:
         return tuple(reversed(range(rank)))
@@ -114,7 +114,7 @@ def space_to_depth(node: NodeView) -> Fragment:
     """Channels become (block row, block column, depth), or in mode CRD (since opset 28) depth first."""
     block = _block(node)
     batch, _, rows, cols = node.output_dims()
-    dims = (batch, node.dims(0)[1], rows, block, cols, block)
+    dims = (batch, node.dims("input")[1], rows, block, cols, block)
     return permutation(
         node, dims, (0, 1, 3, 5, 2, 4) if node.attribute("mode") == "CRD" else (0, 3, 5, 1, 2, 4)
     )
@@ -128,7 +128,7 @@ def _block(node: NodeFacts) -> int:
 
 
 def _image(node: NodeFacts) -> Dims:
-    dims = node.dims(0)
+    dims = node.dims("input")
     if len(dims) != 4:
         raise UnsupportedCase(f"blocks of an input of rank {len(dims)}, rank 4 is needed")
     return dims
