@@ -6,7 +6,7 @@ Each is run with open and with fixed sizes, by `ScoringFunction` and by the plai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +154,16 @@ def of_transposed(*nodes: NodeProto) -> Graph:
     return Graph(nodes, runs)
 
 
+def poisoned(*nodes: NodeProto, seed: int = 0, cols: int = 7, **constants: Array) -> Graph:
+    """``x`` and ``z``, 6 x ``cols``, and the factors ``a``, 6 x 2, and ``b``, 2 x ``cols``, which hold no 0."""
+    places = np.random.default_rng(seed)
+    numbers = np.array([1, -1, 2, -2, 0.5, 3, NAN, 0, 0, 0, INF, -INF], np.float32)
+    inputs = {"x": ((6, cols), numbers), "z": ((6, cols), numbers), "a": ((6, 2), numbers[:7]), "b": ((2, cols), numbers[:6])}
+    read = {name for one in nodes for name in one.input} - {one.output[0] for one in nodes}
+    runs = [{name: places.choice(choice, dims) for name, (dims, choice) in inputs.items() if name in read} for _ in range(2)]
+    return Graph(nodes, runs, constants)
+
+
 REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum")
 
 
@@ -247,6 +257,38 @@ GRAPHS: dict[str, Graph] = {
                                        runs=[POISON.reshape(1, 7, 2, 2), POISON[:4].reshape(2, 2, 2, 2)]),
     "root mean square of poison": chained(node("Mul", "x x", "s"), node("ReduceMean", "s", "m", axes=[1]),
                                           node("Sqrt", "m", "r"), node("Div", "x r"), runs=[POISON, POISON[:1]]),
+    **{f"{op_type} of a product, {inputs}": poisoned(node("Mul", "x z", "m"), node(op_type, inputs))
+       for op_type, inputs in (("Add", "x m"), ("Add", "m x"), ("Sub", "x m"), ("Sub", "m z"))},
+    "sum of a product with a row": poisoned(node("Mul", "x r", "m"), node("Add", "m x"), r=np.array([1, -1, 2, -3, 0, 1, 0.5], np.float32)),
+    "sum of a product of copies": poisoned(node("Mul", "x z", "m"), node("Identity", "x", "i"), node("Tanh", "i", "t"), node("Mul", "t z", "u"),
+                                           node("Add", "m i", "s"), node("Add", "s u")),
+    "product of three": Graph(
+        [node("MatMul", "a b", "m"), node("MatMul", "m c")],
+        [{"a": np.array([[INF, INF], *[[2, 1]] * (size - 1)], np.float32), "b": np.ones((2, size), np.float32),
+          "c": np.array([[-4], *[[1]] * (size - 1)], np.float32)} for size in (3, 4)]),
+    "logarithms of what is not 0": poisoned(node("Cast", "x", "b", to=9), node("Cast", "b", "m", to=1), node("Log", "x", "l"), node("Mul", "m l")),
+    "infinity where something is": poisoned(node("Cast", "x", "b", to=9), node("Cast", "b", "m", to=1), node("Mul", "i m", "n"), node("Sub", "x n"),
+                                            i=np.array(INF, np.float32)),
+    "infinity where nothing is": chained(node("Equal", "x o", "b"), node("Cast", "b", "m", to=1), node("Mul", "m i", "n"), node("Add", "x n"),
+                                         runs=[np.eye(2, 3, dtype=np.float32)], o=np.array(0, np.float32), i=np.array(INF, np.float32)),
+    "gate of a product": poisoned(node("MatMul", "a b", "m"), node("Sigmoid", "m", "g"), node("Mul", "x g")),
+    "logarithm of a gate": replace(
+        poisoned(node("MatMul", "a b", "m"), node("Sigmoid", "m", "g"), node("Log", "g", "l"), node("Mul", "x l")), tolerance=1e-3),
+    **{f"{op_type} of weights and the {function} of a wide product": poisoned(
+        node("MatMul", "a b", "m"), node(function, "m", "f"), node(op_type, "x f"), cols=1100)
+       for op_type, function in (("Mul", "Exp"), ("Div", "Abs"))},
+    "weighted product by one of its factors": Graph(
+        [node("MatMul", "a b", "m"), node("Div", "x m", "n"), node("Transpose", "a", "t"), node("MatMul", "t n")],
+        [{"a": np.array([[1, -1], *[[1, 2]] * (size - 1)], np.float32), "b": np.array([[1, 2, 3], [1] * 3], np.float32),
+          "x": 1 - np.eye(size, 3, dtype=np.float32)} for size in (3, 4)]),
+    "product and zeros beside it": poisoned(node("MatMul", "a b", "m"), node("Pad", "m p"), p=ints(0, 0, 0, 3)),
+    "sum in brackets": Graph([node("Add", "x z", "s"), node("Add", "w s")],
+                             [{"x": np.full(dims, 1e20, np.float32), "z": np.full(dims, -1e20, np.float32), "w": random(*dims)}
+                              for dims in ((2, 3), (4, 3))]),
+    "sum with numbers that cancel": chained(node("Add", "x a", "s"), node("Add", "s b"), runs=[np.full((2, 3), -1e20, np.float32)],
+                                            a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
+    "difference of numbers that cancel": chained(node("Sub", "a x", "s"), node("Sub", "s b"), runs=[np.full((2, 3), 1e20, np.float32)],
+                                                 a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),
 }  # fmt: skip
 

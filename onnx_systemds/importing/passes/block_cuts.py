@@ -6,11 +6,13 @@ apart by a cut between them (see `engine.faults`); a block that gets long is cut
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.importing.passes.joined_operations import JoinedOperations
 
 STATEMENTS_PER_BLOCK = 100
 # The engine's compile time is quadratic in the length of a basic block, and long ones overflow Java's default stack.
@@ -61,38 +63,63 @@ def cut_blocks(statements: Sequence[tree.Statement]) -> list[tree.Statement]:
     """The statements with cuts where a block gets long, and between those that the engine would join to a fault."""
     found: list[tree.Statement] = []
     count = 0
-    block = _Block()
+    uses = _Uses(statements)
+    block = _Block(uses.of)
     for statement in statements:
         reason = block.refuses(statement)
         if not statement.shares_line:
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block()
+            count, block = 0, _Block(uses.of)
         found.append(statement)
         count += not statement.shares_line
         block.add(statement)
     return found
 
 
-class _Block:
-    """What is defined in a block: names of extremes, transposed matrices, comparisons and sums with numbers."""
+class _Uses:
+    """How often variables are read; they are counted once somebody asks."""
 
-    def __init__(self) -> None:
+    def __init__(self, statements: Sequence[tree.Statement]) -> None:
+        self._statements = statements
+        self._counts: Counter[str] | None = None
+
+    def of(self, name: str) -> int:
+        """How often a variable is read."""
+        if self._counts is None:
+            nodes = (node for statement in self._statements for node in tree.walk(statement))
+            self._counts = Counter(node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed)))
+            self._counts.subtract(
+                statement.target.name for statement in self._statements if isinstance(statement, tree.Assign)
+            )
+        return self._counts[name]
+
+
+class _Block:
+    """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums."""
+
+    def __init__(self, uses: Callable[[str], int]) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
+        self.values: dict[str, tree.Expression] = {}
+        self.joined = JoinedOperations(self.values.get, uses)
 
     def add(self, statement: tree.Statement) -> None:
         """Take a statement into the block."""
         if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+            self.values[statement.target.name] = statement.value
             kind = self._kind(statement.value)
             if kind:
                 self.kinds[statement.target.name] = kind
 
     def refuses(self, statement: tree.Statement) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
+        is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
+        reason = self.joined.reason(statement.value) if is_plain else None  # type: ignore[union-attr]
+        if reason is not None:
+            return f"{_CUT}cuts the block: {reason}"
         if not self.kinds:
             return None
-        is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
         nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
         read = {node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed))}
         kinds = {self.kinds[name] for name in read & self.kinds.keys()}

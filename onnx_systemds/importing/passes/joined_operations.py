@@ -1,0 +1,291 @@
+"""Operations that the engine joins over statements to others, which are wrong for infinities and NaN.
+
+The engine takes ``m = X * Y; Z = X + m`` for ``X * (1 + Y)``, which is not NaN where it should be. Statements that it
+would join so are kept apart by a cut (see `block_cuts`); for what is joined within one statement a cut is no help.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from onnx_systemds.dml import syntax as tree
+
+COMMON_FACTOR = "X + X * Y is taken for X * (1 + Y), wrong for infinities"
+COMMON_LEFT_FACTOR = "A %*% B + A %*% C is taken for A %*% (B + C), wrong for infinities"
+NONZEROS_ONLY = "what X != 0 or X == 0 is multiplied by is left out where that is 0, NaN as well"
+WEIGHTED_PRODUCT = "W * f(A %*% B) is 0 where W is 0, for NaN as well"
+ZEROS_BESIDE_PRODUCT = "cbind(A %*% B, zeros) is taken for A %*% cbind(B, zeros), wrong for infinities"
+FACTORS_IN_ANOTHER_ORDER = "(A %*% B) %*% C is calculated in the cheapest order, wrong for infinities"
+ANOTHER_ORDER = "X + (Y + Z) is taken for (X + Y) + Z, which loses digits"
+
+_OF_PRODUCT = ("abs", "round", "ceil", "ceiling", "floor", "exp", "log", "sqrt", "sin", "cos")
+"""Functions of a product that the engine calculates only where the weights differ from 0."""
+_FAR_APART = 1e6
+"""Beyond this ratio the sum of two numbers lacks digits of the smaller one that matter in single precision."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a value is in this block.
+
+    is_elsewhere: another statement calculates it, so that a cut between the two helps. is_shared: it is read more
+    than once.
+    """
+
+    value: tree.Expression
+    is_elsewhere: bool = False
+    is_shared: bool = False
+
+    def behind(self, other: _Found) -> _Found:
+        """What is found on the way through another value."""
+        return _Found(self.value, self.is_elsewhere or other.is_elsewhere, self.is_shared or other.is_shared)
+
+
+class JoinedOperations:
+    """Which statements the engine would join with those in front of them in a block.
+
+    definition: the value that the block assigns to a variable. uses: how often a variable is read in the function.
+    """
+
+    def __init__(self, definition: Callable[[str], tree.Expression | None], uses: Callable[[str], int]) -> None:
+        self._definition = definition
+        self._uses = uses
+
+    def reason(self, value: tree.Expression) -> str | None:
+        """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not."""
+        for node in tree.walk(value):
+            reason: str | None = None
+            if isinstance(node, tree.Binary):
+                if node.operator in ("+", "-"):
+                    reason = self._of_sum(node)
+                elif node.operator in ("*", "/"):
+                    reason = self._of_product(node)
+                elif node.operator == "%*%":
+                    reason = self._of_matrix_product(node)
+            elif isinstance(node, tree.Call) and node.function == "cbind":
+                reason = self._of_columns(node)
+            if reason is not None:
+                return reason
+        return None
+
+    # Sums
+
+    def _of_sum(self, node: tree.Binary) -> str | None:
+        left, right = self._find(node.left), self._find(node.right)
+        if self._has_factor(left, node.right) or self._has_factor(right, node.left):
+            return COMMON_FACTOR
+        if node.operator == "+" and self._have_one_left_factor(left, right):
+            return COMMON_LEFT_FACTOR
+        if self._leaves_out_nonzeros(node, right):
+            return NONZEROS_ONLY
+        if self._brackets_a_sum(node, right) or self._adds_numbers_first(node, left):
+            return ANOTHER_ORDER
+        return None
+
+    def _has_factor(self, found: _Found, factor: tree.Expression) -> bool:
+        """Whether a value is the product of a matrix and another one; ``X * X`` is a power for the engine."""
+        product = _binary(found.value, "*")
+        if product is None or not found.is_elsewhere or self._is_same(product.left, product.right):
+            return False
+        if any(_number(operand) is not None for operand in (product.left, product.right)):
+            return False
+        return self._is_same(product.left, factor) or self._is_same(product.right, factor)
+
+    def _have_one_left_factor(self, left: _Found, right: _Found) -> bool:
+        one, other = _binary(left.value, "%*%"), _binary(right.value, "%*%")
+        if one is None or other is None or left.is_shared or right.is_shared:
+            return False
+        return (left.is_elsewhere or right.is_elsewhere) and self._is_same(one.left, other.left)
+
+    def _leaves_out_nonzeros(self, node: tree.Binary, right: _Found) -> bool:
+        """Whether a sum is ``X - s * (X != 0)`` or ``X + (X == 0) * s`` with an ``s`` that may be infinite."""
+        product = _binary(right.value, "*")
+        if product is None:
+            return False
+        for factor, other in ((product.left, product.right), (product.right, product.left)):
+            compared, number = self._find(factor), _number(other)
+            if number is not None and math.isfinite(number):
+                continue
+            if self._is_compared(compared.value, "!=" if node.operator == "-" else "==", node.left):
+                return right.is_elsewhere or compared.is_elsewhere
+        return False
+
+    def _is_compared(self, value: tree.Expression, operator: str, other: tree.Expression) -> bool:
+        """Whether a value is the comparison of another one with 0."""
+        compared = _binary(value, operator)
+        return compared is not None and _number(compared.right) == 0 and self._is_same(compared.left, other)
+
+    def _brackets_a_sum(self, node: tree.Binary, right: _Found) -> bool:
+        """Whether a sum is ``X + (Y + Z)``, all of the same size: rows and columns beside a matrix keep their order.
+
+        Behind a matrix product it is the row of a bias that is added.
+        """
+        inner = _binary(right.value, "+")
+        if node.operator != "+" or inner is None or not right.is_elsewhere or right.is_shared:
+            return False
+        return not any(_binary(self._find(operand).value, "%*%") for operand in (inner.left, inner.right))
+
+    def _adds_numbers_first(self, node: tree.Binary, left: _Found) -> bool:
+        """Whether a sum is ``(X + a) + b`` with numbers that add up badly; also ``a - X + b``, ``t(X + a) + b``."""
+        last = _number(node.right)
+        if not last or left.is_shared:
+            return False
+        transposed = _argument(left.value, "t")
+        inner = left if transposed is None else self._find(transposed).behind(left)
+        summands = _binary(inner.value, "+", "-")
+        if summands is None or not inner.is_elsewhere:
+            return False
+        numbers = _number(summands.left), _number(summands.right)
+        return any(number and abs(number) > _FAR_APART * abs(last) for number in numbers)
+
+    # Products
+
+    def _of_product(self, node: tree.Binary) -> str | None:
+        if _number(node.left) is not None:
+            return None
+        left, right = self._find(node.left), self._find(node.right)
+        logarithm = _argument(right.value, "log") if node.operator == "*" else None
+        if logarithm is not None and self._is_compared(left.value, "!=", logarithm):
+            return NONZEROS_ONLY if left.is_elsewhere or right.is_elsewhere else None
+        weighted = self._weighted(right, node.operator)
+        return WEIGHTED_PRODUCT if weighted is not None and weighted.is_elsewhere else None
+
+    def _weighted(self, right: _Found, operator: str) -> _Found | None:
+        """The matrix product in a function of one that the engine calculates only where the weights are not 0."""
+        value = right.value
+        if _binary(value, "%*%") is not None:
+            return right if operator == "*" else None
+        power = _binary(value, "*", "^")
+        inner: _Found | None
+        if isinstance(value, tree.Call) and value.function in _OF_PRODUCT and len(value.arguments) == 1:
+            inner = self._find(value.arguments[0].value).behind(right)
+            if value.function == "log":
+                inner = self._sigmoid(inner) or inner
+        elif power is not None and _number(power.right) == 2:
+            inner = self._find(power.left).behind(right)
+        elif power is not None and power.operator == "*" and _number(power.left) == 2:
+            inner = self._find(power.right).behind(right)
+        else:
+            inner = self._sigmoid(right)
+        if inner is not None and isinstance(inner.value, tree.Unary):
+            inner = self._find(inner.value.operand).behind(inner)
+        return inner if inner is not None and _binary(inner.value, "%*%") is not None else None
+
+    def _sigmoid(self, found: _Found) -> _Found | None:
+        """The argument of ``exp`` in ``1 / (1 + exp(..))``."""
+        for operator in ("/", "+"):
+            outer = _binary(found.value, operator)
+            if outer is None or _number(outer.left) != 1:
+                return None
+            found = self._find(outer.right).behind(found)
+        power = _argument(found.value, "exp")
+        return None if power is None else self._find(power).behind(found)
+
+    def _of_matrix_product(self, node: tree.Binary) -> str | None:
+        if any(map(self._is_factor_of_chain, (node.left, node.right))):
+            return FACTORS_IN_ANOTHER_ORDER
+        return WEIGHTED_PRODUCT if self._weighs_between_products(node) else None
+
+    def _is_factor_of_chain(self, value: tree.Expression) -> bool:
+        """Whether a value is a product of another statement; a reshape of it changes its size, else nobody wrote it.
+
+        Where the product gathers rows by a table, the order is of no matter.
+        """
+        found = self._find(value)
+        product = _binary(found.value, "%*%")
+        if product is None or not found.is_elsewhere or found.is_shared:
+            return False
+        if any(_reshaped(step) is not None for step in self._steps(value)):
+            return False
+        return all(_argument(factor, "table") is None for factor in (product.left, product.right))
+
+    def _weighs_between_products(self, node: tree.Binary) -> bool:
+        """Whether a product is ``t(U) %*% (W / (U %*% V))`` or ``(W / (U %*% V)) %*% t(V)``, or with a summand."""
+        for operand, beside, is_left in ((node.right, node.left, True), (node.left, node.right, False)):
+            weighted = self._find(operand)
+            outer = _binary(weighted.value, "*", "/")
+            if outer is None:
+                continue
+            inner = self._find(outer.right).behind(weighted)
+            summed = _binary(inner.value, "+", "-")
+            if summed is not None:
+                inner = self._find(summed.left).behind(inner)
+            product = _binary(inner.value, "%*%")
+            if product is None or not inner.is_elsewhere:
+                continue
+            if self._is_transposed(beside, product.left if is_left else product.right):
+                return True
+        return False
+
+    def _is_transposed(self, one: tree.Expression, other: tree.Expression) -> bool:
+        for value, beside in ((self._find(one).value, other), (self._find(other).value, one)):
+            transposed = _argument(value, "t")
+            if transposed is not None and self._is_same(transposed, beside):
+                return True
+        return False
+
+    def _of_columns(self, node: tree.Call) -> str | None:
+        if len(node.arguments) != 2:
+            return None
+        first, second = (self._find(argument.value) for argument in node.arguments)
+        if _binary(first.value, "%*%") is None or not first.is_elsewhere:
+            return None
+        filled = _argument(second.value, "matrix")
+        return ZEROS_BESIDE_PRODUCT if filled is not None and _number(filled) == 0 else None
+
+    # Values behind names
+
+    def _find(self, value: tree.Expression) -> _Found:
+        """What a value is behind names and reshapes; the engine drops a reshape that changes nothing."""
+        is_elsewhere = is_shared = False
+        for step in self._steps(value):
+            if isinstance(value, tree.Name) and step is not value:
+                is_elsewhere, is_shared = True, is_shared or self._uses(value.name) > 1
+            value = step
+        return _Found(value, is_elsewhere, is_shared)
+
+    def _is_same(self, one: tree.Expression, other: tree.Expression) -> bool:
+        """Whether two values are one, as copies or reshapes, too."""
+        others = tuple(self._steps(other))
+        return any(step in others for step in self._steps(one))
+
+    def _steps(self, value: tree.Expression) -> Iterator[tree.Expression]:
+        """A value, and what is behind its names and reshapes one after the other."""
+        seen: set[str] = set()
+        within: tree.Expression | None = value
+        while within is not None:
+            value = within
+            yield value
+            if isinstance(value, tree.Name):
+                within = None if value.name in seen else self._definition(value.name)
+                seen.add(value.name)
+            else:
+                within = _reshaped(value)
+
+
+def _binary(value: tree.Expression, *operators: str) -> tree.Binary | None:
+    """The value, if it is of one of the operators."""
+    return value if isinstance(value, tree.Binary) and value.operator in operators else None
+
+
+def _argument(value: tree.Expression, function: str) -> tree.Expression | None:
+    """The first argument of a call, if the value is one of that function."""
+    return value.arguments[0].value if isinstance(value, tree.Call) and value.function == function else None
+
+
+def _reshaped(value: tree.Expression) -> tree.Expression | None:
+    """The matrix that a reshape is of."""
+    first = _argument(value, "matrix")
+    return None if first is None or isinstance(first, tree.StringLiteral) or _number(first) is not None else first
+
+
+def _number(value: tree.Expression) -> float | None:
+    """The number that a literal is."""
+    if isinstance(value, tree.Unary):
+        number = _number(value.operand)
+        return None if number is None or value.operator == "!" else -number if value.operator == "-" else number
+    if isinstance(value, tree.Constant):
+        return {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}[value.name]
+    return float(value.value) if isinstance(value, (tree.IntLiteral, tree.DoubleLiteral)) else None

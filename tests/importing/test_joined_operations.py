@@ -1,0 +1,74 @@
+"""Statements that the engine would join are cut off from each other, and no others (see ``engine/faults.py``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.importing.passes import joined_operations as joined
+from onnx_systemds.importing.passes.block_cuts import cut_blocks
+
+JOINED = [
+    ("m = x * z; y = x + m", joined.COMMON_FACTOR),
+    ("m = x * z; y = m - z", joined.COMMON_FACTOR),
+    ("m = abs(x) * z; y = max(m + abs(x), 0)", joined.COMMON_FACTOR),
+    ("r = matrix(x, rows=2, cols=6); m = r * z; i = x; y = m + i", joined.COMMON_FACTOR),
+    ("m = a %*% b; n = a %*% c; y = m + n", joined.COMMON_LEFT_FACTOR),
+    ("m = a %*% b; y = m + a %*% c", joined.COMMON_LEFT_FACTOR),
+    ("m = x != 0; y = m * log(x)", joined.NONZEROS_ONLY),
+    ("l = log(x, 2); y = (x != 0) * l", joined.NONZEROS_ONLY),
+    ("m = (x != 0) * s; y = x - m", joined.NONZEROS_ONLY),
+    ("m = x == 0; y = x + m * Inf", joined.NONZEROS_ONLY),
+    ("m = a %*% b; y = w * m", joined.WEIGHTED_PRODUCT),
+    ("m = a %*% b; g = 1 / (1 + exp(-m)); y = w * g", joined.WEIGHTED_PRODUCT),
+    ("m = a %*% b; y = w * log(1 / (1 + exp(m)))", joined.WEIGHTED_PRODUCT),
+    ("m = a %*% b; f = m^2; y = w / f", joined.WEIGHTED_PRODUCT),
+    ("n = w / (a %*% b + 2); y = n %*% t(b)", joined.WEIGHTED_PRODUCT),
+    ("m = a %*% b; n = w / (m + s); y = n %*% t(b)", joined.WEIGHTED_PRODUCT),
+    ("u = t(a); m = a %*% b; n = w * (m - v); y = u %*% n", joined.WEIGHTED_PRODUCT),
+    ("m = a %*% b; y = cbind(m, matrix(0, rows=n, cols=1))", joined.ZEROS_BESIDE_PRODUCT),
+    ("m = a %*% b; y = m %*% c", joined.FACTORS_IN_ANOTHER_ORDER),
+    ("m = x + z; y = w + m", joined.ANOTHER_ORDER),
+    ("m = x + 1e20; y = m + 1", joined.ANOTHER_ORDER),
+    ("m = 1e20 - x; n = t(m); y = n - 3", joined.ANOTHER_ORDER),
+]
+LEFT_ALONE = [
+    "y = x + x * z",  # within one statement a cut is no help
+    "m = x * z; y = m + w",
+    "m = x * x; y = x + m",
+    "m = x * 3; y = x + m",
+    "m = x * z; y = m * x",
+    "m = a %*% b; n = c %*% b; y = m + n",
+    "m = a %*% b; n = a %*% c; y = m - n",
+    "m = a %*% b; n = a %*% c; z = n + 1; y = m + n",  # the engine leaves alone what others use
+    "l = log(x); y = (z != 0) * l",
+    "m = (x != 0) * 3; y = x - m",
+    "m = (x == 0) * s; y = x - m",
+    "m = a %*% b; y = m * w",
+    "m = a %*% b; y = 3 * m",
+    "m = a %*% b; y = w / m",
+    "m = a %*% b; f = tanh(m); y = w * f",
+    "m = a %*% b; y = cbind(matrix(0, rows=n, cols=1), m)",
+    "m = a %*% b; y = cbind(m, matrix(1, rows=n, cols=1))",
+    "m = a %*% b; r = matrix(m, rows=1, cols=n); y = r %*% c",
+    "m = table(seq(1, n), i, n, k) %*% x; y = m %*% c",
+    "m = a %*% b; z = m + 1; y = m %*% c",
+    "m = x + z; y = m + w",
+    "m = x - z; y = w + m",
+    "p = a %*% b; m = p + bias; y = x + m",
+    "m = x + 5; y = m - 3",
+    "x = z; z = x; y = x + z",
+]
+
+
+@pytest.mark.parametrize(("text", "reason"), JOINED)
+def test_joined_statements_are_cut(text: str, reason: str) -> None:
+    cuts = [statement for statement in cut_blocks(parse_snippet(text)) if isinstance(statement, tree.If)]
+    assert [cut.comments.beside for cut in cuts] == [(f"# cuts the block: {reason}",)]
+
+
+@pytest.mark.parametrize("text", LEFT_ALONE)
+def test_others_are_left_alone(text: str) -> None:
+    statements = parse_snippet(text)
+    assert cut_blocks(statements) == list(statements)
