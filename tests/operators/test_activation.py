@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onnx_systemds import import_model
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import NARROW, NEAR, POSITIVE, Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4) * np.float32(3)
 SPECIAL = np.array([0, 1e-6, -1e-6, 1e-3, -2, 3, -20, 90, -90, np.inf, -np.inf, np.nan], np.float32)
@@ -25,6 +27,11 @@ def everywhere(op: str, opset: int, expected: Any = None, **attributes: Any) -> 
 def numpy_erf(x: Array) -> Array:
     """Elementwise error function."""
     return np.vectorize(math.erf, otypes=[x.dtype])(x)
+
+
+def numpy_gelu(x: Array) -> Array:
+    """Gelu, in FP64."""
+    return x * np.vectorize(math.erfc)(-x / 2**0.5) / 2
 
 
 def numpy_elu(x: Array, alpha: float = 1.0, **_: Any) -> Array:
@@ -71,6 +78,9 @@ CASES = [
     *everywhere("Erf", 9, numpy_erf), *everywhere("Erf", 13, numpy_erf),
     Case("Erf", 13, {"x": SPECIAL}, expected=numpy_erf, tolerance=1e-7),
     *everywhere("Gelu", 20), *everywhere("Gelu", 20, approximate="tanh"),
+    Case("Gelu", 20, {"x": np.linspace(-4, 4, 801)}, expected=numpy_gelu, tolerance=4e-9),
+    Case("Gelu", 20, {"x": SPECIAL}), Case("Celu", 12, {"x": SPECIAL}, {"alpha": -0.5}), Case("Elu", 6, {"x": SPECIAL}),
+    Case("Celu", 12, {"x": SPECIAL}), Case("Selu", 6, {"x": SPECIAL}),
     *everywhere("Relu", 6), *everywhere("Sigmoid", 6), *everywhere("Sigmoid", 13), *everywhere("Relu", 14),
     *everywhere("Elu", 1, numpy_elu, alpha=0.5), *everywhere("Elu", 6, alpha=2.0),
     *everywhere("Selu", 1, numpy_selu), *everywhere("Selu", 6), *everywhere("Celu", 12, alpha=0.5),
@@ -163,10 +173,6 @@ def test_training_dropout_scales_what_it_keeps() -> None:
     def check(x: Array, ratio: Array, training: Array, **_: Any) -> tuple[Array]:
         return (x,)
 
-    from onnx_systemds import import_model
-    from onnx_systemds.runtime.scoring import ScoringFunction
-    from tests.operators.harness import case_model
-
     x = np.ones((20, 30), np.float32)
     case = Case("Dropout", 13, {"x": x, "ratio": np.array(0.5, np.float32), "training": np.array(True)},
                 {"seed": 7}, outputs=2, constants=["training"], expected=check)
@@ -174,3 +180,22 @@ def test_training_dropout_scales_what_it_keeps() -> None:
         found = function({"x": x, "ratio": np.array(0.5, np.float32)})
     np.testing.assert_array_equal(found["out0"], 2 * found["out1"])
     assert 0.3 < found["out1"].mean() < 0.7
+
+
+TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
+
+
+@pytest.mark.parametrize(
+    ("op", "opset", "x", "attributes", "expected"),
+    [
+        ("Elu", 6, TINY, {"alpha": 1.5}, 1.5 * np.expm1(TINY)),
+        ("Celu", 12, TINY, {"alpha": 0.5}, 0.5 * np.expm1(TINY / 0.5)),
+        ("Selu", 6, TINY, {"alpha": 1.5, "gamma": 0.5}, 0.75 * np.expm1(TINY)),
+        ("Gelu", 20, np.linspace(-14, 0, 57), {}, numpy_gelu(np.linspace(-14, 0, 57))),
+    ],
+)  # fmt: skip
+def test_small_results_keep_their_digits(op: str, opset: int, x: Array, attributes: Any, expected: Array) -> None:
+    model = case_model(Case(op, opset, {"x": x.astype(np.float32)}, attributes))
+    with ScoringFunction(import_model(model)) as function:
+        found = function({"x": x.astype(np.float32)})["out0"]
+    np.testing.assert_allclose(found, expected.astype(np.float32), 1e-5, 0)

@@ -64,9 +64,12 @@ def _zero(node: NodeView) -> str:
     return node.filled(0, SCALAR if is_single(node) else node.wanted_form())
 
 
-def _exponential(x: str) -> str:
+def _exponential(node: NodeView, x: str) -> str:
     """exp(x) - 1 of the negative part."""
-    return f"(exp(min({x}, 0)) - 1)"
+    below = f"min({x}, 0)"
+    if is_single(node):
+        return f"as.scalar({node.call('exp_less_one', f'as.matrix({below})')})"
+    return node.call("exp_less_one", below)
 
 
 def _leaky(node: NodeView, x: str) -> str:
@@ -76,8 +79,14 @@ def _leaky(node: NodeView, x: str) -> str:
     return f"max({x}, 0) + {literal(alpha)} * min({x}, 0)"
 
 
+def _elu(node: NodeView, x: str) -> str:
+    return f"max({x}, 0) + {_number(node, 'alpha')} * {_exponential(node, x)}"
+
+
 def _celu(node: NodeView, x: str) -> str:
     alpha = _number(node, "alpha")
+    if node.attribute("alpha") > 0:
+        return f"max({x}, 0) + {alpha} * {_exponential(node, f'{x} / {alpha}')}"
     return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
 
 
@@ -99,11 +108,8 @@ def _shrink(node: NodeView, x: str) -> str:
 # opset 6 removed the attribute consumed_inputs, and gave Selu other defaults
 _register("Relu", [1, 6], lambda node, x: f"max({x}, 0)", "The positive part.")
 _register("Sigmoid", [1, 6], lambda node, x: f"1 / (1 + exp(-{x}))", "1 / (1 + exp(-x)).")
-_register("Elu", [1, 6], lambda node, x: f"max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)}",
-          "x, and alpha * (exp(x) - 1) below zero.")
-_register("Selu", [1, 6],
-          lambda node, x: f"{_number(node, 'gamma')} * (max({x}, 0) + {_number(node, 'alpha')} * {_exponential(x)})",
-          "Elu times gamma.")
+_register("Elu", [1, 6], _elu, "x, and alpha * (exp(x) - 1) below zero.")
+_register("Selu", [1, 6], lambda node, x: f"{_number(node, 'gamma')} * ({_elu(node, x)})", "Elu times gamma.")
 _register("Celu", [12], _celu, "As Elu, with a continuous derivative.")
 _register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
 _register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})",
