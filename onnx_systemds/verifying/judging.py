@@ -7,11 +7,13 @@ onnxruntime is made more exact than it comes, by the same model with what it com
   same weights as uint8 (both they and their zero points raised by 128) they are exact.
 * Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
   round elsewhere; a model with such pairs is run as it is written.
-In double precision ONNX's reference implementation takes what onnxruntime has no kernels for.
+In double precision ONNX's reference implementation takes what onnxruntime has no kernels for. Its Erf is of FP32 even
+then, and its Gelu adds 1 to that, which leaves nothing of small results: both are written here.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +25,7 @@ import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
 
 from onnx_systemds.errors import TranspileError, escaped
 
@@ -133,8 +136,27 @@ def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str,
     wide = loaded(model)
     _widen(wide.graph)
     given = {name: array.astype(np.float64) if _is_narrow(array) else array for name, array in feeds.items()}
-    outputs = ReferenceEvaluator(wide).run(None, given)
+    outputs = ReferenceEvaluator(wide, new_ops=[Erf, Gelu]).run(None, given)
     return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
+
+
+class Erf(OpRun):
+    """The error function in double."""
+
+    def _run(self, x: Array) -> tuple[Array]:
+        return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
+
+
+class Gelu(OpRun):
+    """x times the probability that a normal number is below x, or its approximation, in double."""
+
+    def _run(self, x: Array, approximate: str = "none") -> tuple[Array]:
+        if approximate == "tanh":
+            with np.errstate(over="ignore"):
+                below = 1 / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
+        else:
+            below = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2
+        return (np.asarray(x * below).astype(x.dtype),)
 
 
 def _write_out_sigmoids(graph: GraphProto) -> None:
