@@ -30,6 +30,29 @@ class ExpressionParser(TokenReader):
         self.depth -= 1
         return left
 
+    def whole_expression(self, purpose: str = "") -> tree.Expression:
+        """Parse an expression that stands alone, so that parentheses around all of it mean nothing."""
+        start, last = self.token, self.index
+        found = self.expression(purpose=purpose)
+        if start.kind == "(" and self.is_snippet and self.closing(last) == self.index - 1:
+            self.drop_parentheses(start)
+        return found
+
+    def closing(self, index: int) -> int:
+        """The number of the token that closes the parenthesis of this number."""
+        depth = 0
+        for place in range(index, self.index):
+            kind = self.tokens[place].kind
+            depth += (kind == "(") - (kind == ")")
+            if depth == 0:
+                return place
+        return self.index
+
+    def drop_parentheses(self, opening: Token) -> None:
+        """Note that the last token closes a needless parenthesis."""
+        if self.is_snippet and self.last is not None:
+            self.needless += (opening.offset, self.last.offset)
+
     def operand(self, purpose: str) -> tree.Expression:
         """Parse an expression that begins with no name and no operand in front of it."""
         token = self.token
@@ -41,9 +64,11 @@ class ExpressionParser(TokenReader):
         if kind == "(":
             self.advance()
             self.open_brackets += 1
-            found = self.expression(purpose="in the parentheses")
+            found = self.whole_expression("in the parentheses")
             self.open_brackets -= 1
             self.close(")", "the parentheses", token)
+            if not isinstance(found, (tree.Binary, tree.Unary)):
+                self.drop_parentheses(token)
             return found
         if kind == "[":
             self.advance()
@@ -156,5 +181,5 @@ class ExpressionParser(TokenReader):
         if self.token.kind == NAME and self.peek().kind == "=":
             name = self.advance().text
             self.advance()
-        value = self.expression(purpose=f"for the argument {name}" if name else "")
+        value = self.whole_expression(f"for the argument {name}" if name else "")
         return tree.CallArgument(name, value, position=position)

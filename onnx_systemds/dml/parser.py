@@ -40,6 +40,8 @@ def parse_script(text: str, file: str = "<text>") -> tree.Script:
 def parse_snippet(text: str) -> tuple[tree.Item, ...]:
     """Return statements and functions as they are written: each keeps its spelling, and none has a place.
 
+    Parentheses around a name, a call or all of an expression are dropped, so that generators may write them anywhere.
+
     Raises ScriptSyntaxError.
     """
     return tuple(_Parser(tokenize(text, "<snippet>"), text, "<snippet>", is_snippet=True).items()[0])
@@ -119,7 +121,7 @@ class _Parser(SignatureParser):
     def keep_spelling(self, found: tree.Item, before: Token | None, start: Token) -> None:
         """Give a statement that begins with the token ``start`` its text; before: the token in front of it."""
         assert self.last is not None
-        text = self.text[start.offset : self.last.end].rstrip("; \t\r\n")
+        text = self.text_between(start.offset, self.last.end).rstrip("; \t\r\n")
         if "\n" in text:
             within = self.tokens[self.index - 1 :: -1]
             for token in within:
@@ -131,6 +133,15 @@ class _Parser(SignatureParser):
             text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
         follows = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
         tree.keep_spelling(found, text, shares_line=follows)
+
+    def text_between(self, begin: int, end: int) -> str:
+        """A part of the text without needless parentheses."""
+        pieces = []
+        for offset in sorted(self.needless):
+            if begin <= offset < end:
+                pieces.append(self.text[begin:offset])
+                begin = offset + 1
+        return "".join((*pieces, self.text[begin:end]))
 
     def statement_maker(self, top: bool) -> Callable[[], tree.Item]:
         """Return the method that parses the statement which begins with the next token."""
@@ -214,7 +225,7 @@ class _Parser(SignatureParser):
     def assigned_value(self, target: tree.Target, operator: Token) -> tree.Expression:
         """The right side of an assignment."""
         if self.token.kind != "ifdef":
-            return self.expression(purpose=f"for {target.name}")
+            return self.whole_expression(f"for {target.name}")
         if operator.kind == "+=":
             self.fail("an expression", "ifdef follows only on '='")
         start = self.advance()
@@ -275,7 +286,7 @@ class _Parser(SignatureParser):
         """A condition in parentheses."""
         opening = self.expect("(", f"after {owner}")
         self.open_brackets += 1
-        found = self.expression(purpose=f"for the condition of {owner}")
+        found = self.whole_expression(f"for the condition of {owner}")
         self.open_brackets -= 1
         self.close(")", f"the condition of {owner}", opening)
         return found

@@ -21,6 +21,7 @@ class TokenReader:
 
     def __init__(self, tokens: list[Token], text: str, file: str, *, is_snippet: bool = False) -> None:
         self.is_snippet = is_snippet
+        self.needless: list[int] = []  # offsets of parentheses that mean nothing
         self.tokens = tokens
         self.end = len(tokens) - 1
         self.text = text

@@ -207,8 +207,9 @@ NO_COMMENTS = Comments()
 class StatementNode(Node):
     """What can stand in a block.
 
-    spelling: as its author wrote it, which is how it is printed; shares_line: whether it stands behind another one on
-    its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`) has neither.
+    spelling: as its author wrote it but for needless parentheses, which is how it is printed. shares_line: whether it
+    stands behind another one on its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`)
+    has neither.
     """
 
     comments: Comments = field(default=NO_COMMENTS, compare=False, repr=False, kw_only=True)

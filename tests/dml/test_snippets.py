@@ -20,14 +20,14 @@ LOOP = """# why
 for (i in seq(1, n, 1)) {
   if (c != 0) { stop("no") }
   # two kinds
-  y = (a*b)  # beside
+  y = a*b  # beside
 
   z[i, ] = t(y); y = z
 }"""
 
 
 @pytest.mark.parametrize("text", [
-    "y = (a*b) + ( -c )", LOOP, 'w = as.matrix(weights["w"]); w = w[1:2, 1:3]', "a = 1;\nb = 2", "# one\na = 1  # two\n# three",
+    "y = (a*b) + ( -c )", "y = (a*b) / (c*d)", "x = -a ^ 2", LOOP, 'w = as.matrix(weights["w"]); w = w[1:2, 1:3]', "a = 1;\nb = 2", "# one\na = 1  # two\n# three",
     "[a, b] = f(x, rows=n*m)", 'x = "a\nb"', "if (a) {\n  x = 1\n}\nelse {\n  x = 2\n}",
 ])  # fmt: skip
 def test_snippets_are_printed_as_they_are_written(text: str) -> None:
@@ -59,16 +59,29 @@ def test_statements_of_a_changed_function_keep_theirs(path: Path) -> None:
 
 
 def test_changed_statements_have_no_spelling() -> None:
-    (first, second) = parse_snippet("x = (a*b); y = (x)")
+    (first, second) = parse_snippet("x = a*b; y = x*x")
     assert isinstance(first, tree.Assign) and isinstance(second, tree.Assign)
     changed = replace(second, target=tree.Name("z"))
-    assert print_block((first, changed)) == "x = (a*b)\nz = x\n"
-    assert print_block((replace(first, target=tree.Name("z")), second)) == "z = a * b; y = (x)\n"
-    (loop,) = parse_snippet("for (i in seq(1, (n), 1)) {\n  if (c) { x = (1) }\n    y = (2)\n}")
+    assert print_block((first, changed)) == "x = a*b\nz = x * x\n"
+    assert print_block((replace(first, target=tree.Name("z")), second)) == "z = a * b; y = x*x\n"
+    (loop,) = parse_snippet("for (i in seq(1, n*n, 1)) {\n  if (c) { x = 1 }\n    y = a*b\n}")
     assert isinstance(loop, tree.For)
     assert print_block((replace(loop, variable="j"),)) == (
-        "for (j in seq(1, n, 1)) {\n  if (c) { x = (1) }\n  y = (2)\n}\n"
+        "for (j in seq(1, n * n, 1)) {\n  if (c) { x = 1 }\n  y = a*b\n}\n"
     )
+
+
+@pytest.mark.parametrize(("text", "expected"), [
+    ("y = (a*b)", "y = a*b"), ("y = ((a*b))", "y = a*b"), ("y = (a) * ((b)) / (c)", "y = a * b / c"),
+    ("y = (a + b) * (c + d)", "y = (a + b) * (c + d)"), ("y = f((a + b), rows=((c) * d), x[(i), ])", "y = f(a + b, rows=c * d, x[i, ])"),
+    ("if ((a < (-1))) { x = (f((b))) }", "if (a < (-1)) { x = f(b) }"), ("y = (-a)", "y = -a"), ("y = !(a) & (!b)", "y = !a & (!b)"),
+    ('y = ("(a)")', 'y = "(a)"'), ("x = 1 # (a)\ny = (a) # (b)", "x = 1  # (a)\ny = a  # (b)"), ("y = x[(a + b):(c), ]", "y = x[(a + b):c, ]"),
+    ("y = ((a + b) * c)", "y = (a + b) * c"), ("y = (a + b) + (c)", "y = (a + b) + c"),
+])  # fmt: skip
+def test_needless_parentheses_are_dropped(text: str, expected: str) -> None:
+    snippet = parse_snippet(text)
+    assert print_block(snippet) == f"{expected}\n"
+    assert snippet == parse_snippet(expected) == parse_script(text).items
 
 
 def test_errors_tell_the_place() -> None:

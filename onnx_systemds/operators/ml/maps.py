@@ -21,7 +21,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.feature_scaling import ML
-from onnx_systemds.operators.onnx.combining import stripped, truncated
+from onnx_systemds.operators.onnx.combining import truncated
 
 takes_text("CastMap", "DictVectorizer", domain=ML)
 
@@ -158,5 +158,5 @@ def cast_map(node: NodeView) -> Fragment:
     if target == "int64":
         number = node.temporary("number")
         before.append(f"{number} = {row}")
-        row = stripped(truncated(number))
+        row = truncated(number)
     return node.result(row, View(1, size), before=before)

@@ -27,7 +27,6 @@ from onnx_systemds.operators.onnx.combining import (
     finish,
     infix,
     replicated,
-    stripped,
     sum_or_difference,
     truncated,
     wrapped,
@@ -194,7 +193,7 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
             combined = infix(node, operator, combined, operand, given.form)
         if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < len(order) - 2:
             name = node.temporary("part")
-            before.append(f"{name} = {stripped(combined.text)}")
+            before.append(f"{name} = {combined.text}")
             combined = Operand(name, combined.kind)
     return combined, given, before
 

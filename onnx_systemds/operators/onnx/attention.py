@@ -17,7 +17,7 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
@@ -180,7 +180,7 @@ class _Contraction:
         text = wrapped(self.node.output_dtype(), name)
         if text != name:
             name = self.node.temporary(hint)
-            self.lines.append(f"{name} = {stripped(text)}")
+            self.lines.append(f"{name} = {text}")
         return _Term(Moved(name, view).source(self.node), labels, finite)
 
     def _moved(self, term: _Term, labels: Labels) -> Moved:

@@ -17,7 +17,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import finish, infix, replicated, stripped, wrapped
+from onnx_systemds.operators.onnx.combining import finish, infix, replicated, wrapped
 from onnx_systemds.operators.onnx.elementwise import broadcast_rule, same_dims, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
@@ -48,9 +48,9 @@ def _register_bitwise(op_type: str) -> None:
         left, right = _vector_last(node, given)
         kind = FULL if FULL in (left.kind, right.kind) else left.kind
         if kind == SINGLE:
-            words = [f"as.integer({stripped(operand.text)})" for operand in (left, right)]
+            words = [f"as.integer({operand.text})" for operand in (left, right)]
             return finish(node, Operand(f"as.double({builtin}({', '.join(words)}))", SINGLE), given)
-        return finish(node, Operand(f"{builtin}({stripped(left.text)}, {stripped(right.text)})", kind), given)
+        return finish(node, Operand(f"{builtin}({left.text}, {right.text})", kind), given)
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} is DML's {builtin} on words of 32 bits."
@@ -76,8 +76,8 @@ def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment
             return f"as.matrix({operand.text})"
         if operand.kind == SINGLE:
             sizes = f"rows={node.dim(given.form.rows)}, cols={node.dim(given.form.cols)}"
-            return f"matrix({stripped(operand.text)}, {sizes})"
-        return stripped(replicated(node, operand, given.form).text)
+            return f"matrix({operand.text}, {sizes})"
+        return replicated(node, operand, given.form).text
 
     top = 1 << 32 if node.dtype(0) == "uint64" else 0  # what the upper word's sign stands for
     text = node.call("wide_bits", *map(matrix, given.items), *weights, top)
@@ -117,7 +117,7 @@ def bit_shift(node: NodeView) -> Fragment:
     x, y = given.items
     dtype = node.dtype("X")
     bits = bit_width(dtype)
-    amount = stripped(y.text)
+    amount = y.text
     if not dtype.startswith("u"):
         below = f"as.double({amount} < 0)" if y.kind == SINGLE else f"({amount} < 0)"
         amount = f"{amount} + {2 << bits}.0 * {below}"  # negative amounts shift everything out
@@ -131,13 +131,13 @@ def bit_shift(node: NodeView) -> Fragment:
         turns, whole = node.temporary("turns"), node.temporary("whole_turns")
         above = f"{turns} - {whole} >= 0.5"
         above = f"as.double({above})" if scaled.kind == SINGLE else f"({above})"
-        lines = [f"{name} = {stripped(scaled.text)}", f"{turns} = {name} / {1 << bits}.0", f"{whole} = floor({turns})"]
+        lines = [f"{name} = {scaled.text}", f"{turns} = {name} / {1 << bits}.0", f"{whole} = floor({turns})"]
         text = f"({name} - {1 << bits}.0 * ({whole} + {above}))"
         return node.fragment(lines) + finish(node, Operand(text, scaled.kind), given)
     half = "" if dtype.startswith("u") else f" + {1 << bits - 1}.0"
     offset = f"({name}{half})" if half else name
     text = f"{name} - {1 << bits}.0 * floor({offset} / {1 << bits}.0)"
-    statements = node.fragment([f"{name} = {stripped(scaled.text)}"])
+    statements = node.fragment([f"{name} = {scaled.text}"])
     return statements + finish(node, Operand(f"({text})", scaled.kind), given)
 
 
@@ -175,7 +175,7 @@ def bit_cast(node: NodeView) -> Fragment:
         raise UnsupportedCase(
             f"the bits of {source} as {target}: only integers of up to 32 bits and floats are reinterpreted"
         )
-    convert: Callable[[str], str] = lambda x: stripped(wrapped(target, x))  # noqa: E731
+    convert: Callable[[str], str] = lambda x: wrapped(target, x)  # noqa: E731
     return unary(node, convert)
 
 
@@ -188,4 +188,4 @@ def _patterns(node: NodeView, function: str, target: str) -> Fragment:
     if target != "uint32":
         return node.result(text, form)
     name = node.temporary("bits")
-    return node.result(stripped(wrapped(target, name)), form, before=[f"{name} = {text}"])
+    return node.result(wrapped(target, name), form, before=[f"{name} = {text}"])

@@ -22,7 +22,7 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
-from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.elementwise import is_single, unary
 from onnx_systemds.operators.onnx.precision import as_float, is_computed
 from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
@@ -161,8 +161,8 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
         if least <= low and high <= most:
             return node.same_elements()
         if target in ("int64", "uint64"):  # the script looks at those that would become others
-            return unary(node, stripped)
-        return unary(node, lambda x: stripped(wrapped(target, x)))
+            return unary(node, lambda x: x)
+        return unary(node, lambda x: wrapped(target, x))
     before: list[str] = []
 
     def whole(x: str) -> str:
@@ -172,7 +172,7 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
             x = name
         # out of range is undefined for floats: the narrow types wrap as numpy does
         is_wide = target in ("int32", "uint32", "int64", "uint64")
-        return stripped(truncated(x) if is_wide else wrapped(target, truncated(x)))
+        return truncated(x) if is_wide else wrapped(target, truncated(x))
 
     fragment = unary(node, whole)
     return node.fragment(before) + fragment

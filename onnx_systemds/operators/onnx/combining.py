@@ -34,7 +34,7 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
         left = replicated(node, left, view)  # a column and a row
     if left.kind == SINGLE and right.kind != SINGLE and is_zero(left.text) and operator != "-":
         if operator == "/":
-            return Operand(f"(0 / abs({stripped(right.text)}))", right.kind)
+            return Operand(f"(0 / abs({right.text}))", right.kind)
         if operator in COMMUTATIVE or operator in MIRRORED:
             left, right, operator = right, left, MIRRORED.get(operator, operator)
     if right.kind == FULL and left.kind not in (FULL, SINGLE):
@@ -61,7 +61,7 @@ def increased(operand: Operand, number: float | str) -> Operand:
     text = number if isinstance(number, str) else literal(number)
     if operand.kind != FULL:
         return Operand(f"({operand.text} + {text})", operand.kind)
-    return Operand(f"bias_add({stripped(operand.text)}, as.matrix({stripped(text)}))", FULL)
+    return Operand(f"bias_add({operand.text}, as.matrix({text}))", FULL)
 
 
 def sum_or_difference(node: NodeView, operator: str, given: Operands) -> Operand:
@@ -86,22 +86,10 @@ def replicated(node: NodeView, operand: Operand, view: View | None) -> Operand:
 def as_matrix(node: NodeView, operand: Operand, view: View | None) -> str:
     """An operand as a full matrix, whatever it is."""
     if view is SCALAR:
-        return f"as.matrix({stripped(operand.text)})"
+        return f"as.matrix({operand.text})"
     if operand.kind == SINGLE:
         return node.full(operand.text, view)
-    return stripped(replicated(node, operand, view).text)
-
-
-def stripped(text: str) -> str:
-    """``text`` without a pair of parentheses that encloses all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for position, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0:
-            return text[1:-1] if position == len(text) - 1 else text
-    return text
+    return replicated(node, operand, view).text
 
 
 def finish(
@@ -110,8 +98,7 @@ def finish(
     """The fragment of an elementwise result, after the statements ``before``; booleans of scalars become numbers."""
     view = given.form
     if view is SCALAR:
-        text = stripped(combined.text)
-        return node.result(f"as.double({text})" if logical else text, SCALAR, before=before)
+        return node.result(f"as.double({combined.text})" if logical else combined.text, SCALAR, before=before)
     return node.result(as_matrix(node, combined, view), view, before=before)
 
 
@@ -157,8 +144,7 @@ def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:
 
 def truncated(text: str) -> str:
     """The numbers of ``text`` without their fraction."""
-    inner = stripped(text)
-    return f"(sign({inner}) * floor(abs({inner})))"
+    return f"(sign({text}) * floor(abs({text})))"
 
 
 def wrapped(dtype: str, text: str) -> str:

@@ -17,7 +17,7 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.convolution_layers import Filters, Layer, Read, dense
 from onnx_systemds.operators.onnx.shifted_convolution import dilated_depthwise, stacked
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
@@ -80,7 +80,7 @@ def conv_integer(node: NodeView) -> Fragment:
     x = shifted_input(node, statements)
     filters = shifted_filters(node, statements)
     before, text, view = convolved(node, x, filters)
-    return node.result(stripped(wrapped("int32", f"({text})")), view, before=[*statements, *before])
+    return node.result(wrapped("int32", f"({text})"), view, before=[*statements, *before])
 
 
 def shifted_input(node: NodeView, statements: list[str]) -> Read:

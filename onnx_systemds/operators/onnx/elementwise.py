@@ -16,7 +16,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
-from onnx_systemds.operators.onnx.combining import finish, stripped, wrapped
+from onnx_systemds.operators.onnx.combining import finish, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
@@ -124,7 +124,7 @@ for _name, _builtin in UNARY_BUILTINS.items():
 @generator("Neg", since=6)
 def neg(node: NodeView) -> Fragment:
     """Negation; the most negative integer of a narrow type stays itself."""
-    return unary(node, lambda x: stripped(wrapped(node.dtype("X"), f"(-{x})")))
+    return unary(node, lambda x: wrapped(node.dtype("X"), f"(-{x})"))
 
 
 @generator("Reciprocal", since=1)

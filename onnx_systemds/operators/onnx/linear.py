@@ -16,7 +16,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
@@ -141,8 +141,8 @@ def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
     if wrapped(node.output_dtype(), "x") == "x":
         return text
     name = node.temporary("sums")
-    before.append(f"{name} = {stripped(text)}")
-    return stripped(wrapped(node.output_dtype(), name))
+    before.append(f"{name} = {text}")
+    return wrapped(node.output_dtype(), name)
 
 
 def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View) -> str:

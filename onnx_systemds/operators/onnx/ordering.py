@@ -14,7 +14,7 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
@@ -113,7 +113,7 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
             if wraps:
                 sums = node.temporary("sums")
                 statements.append(f"{sums} = {text}")
-                text = stripped(wrapped(node.dtype(0), sums))
+                text = wrapped(node.dtype(0), sums)
         if exclusive:
             whole = node.temporary("whole")
             statements.append(f"{whole} = {text}")

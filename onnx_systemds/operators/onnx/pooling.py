@@ -23,7 +23,7 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme, stripped
+from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
@@ -186,7 +186,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
             text = extreme("max", text, taken, repeats=number % 2 == 1)
             if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < kernel - 2:
                 part = node.temporary("part")
-                before.append(f"{part} = {stripped(text)}")
+                before.append(f"{part} = {text}")
                 text = part
     else:
         text = f"({' + '.join(slices)}) / {kernel}"

@@ -18,7 +18,7 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, integer_range
-from onnx_systemds.operators.onnx.combining import finish, increased, infix, stripped
+from onnx_systemds.operators.onnx.combining import finish, increased, infix
 from onnx_systemds.operators.onnx.convolution import conv_windows, convolved, shifted_filters, shifted_input
 from onnx_systemds.operators.onnx.linear import wrapped_result
 from onnx_systemds.operators.onnx.requantizing import Parameters, applied, requantized
@@ -173,14 +173,14 @@ def quantize_linear(node: NodeView) -> Fragment:
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
     # many zeros would have the engine make a matrix sparse, and dense again where the zero point is added
     lowest = -0.25 if bounds[0] == 0 else bounds[0]
-    near = Operand(f"min(max({stripped(quotient.text)}, {lowest}), {bounds[1]})", quotient.kind)
+    near = Operand(f"min(max({quotient.text}, {lowest}), {bounds[1]})", quotient.kind)
     near = _in_precision(node, near, precision)
     function, *shift = ("nearest_integer_plus", literal(zero)) if zero else ("nearest_integer",)
     whole = applied(node, function, near, *shift)
     if zero is not None:
         return node.fragment(statements) + finish(node, whole, given)
     whole = infix(node, "+", whole, given.items[2], given.form)
-    text = f"min(max({stripped(whole.text)}, {literal(low)}), {literal(high)})"
+    text = f"min(max({whole.text}, {literal(low)}), {literal(high)})"
     return node.fragment(statements) + finish(node, Operand(text, whole.kind), given)
 
 
@@ -276,7 +276,7 @@ def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -
     if all(pattern):
         return text
     view = View(product(wanted[:-1]), wanted[-1])
-    return stripped(expand_text(node, text, form, pattern, wanted, view, finite=True))
+    return expand_text(node, text, form, pattern, wanted, view, finite=True)
 
 
 def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -> str:
@@ -312,7 +312,7 @@ def matmul_integer(node: NodeView) -> Fragment:
     inner = node.dims("A")[-1]
     if not isinstance(inner, int) or inner > MOST_TERMS:
         text = wrapped_result(node, text, before)
-    return node.result(stripped(text), view, before=before)
+    return node.result(text, view, before=before)
 
 
 @generator("QLinearMatMul", since=10)

@@ -26,7 +26,7 @@ from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.size_rules import single, vector
@@ -169,13 +169,13 @@ def _finished(node: NodeView, reduction: Reduction, text: str) -> str:
     """The last step, in the input's type: integers are truncated and wrap."""
     dtype = node.dtype(0)
     if reduction.behind is not None:
-        text = reduction.behind(stripped(text))
+        text = reduction.behind(text)
     if dtype in INTEGER_DTYPES:
         if reduction.behind is not None or reduction.aggregate in ("Means", "LogSumExp"):
             text = truncated(text)
         elif reduction.aggregate not in ("Maxs", "Mins", "WrappedProds"):
-            text = wrapped(dtype, f"({stripped(text)})")
-    return stripped(text)
+            text = wrapped(dtype, f"({text})")
+    return text
 
 
 class _Steps:
@@ -198,7 +198,7 @@ class _Steps:
             view = form if isinstance(form, View) else View(1, size)
             x = self.node.view(0, view)
             ahead = x if self.reduction.ahead is None else self.reduction.ahead(x)
-            text = self._whole(stripped(ahead), view)
+            text = self._whole(ahead, view)
             return self.node.result(_finished(self.node, self.reduction, text), SCALAR, before=self.before)
         first = True
         while any(reduced for reduced, _ in self.runs):
@@ -263,21 +263,21 @@ class _Steps:
         if text.isidentifier():
             return text
         name = self.node.temporary("part")
-        self.before.append(f"{name} = {stripped(text)}")
+        self.before.append(f"{name} = {text}")
         return name
 
     def _aggregate(self, side: str, x: str, size: Dim) -> str:
         """The aggregates of rows (or columns) of ``size`` elements."""
         if self.reduction.aggregate == "LogSumExp":
-            return self.node.call(f"{side}_log_sum_exp", stripped(x))
+            return self.node.call(f"{side}_log_sum_exp", x)
         if self.reduction.aggregate == "WrappedProds":
-            return self.node.call(f"{side}_wrapped_prods", stripped(x), sign_offset(self.node.dtype(0)))
+            return self.node.call(f"{side}_wrapped_prods", x, sign_offset(self.node.dtype(0)))
         if self.reduction.aggregate in ("Sums", "Means"):
-            sums = (row_sums if side == "row" else col_sums)(stripped(x), self.node.dim(size))
+            sums = (row_sums if side == "row" else col_sums)(x, self.node.dim(size))
             return f"({sums})" if self.reduction.aggregate == "Sums" else f"({sums} / {self.node.factor(size)})"
         if self.reduction.aggregate == "Prods":
-            return self.node.call(f"{side}_prods", stripped(x))
-        return f"{side}{self.reduction.aggregate}({stripped(x)})"
+            return self.node.call(f"{side}_prods", x)
+        return f"{side}{self.reduction.aggregate}({x})"
 
     def _whole(self, x: str, view: View) -> str:
         """The aggregate of a whole matrix."""

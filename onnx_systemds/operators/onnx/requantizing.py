@@ -16,7 +16,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import integer_range
-from onnx_systemds.operators.onnx.combining import increased, stripped
+from onnx_systemds.operators.onnx.combining import increased
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand
 
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
@@ -81,15 +81,15 @@ def single(node: NodeView, operand: Operand) -> Operand:
 def applied(node: NodeView, function: str, operand: Operand, *arguments: object) -> Operand:
     """A library function of an operand."""
     if operand.kind == SINGLE:
-        text = node.call(function, f"as.matrix({stripped(operand.text)})", *arguments)
+        text = node.call(function, f"as.matrix({operand.text})", *arguments)
         return Operand(f"as.scalar({text})", SINGLE)
-    return Operand(node.call(function, stripped(operand.text), *arguments), operand.kind)
+    return Operand(node.call(function, operand.text, *arguments), operand.kind)
 
 
 def saturated(text: str, dtype: str) -> str:
     """Integers within the range of a type."""
     low, high = integer_range(dtype)
-    return f"min(max({stripped(text)}, {literal(low)}), {literal(high)})"
+    return f"min(max({text}, {literal(low)}), {literal(high)})"
 
 
 def requantized(node: NodeView, text: str, zero: Number, dtype: str) -> str:

@@ -11,7 +11,7 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, wrapped
+from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.indexing import element_index, index_depth, nd_index
 from onnx_systemds.operators.onnx.shaping import identity
 
@@ -69,9 +69,9 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
     if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
         name = node.temporary("sum")
-        before.append(f"{name} = {stripped(text)}")
+        before.append(f"{name} = {text}")
         text = wrapped(node.dtype("data"), name)
-    return node.result(stripped(text), view, before=before)
+    return node.result(text, view, before=before)
 
 
 @generator("TensorScatter", since=24)

@@ -16,7 +16,6 @@ from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped
 from onnx_systemds.operators.support.broadcasting import SINGLE, broadcast, operands
 
 takes_text("StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer")
@@ -38,10 +37,10 @@ def string_concat_20(node: NodeView) -> Fragment:
 
 def _full(node: NodeView, text: str, kind: str, form: Form) -> str:
     if form is SCALAR:
-        return f"as.matrix({stripped(text)})"
+        return f"as.matrix({text})"
     if kind != SINGLE:
-        return stripped(text)
-    return f"matrix({stripped(text)}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
+        return text
+    return f"matrix({text}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
 
 
 @shape_rule("RegexFullMatch")

@@ -13,7 +13,7 @@ from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import stripped, truncated, wrapped
+from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
 
 takes_text("Cast", "CastLike")
@@ -52,4 +52,4 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
         text = f"({truncated(number)} != 0)" if target == "bool" else wrapped(target, truncated(number))
     elif rounding:
         text = node.call("round_to_float", text, *rounding)
-    return node.result(f"as.scalar({text})" if form is SCALAR else stripped(text), form, before=before)
+    return node.result(f"as.scalar({text})" if form is SCALAR else text, form, before=before)
