@@ -30,8 +30,8 @@ NOT_SUPPORTED = {"ImageDecoder": "compressed images"}
 """Operators of the served domains that are not registered: what they need and the project has not."""
 
 NO_CASE = {
-    "Constant": "folded before any generator is asked; tests/importing",
-    "Gradient": "replaced by the nodes of the derivative; tests/importing/test_differentiation.py",
+    "Constant": "folded before any generator is asked; tests/inference",
+    "Gradient": "replaced by the nodes of the derivative; tests/inference/test_differentiation.py",
 }
 """Operators that need no generator."""
 
