@@ -253,6 +253,11 @@ def _only(x: Any) -> Any:
     return x.item()
 
 
+def _whole(x: Any) -> int:
+    number = _only(x)
+    return 0 if math.isnan(number) else int(number)
+
+
 def _joined(axis: int) -> Callable[..., Array]:
     return lambda *parts: np.concatenate(parts, axis)
 
@@ -274,7 +279,7 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "t": np.transpose, "matrix": _matrix, "seq": _sequence, "removeEmpty": _selected, "order": _ordered, "table": _table,
     "replace": _replaced, "ifelse": _chosen, "cbind": _joined(1), "rbind": _joined(0), "list": lambda *items: list(items),
     "cumprod": lambda x: np.cumprod(x, 0), "colProds": _rowwise(np.prod, 0), "rowSds": _rowwise(np.std, 1, ddof=1),
-    "xor": _bounded(lambda a, b: np.not_equal(a, 0) ^ np.not_equal(b, 0)), "as.integer": lambda x: int(_only(x)),
+    "xor": _bounded(lambda a, b: np.not_equal(a, 0) ^ np.not_equal(b, 0)), "as.integer": _whole,
     "trace": np.trace, "lower.tri": lambda target, diag, values: np.tril(target, 0 if diag else -1),
     "upper.tri": lambda target, diag, values: np.triu(target, 0 if diag else 1), "aggregate": _grouped,
     "unique": lambda x: np.unique(x).reshape(-1, 1), "sd": lambda x: np.std(x, ddof=1), "tan": np.tan, "cosh": np.cosh,

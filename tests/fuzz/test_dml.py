@@ -60,3 +60,15 @@ def test_a_script_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_the_judge_calculates_by_itself() -> None:
     (found,) = evaluated(WRONG, CASE.runs[0])
     np.testing.assert_array_equal(found, [[2.0, 3.0]])
+
+
+def test_bounds_that_are_no_number_are_0() -> None:
+    """The engine takes NaN for 0, too, but the mean of an infinity and NaN for the infinity (sums-of-infinities)."""
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      R1 = X[1, ]
+      for (i in 1:as.integer(min(4, max(1, mean(X))))) { R1 = R1 + i }
+    }"""
+    for numbers in ([1, np.nan], [np.inf, np.nan]):
+        case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([numbers]).T},), ("R1",))
+        np.testing.assert_array_equal(evaluated(script, case.runs[0]), [[[numbers[0] + 1]]])
+        assert dml_functions.check(case, shared_session()) is None
