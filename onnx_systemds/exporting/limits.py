@@ -24,6 +24,9 @@ LARGEST_INTEGER = 1 << 53
 LARGEST_SIZE_EXPRESSION = 100
 """Symbols and numbers of the expression of a size; longer ones are calculated by the model and get a name."""
 
+DEEPEST_GRAPH = 31
+"""Graphs of branches and bodies around each other: protobuf reads messages 100 levels deep, and each takes three."""
+
 
 class BudgetExceeded(ScriptError):
     """The evaluation takes too long; it ends at once, whatever a statement that fails would be good for."""
@@ -38,6 +41,15 @@ def check_elements(dims: Iterable[Dim]) -> None:
     if total > LARGEST_MATRIX:
         size = " x ".join(map(str, shown))
         raise UnsupportedCase(f"a matrix of {size} has {total} elements or more, and {LARGEST_MATRIX} are possible")
+
+
+def check_depth(graphs: int) -> None:
+    """Raise UnsupportedCase for so many graphs of branches and bodies around each other."""
+    if graphs > DEEPEST_GRAPH:
+        hint = "merge the conditions, or put the inner statements in front of the outer ones"
+        raise UnsupportedCase(
+            f"{graphs} branches and loops around each other, and a model can hold {DEEPEST_GRAPH}", hint=hint
+        )
 
 
 def complexity(dim: Dim) -> int:

@@ -18,10 +18,12 @@ NESTED = "f0 = " + MATRIX + " { B = A + 1 }\n" + "".join(
 TREE = f"f = {MATRIX} {{\n B = A\n if (sum(A) > 1) {{\n  L = f(A - 1)\n  R = f(A - 2)\n  B = L + R\n }}\n}}\n"
 FIBONACCI = "f = function(int n) return (int r) {\n r = n\n if (n > 1) { r = f(n - 1) + f(n - 2) }\n}\n"
 
+DEEP = "Y = X\n" + "{opening} Y = Y + 1\n" * 32 + "{closing}"
+
 # functions, body after X = read("X"), message
 REFUSED = [
     (FIBONACCI, "Y = X * f(40)", "takes more than 40000 steps"),
-    (TREE, "Y = f(X)", "calls are nested deeper than 120"),
+    (TREE, "Y = f(X)", "the end of this recursion is not known"),
     (NESTED, "Y = f40(X)", "takes more than 40000 steps"),
     ("", "Y = table(seq(1, 1e9), X)", "1000000000 elements would be calculated here"),
     ("", "Y = table(X, X, 1e9, 1e9)", "1000000000 elements would be calculated here"),
@@ -31,6 +33,8 @@ REFUSED = [
     ("", "Y = X\nfor (i in 1:50) { Y = cbind(Y, Y) }", "1099511627776 are possible"),
     ("", 's = "ab"\nfor (i in 1:40) { s = s + s }\nY = read(s)', "a string of 2097152 characters"),
     ("", "L = list(X)\nfor (i in 1:40) { L = append(L, L) }\nY = as.matrix(L[1])", "a list of"),
+    ("", DEEP.format(opening="if (sum(Y) < 9) {", closing="}" * 32), "32 branches and loops around each other"),
+    ("", DEEP.format(opening="for (i in 1:as.integer(sum(Y))) {", closing="}" * 32), "32 branches and loops around each other"),
     ("", "k = 3\nfor (i in 1:40) { k = k * k }\nY = X * k", "no double holds all integers beyond 2^53"),
 ]  # fmt: skip
 
@@ -54,7 +58,7 @@ SMALL = [
     ("a long loop", "s = 0\nfor (i in 1:1e5) { s = s + i }\nY = X * s"),
     ("a long while", "s = 0\nwhile (s < 30000) { s = s + 1 }\nY = X * s"),
     ("many parts", "Y = X\nfor (i in 1:12) { Y = rbind(Y, Y) }\nY = colSums(Y)"),
-    ("ifs in ifs", "Y = X\n" + "if (sum(Y) < 9) { Y = Y + 1\n" * 25 + "}" * 25),
+    ("ifs in ifs", "Y = X\n" + "if (sum(Y) < 9) { Y = Y + 1\n" * 31 + "}" * 31),
     ("a number beyond all doubles", "Y = min(X, 10 ^ 400) + 2 ^ -1080"),
 ]
 

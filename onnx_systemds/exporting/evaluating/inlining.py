@@ -11,6 +11,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Frame
 from onnx_systemds.exporting.evaluating.modules import Module
+from onnx_systemds.exporting.limits import DEEPEST_GRAPH
 from onnx_systemds.exporting.values import (
     BOOLEAN,
     DOUBLE,
@@ -38,8 +39,9 @@ def inline(
 ) -> tuple[Value, ...]:
     """Evaluate the body of a function with its arguments, by parameter, and return its results."""
     caller = evaluator.frame
-    if caller.depth >= DEEPEST:
-        reason = f"calls are nested deeper than {DEEPEST}: the end of this recursion is not known"
+    deepest = DEEPEST if evaluator.graph.depth < DEEPEST_GRAPH else DEEPEST_GRAPH  # one branch of each call
+    if caller.depth >= deepest:
+        reason = f"calls are nested deeper than {deepest}: the end of this recursion is not known"
         raise evaluator.exceeded(node, reason)
     evaluator.step(node if node.position.line else function)
     place, target = evaluator.graph.place, evaluator.target

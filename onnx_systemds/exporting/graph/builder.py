@@ -28,7 +28,7 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
     constant_array,
     constant_kind,
 )
-from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_elements
+from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_depth, check_elements
 from onnx_systemds.inference import dims as dims_module
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, lone_symbol, product, symbol, symbols
 
@@ -268,11 +268,19 @@ class GraphBuilder:
         """Whether what is made now runs whenever the model runs."""
         return self.unit.certain and self.scope is self.unit.scope
 
+    @property
+    def depth(self) -> int:
+        """How many branches and bodies of loops are around what is made now."""
+        return sum(1 for _ in self.scope.with_parents()) - 1
+
     @contextmanager
     def subgraph(self, scope: Scope | None = None) -> Iterator[Scope]:
         """Put the nodes that are made meanwhile into a new scope, or into one that was begun before."""
         outer = self.scope
-        self.scope = scope = scope or Scope(outer)
+        if scope is None:
+            scope = Scope(outer)
+            check_depth(self.depth + 1)
+        self.scope = scope
         try:
             yield scope
         finally:
