@@ -136,6 +136,8 @@ class _Parser(SignatureParser):
 
     def text_between(self, begin: int, end: int) -> str:
         """A part of the text without needless parentheses."""
+        if not self.needless:
+            return self.text[begin:end]
         pieces = []
         for offset in sorted(self.needless):
             if begin <= offset < end:

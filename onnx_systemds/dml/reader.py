@@ -12,8 +12,12 @@ from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError, escaped
 
 _T = TypeVar("_T")
 
-_DEEPEST = 100
+DEEPEST = 100
 _LONGEST_MESSAGE = 400
+
+
+class NestedTooDeep(ScriptSyntaxError):
+    """A script with more levels of blocks and parentheses than are read."""
 
 
 class TokenReader:
@@ -70,12 +74,14 @@ class TokenReader:
         """Raise: expected this, found the next token."""
         self.reject(f"expected {expected}, found {_described(self.token)}", hint or self.usual_hint(expected))
 
-    def reject(self, message: str, hint: str = "", at: Token | None = None) -> NoReturn:
+    def reject(
+        self, message: str, hint: str = "", at: Token | None = None, kind: type[ScriptSyntaxError] = ScriptSyntaxError
+    ) -> NoReturn:
         """Raise an error at a token, the next one if none is given."""
         token = at or self.token
         length = len(token.text.partition("\n")[0])
         shown = excerpt(self.text, token.line, token.column, length)
-        raise ScriptSyntaxError(escaped(message, _LONGEST_MESSAGE), token.place, shown, hint)
+        raise kind(escaped(message, _LONGEST_MESSAGE), token.place, shown, hint)
 
     def usual_hint(self, expected: str) -> str:
         """Return the advice for mistakes that are easily made, or nothing."""
@@ -122,8 +128,9 @@ class TokenReader:
     def enter(self) -> None:
         """Count one more level of nesting; the caller counts it down again."""
         self.depth += 1
-        if self.depth > _DEEPEST:
-            self.reject(f"the script is nested more than {_DEEPEST} levels deep", "use variables for parts of it")
+        if self.depth > DEEPEST:
+            message = f"the script is nested more than {DEEPEST} levels deep"
+            self.reject(message, "use variables for parts of it", kind=NestedTooDeep)
 
     def comments_of_next(self) -> tuple[str, ...]:
         """Take the comments in front of the next token."""

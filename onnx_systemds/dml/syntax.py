@@ -386,7 +386,8 @@ def walk(*nodes: Node) -> Iterator[Node]:
     while stack:
         found = stack.pop()
         yield found
-        for name in reversed(child_fields(type(found))):
+        names = _REVERSED_FIELDS.get(type(found))
+        for name in reversed(child_fields(type(found))) if names is None else names:
             value = getattr(found, name)
             if isinstance(value, tuple):
                 stack.extend(reversed(value))
@@ -399,11 +400,12 @@ def child_fields(kind: type[Node]) -> tuple[str, ...]:
     names = _CHILD_FIELDS.get(kind)
     if names is None:
         names = tuple(found.name for found in fields(kind) if found.compare and found.type not in _PLAIN)
-        _CHILD_FIELDS[kind] = names
+        _CHILD_FIELDS[kind], _REVERSED_FIELDS[kind] = names, names[::-1]
     return names
 
 
 _CHILD_FIELDS: dict[type[Node], tuple[str, ...]] = {}
+_REVERSED_FIELDS: dict[type[Node], tuple[str, ...]] = {}
 
 
 _PLAIN = frozenset(("str", "str | None", "int", "float", "bool", "tuple[str, ...]", "tuple[tuple[str, str], ...]"))

@@ -12,6 +12,7 @@ from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.parser import parse_snippet
 from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
 from onnx_systemds.errors import InternalError, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.parameters import (
@@ -246,11 +247,7 @@ class _Body:
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
-        try:
-            statements = _parsed([*comments, *lines])
-        except ScriptSyntaxError as error:
-            raise InternalError(f"the generator wrote what is no DML: {error}", view.place) from error
-        return _Rendered(statements, fragment.imports, fragment.functions)
+        return _Rendered(_parsed([*comments, *lines], view.place), fragment.imports, fragment.functions)
 
     def _render_subgraph(self, graph: TypedGraph, hint: str, told: Sequence[Dim] = ()) -> SubFunction:
         return render_body(graph, hint, self.scope, told)
@@ -450,9 +447,15 @@ def _function(
     return tree.Function(name, tuple(inputs), tuple(outputs), body, comments=comments)
 
 
-def _parsed(lines: Iterable[str]) -> tuple[tree.Statement, ...]:
-    """Statements from their texts."""
-    return cast(tree.Block, parse_snippet("\n".join(lines)))
+def _parsed(lines: Iterable[str], place: object | None = None) -> tree.Block:
+    """Statements from their texts, those of a node with its place."""
+    try:
+        return cast(tree.Block, parse_snippet("\n".join(lines)))
+    except NestedTooDeep as error:
+        message = f"an expression is nested more than {DEEPEST} levels deep, as of sizes that are made of each other"
+        raise OverBudget(message, place, "fix the dims by --dim") from error
+    except ScriptSyntaxError as error:
+        raise InternalError(f"a generator wrote what is no DML: {error}", place) from error
 
 
 def script_function_names(main: str) -> Names:

@@ -73,13 +73,13 @@ def test_never_is_defined_where_it_is_used(text: str, is_used: bool) -> None:
 @pytest.mark.parametrize(("text", "expected"), [
     ("x = f(y)", "x = f(y)"),
     ("x = f(y, old_texts_)", "x = f(y, texts)"),
-    ("[x, new_texts_] = f(old_texts_)\ny = g((x), old_texts_)", "[x, texts1] = f(texts)\ny = g((x), texts1)"),
+    ("[x, new_texts_] = f(old_texts_)\ny = g(x*x, old_texts_)", "[x, texts1] = f(texts)\ny = g(x*x, texts1)"),
     ("if (c) {\n  new_texts_ = f(old_texts_)\n} else {\n  new_texts_ = old_texts_\n}\nx = f(old_texts_)",
      "if (c) {\n  texts1 = f(texts)\n} else {\n  texts1 = texts\n}\nx = f(texts1)"),
-    ("new_texts_ = old_texts_\nfor (i in 1:n) {\n  [x, t] = f(new_texts_, (i))\n  new_texts_ = t\n}\nx = f(old_texts_)",
-     "texts1 = texts\nfor (i in 1:n) {\n  [x, t] = f(texts1, (i))\n  texts1 = t\n}\nx = f(texts1)"),
+    ("new_texts_ = old_texts_\nfor (i in 1:n) {\n  [x, t] = f(new_texts_, i*i)\n  new_texts_ = t\n}\nx = f(old_texts_)",
+     "texts1 = texts\nfor (i in 1:n) {\n  [x, t] = f(texts1, i*i)\n  texts1 = t\n}\nx = f(texts1)"),
     ('x = f(old_texts_, "old_texts_", old_texts_=1, a=old_texts_)', 'x = f(texts, "old_texts_", old_texts_=1, a=texts)'),
-    ("[new_texts_, x] = f(old_texts_); y = (x)", "[texts1, x] = f(texts); y = (x)"),
+    ("[new_texts_, x] = f(old_texts_); y = x*x", "[texts1, x] = f(texts); y = x*x"),
 ])  # fmt: skip
 def test_states_of_the_dictionary_have_names(text: str, expected: str) -> None:
     numbers = count(1)

@@ -52,6 +52,12 @@ def _calls(levels: int) -> str:
     return "\n".join(texts)
 
 
+def _pools(count: int) -> str:
+    """Windows in a row, each of which halves an open size."""
+    nodes = " ".join(f"v{n + 1} = MaxPool<kernel_shape = [2], strides = [2], pads = [1, 1]>(v{n})" for n in range(count))
+    return f"g (float[1, 1, W] v0) => (float[A, B, C] v{count}) {{ {nodes} }}"
+
+
 ROWS = {
     "squares of sizes": (_arithmetic("NEXT = Mul(S, S)"), f"more than {MOST_ATOMS} symbols"),
     "polynomials of sizes": (_arithmetic("u# = Add(S, t) NEXT = Mul(u#, S)"), f"more than {MOST_ATOMS} symbols"),
@@ -79,7 +85,12 @@ ROWS = {
              "the places of the grid"),
     "loops in loops": (_nested_loops(20), "where functions and bodies are used"),
     "calls": (_calls(12), "where functions and bodies are used"),
+    "sizes of sizes": (_pools(70), "nested more than"),
 }  # fmt: skip
+
+
+def test_sizes_of_forty_sizes_are_converted() -> None:
+    assert "((((((((" in import_model(_model(_pools(40))).text
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -115,12 +115,12 @@ class _Block:
     def refuses(self, statement: tree.Statement) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
         is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
-        reason = self.joined.reason(statement.value) if is_plain else None  # type: ignore[union-attr]
+        nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
+        reason = self.joined.reason(nodes) if is_plain else None
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
         if not self.kinds:
             return None
-        nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
         read = {node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed))}
         kinds = {self.kinds[name] for name in read & self.kinds.keys()}
         if not kinds:

@@ -7,7 +7,7 @@ would join so are kept apart by a cut (see `block_cuts`); for what is joined wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
@@ -53,9 +53,12 @@ class JoinedOperations:
         self._definition = definition
         self._uses = uses
 
-    def reason(self, value: tree.Expression) -> str | None:
-        """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not."""
-        for node in tree.walk(value):
+    def reason(self, nodes: Iterable[tree.Node]) -> str | None:
+        """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not.
+
+        nodes: all of the value.
+        """
+        for node in nodes:
             reason: str | None = None
             if isinstance(node, tree.Binary):
                 if node.operator in ("+", "-"):
