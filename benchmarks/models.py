@@ -32,14 +32,15 @@ HEADER = """## Whole models against onnxruntime
 Written by `python -m benchmarks.models --write`: medians of calls from Python that take turns, after 45 calls of
 warm-up, the transfer of inputs and outputs included, milliseconds. Models that take onnxruntime 2 ms have a JVM of
 their own, and 25 seconds to warm up. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2.
-Sizes stay, so that `ScoringFunction` computes constants once, has products for depthwise convolutions, keeps the
-fastest of several forms, and, if calls are long, divides samples that do not depend on each other among the processors.
+Sizes are known after some calls, so that `ScoringFunction` computes constants once, has products for depthwise
+convolutions, keeps the fastest of several forms, and, if calls are long, divides samples that do not depend on each
+other among the processors.
 A model whose file fixes a batch of one is measured so, and with that batch open where each sample still gives the same.
 """
 BATCH = 16
 TURNS = 5
 # The JVM compiles what is called often (a small network has settled after some 300 calls), and a script is compiled
-# again for sizes that stay.
+# again for known sizes.
 WARM_UP_CALLS = 45
 WARM_UP_SECONDS = 25.0  # where there is something to compare
 SIGNIFICANT = 2.0

@@ -1,4 +1,4 @@
-"""What all forms of a script give: as it is, and those that are compiled for sizes that stay; onnxruntime judges."""
+"""What all forms of a script give: as it is, and those that are specialised; onnxruntime judges."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from onnx import ModelProto
 
 from onnx_systemds.engine import PreparedScript, ScriptCompileError
+from onnx_systemds.runtime.autotune import Contest
+from onnx_systemds.runtime.forms import SpecialisedScript
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation.contest import Contest
-from onnx_systemds.runtime.specialisation.scripts import SteadyScript
 
 
 def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -22,9 +22,9 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
     def refuse(self: Contest[Any], candidate: Any, instead: Any) -> None:
         raise AssertionError(f"the engine refuses form {self.candidates.index(candidate)} of {len(self.candidates)}")
 
-    prepare = ScoringFunction._prepare_steady
+    prepare = ScoringFunction._prepare_specialised
 
-    def compiled(self: ScoringFunction, script: SteadyScript, form: int, *given: Any, **options: Any) -> PreparedScript:
+    def compiled(self: ScoringFunction, script: SpecialisedScript, form: int, *given: Any, **options: Any) -> PreparedScript:
         try:
             return prepare(self, script, form, *given, **options)
         except ScriptCompileError as error:
@@ -32,10 +32,10 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Contest, "drop", refuse)
-        patch.setattr(ScoringFunction, "_prepare_steady", compiled)
+        patch.setattr(ScoringFunction, "_prepare_specialised", compiled)
         results = [function(inputs)]
-        if function._steady is not None:
-            results += [function(inputs) for _ in function._steady[1].candidates[1:]]
+        if function._specialised is not None:
+            results += [function(inputs) for _ in function._specialised[1].candidates[1:]]
         return results
 
 

@@ -97,6 +97,8 @@ def _conversion_options(command: Command) -> Command:
         click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
                      help="Python file that registers generators for operators of your own; repeatable."),
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--no-specialise", is_flag=True,
+                     help="Keep the script general where all sizes are known; it is slower then."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])  # fmt: skip
 
@@ -172,7 +174,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         _load_plugins(options.plugins)
         report = verify_model(
             model, dims=sizes, per_node=per_node, function_name=options.function_name, weights=options.weights,
-            simplified=not options.no_simplify, **verification.arguments(),
+            simplified=not options.no_simplify, specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
     print_report(report)
 
@@ -217,7 +219,7 @@ def _import(loaded: Model, sizes: dict[str, int], options: ConversionOptions) ->
     with _progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
             loaded, dims=sizes, function_name=options.function_name, weights=options.weights,
-            simplified=not options.no_simplify, progress=advance_to,
+            simplified=not options.no_simplify, specialised=not options.no_specialise, progress=advance_to,
         )  # fmt: skip
 
 

@@ -33,6 +33,7 @@ class ConversionOptions:
     weights: str
     plugins: tuple[Path, ...]
     no_simplify: bool
+    no_specialise: bool
     traceback: bool
 
     def sizes(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
 from onnx_systemds.importing.batching import find_batch
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.passes.specialisation.specialise import specialise
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
@@ -41,6 +42,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     types: Mapping[str, Type] | None = None,
     weights: str = "auto",
     simplified: bool = True,
+    specialised: bool = True,
     progress: Progress | None = None,
 ) -> Script:
     """Convert an ONNX model to a DML script.
@@ -48,7 +50,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
     sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
     weights: "files" beside the script, "inline", or "auto" by size.
-    simplified: whether the graph is simplified first (the results are equal). progress: called with the number of
+    simplified: whether the graph is simplified first (the results are equal). specialised: whether a script for inputs
+    of known sizes is specialised for these (the results are equal up to rounding). progress: called with the number of
     nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all
     reasons when the model cannot be converted.
     """
@@ -69,7 +72,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     main = integers.of(typed)
     rendered = render_main(typed, function, parts, progress)
     parts.errors.raise_any("the model cannot be converted")
-    return Script(
+    script = Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
         tuple(_bounded(_port(typed, name), main.largest_output(name)) for name in typed.outputs),
@@ -83,6 +86,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.unchecked,
         context.notes.all(),
     )
+    return specialise(script, {}) if specialised else script
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

@@ -47,6 +47,22 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class Constants:
+    """What a specialised script computes once, of weights and sizes alone, and puts into its list of weights.
+
+    names: in the list; the first ``needed`` are too slow to be computed at each call. statements: those that compute
+    them of the list ``weights``, into variables of these names. library: the functions that only they call. bounds:
+    names of those on whose size it depends whether the script is precise (see `sample_columns`).
+    """
+
+    names: tuple[str, ...]
+    statements: tuple[str, ...]
+    library: tuple[str, ...] = ()
+    needed: int = 0
+    bounds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Script:
     """A generated script.
 
@@ -55,6 +71,7 @@ class Script:
     then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     batch: the axis whose parts can be scored apart, if there is one. unchecked: what it takes for granted of sizes of
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
+    constants: what is computed with the weights, once. general: of a specialised script, the one that it was made of.
     """
 
     function: str
@@ -69,6 +86,8 @@ class Script:
     batch: Batch | None = None
     unchecked: tuple[Assumption, ...] = ()
     notes: tuple[Note, ...] = ()
+    constants: Constants | None = None
+    general: Script | None = None
 
     @property
     def text(self) -> str:
@@ -90,11 +109,13 @@ class Script:
                 argument=argument,
                 folder=string_literal(f"./{folder}" if ":" in folder else folder),  # else it reads as an address
                 count=len(self.weights),
+                constants=self.constants,
             )
             functions.append(init.rstrip("\n"))
             header += tuple(comment_lines(f"weights: in {folder}, seen from where the engine is started; elsewhere,"))
             header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
-        return templates.template("script.dml.jinja").render(header=header, library=self.library, functions=functions)
+        library = self.library if self.constants is None else self.library + self.constants.library
+        return templates.template("script.dml.jinja").render(header=header, library=library, functions=functions)
 
     def body_text(self) -> str:
         """The functions without the one that reads the weights from disk."""

@@ -1,1 +1,1 @@
-"""Runs a script from Python: scoring, its inputs and outputs, and forms for sizes that stay."""
+"""Runs a script from Python: scoring, its inputs and outputs, and forms for the sizes of its calls."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.importing.script import Port, Script
@@ -26,16 +26,17 @@ class Functions:
 
 
 def functions_of(script: Script) -> Functions:
-    """The functions of a script, the main one with the weights apart where that can be.
+    """The functions of a script, the main one with the weights and constants apart where that can be.
 
     What comes out of a list has no known size, for which the engine compiles the function anew at each call. Functions
     that hand the list on to others, or take texts out of it, keep it.
     """
     text = script.body_text()
-    if not script.weights:
+    names = listed(script)
+    if not names:
         return Functions(text, weights_apart=False)
     apart, reads = re.subn(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', r"pinned_\1_", text)
-    parameters = ", ".join(f"matrix[double] pinned_{weight.name}_" for weight in script.weights)
+    parameters = ", ".join(f"matrix[double] pinned_{name}_" for name in names)
     apart, signatures = re.subn(rf"list\[unknown\] {WEIGHTS}\b", parameters, apart)
     is_complete = signatures == 1 and not re.search(rf"\b{WEIGHTS}\b", apart)
     if reads and is_complete and "pinned_" not in text:
@@ -43,18 +44,59 @@ def functions_of(script: Script) -> Functions:
     return Functions(text, weights_apart=False)
 
 
+def listed(script: Script) -> list[str]:
+    """The names in the list of weights: these, and constants."""
+    constants = script.constants.names if script.constants is not None else ()
+    return [*(weight.name for weight in script.weights), *constants]
+
+
+def constants_text(script: Script) -> tuple[str, dict[str, int], list[str]]:
+    """A program that computes a script's constants; the places of the weights by its inputs, and its outputs."""
+    assert script.constants is not None
+    text = "\n".join(script.constants.statements)
+    prefix = "hoisted"
+    while prefix in text:  # its variables are those of the main function
+        prefix += "_"
+    places = {weight.name: place for place, weight in enumerate(script.weights)}
+    text = re.sub(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', lambda found: f"{prefix}_weight{places[found[1]]}", text)
+    is_whole = re.search(rf"\b{WEIGHTS}\b", text) is not None
+    inputs = {f"{prefix}_weight{place}": place for place in places.values()}
+    inputs = {name: place for name, place in inputs.items() if is_whole or re.search(rf"\b{name}\b", text)}
+    lines = [*script.library, *script.constants.library, *script.functions]
+    lines += [_weight_reading(script, place, name) for name, place in inputs.items()]
+    lines += [_weight_list(script, prefix=f"{prefix}_weight")] if is_whole else []
+    lines.append(text)
+    outputs = [f"{prefix}{place}" for place, _ in enumerate(script.constants.names)]
+    for variable, name in zip(outputs, script.constants.names):
+        lines += [f"{variable} = {name}", f'write({variable}, "./{variable}")']
+    return "\n".join(lines) + "\n", inputs, outputs
+
+
+def _weight_reading(script: Script, place: int, name: str) -> str:
+    array = script.weights[place].array
+    rows, cols = array.shape
+    kind = 'data_type="frame"' if array.dtype == object else f"rows={rows}, cols={cols}"
+    return f'{name} = read("./{name}", {kind})'
+
+
+def _weight_list(script: Script, constants: Collection[str] = (), prefix: str = "weight") -> str:
+    pairs = [f"{weight.name}={prefix}{place}" for place, weight in enumerate(script.weights)]
+    pairs += [f"{name}=constant{place}" for place, name in enumerate(constants)]
+    return f"{WEIGHTS} = list({', '.join(pairs)})"
+
+
 def driver_text(
     script: Script,
     functions: Functions,
     shapes: Shapes | None = None,
     sizes: Sizes | None = None,
-    kept: Shapes | None = None,
+    constants: Shapes | None = None,
 ) -> str:
     """The script with a main program around it: every input, size, weight and output is a matrix.
 
     shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
-    sizes: of symbols, where they are known: then no input is read for them. kept: rows and columns of further matrices
-    that the main function takes, by the names of their inputs.
+    sizes: of symbols, where they are known: then no input is read for them. constants: rows and columns of what was
+    computed with the weights, by name; these are further inputs, ``constant0`` and so on.
     """
     lines = [functions.text, *list_transfer.functions(script)]
     arguments: list[str] = []
@@ -76,20 +118,16 @@ def driver_text(
         name = f"size{position}"
         lines.append(f'{name} = read("./{name}", rows=1, cols=1)')
         arguments.append(f"as.integer(as.scalar({name}))")
-    if script.weights:
-        for position, weight in enumerate(script.weights):
-            rows, cols = weight.array.shape
-            kind = 'data_type="frame"' if weight.array.dtype == object else f"rows={rows}, cols={cols}"
-            lines.append(f'weight{position} = read("./weight{position}", {kind})')
-        if functions.weights_apart:
-            arguments += [f"weight{position}" for position in range(len(script.weights))]
-        else:
-            pairs = ", ".join(f"{weight.name}=weight{position}" for position, weight in enumerate(script.weights))
-            lines.append(f"{WEIGHTS} = list({pairs})")
-            arguments.append(WEIGHTS)
-    for name, (rows, cols) in (kept or {}).items():
-        lines.append(f'{name} = read("./{name}", rows={rows}, cols={cols})')
-        arguments.append(name)
+    lines += [_weight_reading(script, place, f"weight{place}") for place, _ in enumerate(script.weights)]
+    given = [f"weight{place}" for place, _ in enumerate(script.weights)]
+    for place, (rows, cols) in enumerate((constants or {}).values()):
+        lines.append(f'constant{place} = read("./constant{place}", rows={rows}, cols={cols})')
+        given.append(f"constant{place}")
+    if functions.weights_apart:
+        arguments += given
+    elif given:
+        lines.append(_weight_list(script, constants or ()))
+        arguments.append(WEIGHTS)
     ports = [*script.outputs, *(Port(symbol, "int64", ()) for symbol in script.returned)]
     results = [f"result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"

@@ -20,12 +20,11 @@ from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.runtime import list_transfer
+from onnx_systemds.runtime.autotune import Contest
 from onnx_systemds.runtime.batch_parts import divided, joined
 from onnx_systemds.runtime.boundary_integers import check_given, integers_of
-from onnx_systemds.runtime.driver import Shapes, Sizes, driver_text, functions_of
-from onnx_systemds.runtime.specialisation.constants import Constants
-from onnx_systemds.runtime.specialisation.contest import Contest
-from onnx_systemds.runtime.specialisation.scripts import Engine, SteadyScript, steady_script
+from onnx_systemds.runtime.driver import Shapes, Sizes, constants_text, driver_text, functions_of
+from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,11 +44,11 @@ class ScoringFunction:
     """
 
     def __init__(
-        self, script: Script, session: Session | None = None, *, steady_after: int = 20, parts: int | None = None
+        self, script: Script, session: Session | None = None, *, specialise_after: int = 20, parts: int | None = None
     ) -> None:
         """Compile the script. Raises EngineError when there is no engine or the script does not compile.
 
-        ``steady_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
+        ``specialise_after``: calls with inputs of the same sizes, after which it is compiled for these as well.
         ``parts``: into how many parts samples are divided then; None is one for each processor, where calls are long.
         """
         self.script = script
@@ -59,17 +58,38 @@ class ScoringFunction:
         outputs += [f"out{position}" for position, _ in enumerate(script.returned, len(script.outputs))]
         session = shared_session() if session is None else session
         self._session, self._names = session, (inputs, outputs)
-        sizes = [f"size{position}" for position in range(len(script.sizes))]
-        self._prepared = self._prepare(driver_text(script, functions_of(script)), sizes)
+        self._prepared = self._prepare_given()
+        self._general = script if script.general is None else script.general
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-        self._steady: tuple[dict[str, tuple[int, ...]], Contest[Sequence[PreparedScript]]] | None = None
+        self._specialised: tuple[dict[str, tuple[int, ...]], Contest[Sequence[PreparedScript]]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
-        self._repeats, self._steady_after = 0, steady_after
+        self._repeats, self._specialise_after = 0, specialise_after
         self._parts, self._shortest = parts, math.inf
-        for position, weight in enumerate(script.weights):
-            self._prepared.pin(f"weight{position}", _as_numbers(weight.array))
+
+    def _prepare_given(self) -> PreparedScript:
+        """Compile the script as it was given, with its weights, and its constants if it has any."""
+        script = self.script
+        once, pinned, constants = None, dict[str, str](), dict[str, ResultMatrix]()
+        if script.constants is not None:
+            text, read, written = constants_text(script)
+            once = self._session.prepare(text, [*read], written)
+            for name, place in read.items():
+                once.pin(name, _as_numbers(script.weights[place].array))
+            pinned = {f"weight{place}": name for name, place in read.items()}
+            constants = {f"constant{place}": matrix for place, matrix in enumerate(once.computed_matrices().values())}
+        names = script.constants.names if script.constants is not None else ()
+        shapes = {name: (matrix.rows, matrix.cols) for name, matrix in zip(names, constants.values(), strict=True)}
+        further = [*(f"size{place}" for place, _ in enumerate(script.sizes)), *constants]
+        prepared = self._prepare(driver_text(script, functions_of(script), constants=shapes), further)
+        if once is not None:
+            prepared.pin_as(once, pinned)
+            prepared.pin_results(constants)
+        for place, weight in enumerate(script.weights):
+            if f"weight{place}" not in pinned:
+                prepared.pin(f"weight{place}", _as_numbers(weight.array))
             if weight.release is not None:
                 weight.release()
+        return prepared
 
     def __call__(self, inputs: Mapping[str, Any], timeout: float | None = None) -> dict[str, Any]:
         """Score tensors: name -> array of the declared rank; results by name with ONNX's dtype and dims.
@@ -105,10 +125,10 @@ class ScoringFunction:
         try:
             results = self._scored(scripts, matrices, tensors, sizes, timeout)
         except ScriptRuntimeError:
-            if self._steady is None or scripts[0] is self._prepared:
+            if self._specialised is None or scripts[0] is self._prepared:
                 raise
             results = self._scored([self._prepared], matrices, tensors, sizes, timeout)  # raises what inputs cause
-            self._steady[1].drop(scripts, [self._prepared])
+            self._specialised[1].drop(scripts, [self._prepared])
         else:
             self._took(scripts, time.perf_counter() - start)
         return results
@@ -132,8 +152,8 @@ class ScoringFunction:
     def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
         """Remember how long a call took, by which later ones are chosen."""
         self._shortest = min(self._shortest, seconds)
-        if self._steady is not None:
-            self._steady[1].took(scripts, seconds)
+        if self._specialised is not None:
+            self._specialised[1].took(scripts, seconds)
 
     def _in_parts(
         self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
@@ -175,12 +195,12 @@ class ScoringFunction:
         for one part of the samples each.
         """
         shapes = _shapes(matrices) | {name: (sizes[name],) for name in self.script.sizes}
-        if self._steady is not None and self._steady[0] == shapes:
-            return self._steady[1].next()
+        if self._specialised is not None and self._specialised[0] == shapes:
+            return self._specialised[1].next()
         if shapes != self._shapes:
             self._repeats, self._shortest, self._shapes = 0, math.inf, shapes
         self._repeats += 1
-        if self._repeats < self._steady_after or not all(all(shape) for shape in shapes.values()):
+        if self._repeats < self._specialise_after or not all(all(shape) for shape in shapes.values()):
             return [self._prepared]
         batch = self.script.batch
         count = 1 if batch is None else min(self._wanted_parts(), sizes[batch.symbol])
@@ -192,31 +212,31 @@ class ScoringFunction:
             of_parts = [(_shapes(self._matrices(part, {})), bind_sizes(self.script.inputs, part)) for part in parts]
             first = self._candidates([whole], most=1) if _starts_threads(self.script) else []
             candidates = [*first, *self._candidates(of_parts)]
-        self._steady = (shapes, Contest(candidates))
-        return self._steady[1].next()
+        self._specialised = (shapes, Contest(candidates))
+        return self._specialised[1].next()
 
     def _candidates(
         self, parts: Sequence[tuple[Shapes, Sizes]], most: int | None = None
     ) -> list[Sequence[PreparedScript]]:
-        """The forms of the script for sizes that stay, each as a script for each of the parts; the first ``most``."""
+        """The forms of the script for known sizes, each as a script for each of the parts; the first ``most``."""
         options = {"is_open": self._is_open, "is_long": self._is_long(), "is_part": len(parts) > 1}
         engine = Engine(self._computed, self._session.values, self._recompiled)
-        known: dict[str, SteadyScript] = {}
-        steady: list[SteadyScript] = []  # for each part
+        known: dict[str, SpecialisedScript] = {}
+        scripts: list[SpecialisedScript] = []  # for each part
         for shapes, sizes in parts:
             key = repr((shapes, sizes))
             if key in known:  # the constants are the same, but parts run together
-                steady.append(replace(known[key], kept=self._session.copies(known[key].kept)))
+                scripts.append(replace(known[key], constants=self._session.copies(known[key].constants)))
             else:
-                known[key] = steady_script(self.script, shapes, sizes, engine, **options)
-                steady.append(known[key])
+                known[key] = specialised_script(self._general, shapes, sizes, engine, **options)
+                scripts.append(known[key])
         candidates: list[Sequence[PreparedScript]] = []
-        for form in range(min(len(script.texts) for script in steady))[:most]:
+        for form in range(min(len(script.texts) for script in scripts))[:most]:
             try:
                 candidates.append(
                     [
-                        self._prepare_steady(script, form, sizes, is_part=len(parts) > 1)
-                        for script, (_, sizes) in zip(steady, parts)
+                        self._prepare_specialised(script, form, sizes, is_part=len(parts) > 1)
+                        for script, (_, sizes) in zip(scripts, parts)
                     ]
                 )
             except ScriptCompileError:  # the engine takes sizes for others than they are
@@ -224,27 +244,33 @@ class ScoringFunction:
                     raise
         return candidates
 
-    def _prepare_steady(self, script: SteadyScript, form: int, sizes: Sizes, *, is_part: bool) -> PreparedScript:
-        """Compile a form of a script for sizes that stay, with its weights and constants."""
+    def _prepare_specialised(
+        self, script: SpecialisedScript, form: int, sizes: Sizes, *, is_part: bool
+    ) -> PreparedScript:
+        """Compile a form of a script for known sizes, with its weights and constants."""
         text = script.texts[form]
         if text is None:
             return self._prepared
         shapes = _result_shapes(self.script, sizes)
-        prepared = self._prepare(text, [*script.kept], shapes, single_threaded=is_part)
-        prepared.pin_as(self._prepared)  # raises when the function is closed
-        prepared.pin_results(script.kept)
+        inputs = {f"constant{place}": matrix for place, matrix in enumerate(script.constants.values())}
+        prepared = self._prepare(text, [*inputs], shapes, single_threaded=is_part)
+        weights = [f"weight{place}" for place, _ in enumerate(self.script.weights)]
+        prepared.pin_as(self._prepared, {name: name for name in weights})  # raises when the function is closed
+        prepared.pin_results(inputs)
         return prepared
 
-    def _computed(self, constants: Constants) -> Mapping[str, ResultMatrix]:
-        """The constants, computed of the weights that are pinned already."""
-        text = constants.once([weight.array.shape for weight in self.script.weights])
-        once = self._session.prepare(text, [*constants.weights], [*constants.candidates])
-        once.pin_as(self._prepared, {name: f"weight{place}" for name, place in constants.weights.items()})
-        return once.computed_matrices()
+    def _computed(self, script: Script) -> Mapping[str, ResultMatrix]:
+        """The constants of a script, computed of the weights that are pinned already."""
+        assert script.constants is not None
+        text, read, written = constants_text(script)
+        once = self._session.prepare(text, [*read], written)
+        once.pin_as(self._prepared, {name: f"weight{place}" for name, place in read.items()})
+        names = dict(zip(written, script.constants.names))
+        return {names[variable]: matrix for variable, matrix in once.computed_matrices().items()}
 
-    def _recompiled(self, text: str, kept: Sequence[str]) -> frozenset[str]:
+    def _recompiled(self, text: str, constants: Sequence[str]) -> frozenset[str]:
         """The functions of a main program that the engine compiles anew at each of their calls."""
-        prepared = self._prepare(text, kept)
+        prepared = self._prepare(text, constants)
         try:
             return prepared.recompiled_functions()
         finally:
@@ -282,7 +308,7 @@ class ScoringFunction:
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""
-        self._steady = None
+        self._specialised = None
         self._prepared.close()
 
     def __enter__(self) -> ScoringFunction:

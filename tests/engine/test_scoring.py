@@ -1,4 +1,4 @@
-"""Scoring again and again: a script is compiled for sizes that stay, and goes on to serve all others."""
+"""Scoring again and again: a script is specialised for the sizes of its calls, and goes on to serve all others."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
+from onnx_systemds.importing.passes.specialisation import products
 from onnx_systemds.runtime import scoring
+from onnx_systemds.runtime.autotune import Contest
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation import products
-from onnx_systemds.runtime.specialisation.contest import Contest
 
-STEADY = 20
+SPECIALISED = 20
 WEIGHTS = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
 
 
@@ -37,31 +37,31 @@ def check(function: ScoringFunction, rows: int, seed: int) -> None:
     np.testing.assert_allclose(function({"x": x})["y"], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_sizes_that_stay_are_compiled_for_and_others_served() -> None:
+def test_a_script_is_specialised_for_its_sizes_and_others_are_served() -> None:
     with scoring_function() as function:
-        for seed in range(STEADY + 2):
+        for seed in range(SPECIALISED + 2):
             check(function, 3, seed)
-        assert function._steady is not None and function._steady[0] == {"in0": (3, 30)}
+        assert function._specialised is not None and function._specialised[0] == {"in0": (3, 30)}
         for rows in (5, 1, 3, 0, 3):
             check(function, rows, rows)
-        for seed in range(STEADY + 2):
+        for seed in range(SPECIALISED + 2):
             check(function, 7, seed)
-        assert function._steady[0] == {"in0": (7, 30)}
+        assert function._specialised[0] == {"in0": (7, 30)}
         check(function, 3, 0)
 
 
 def test_sizes_without_elements_are_served_as_they_come() -> None:
     with scoring_function() as function:
-        for seed in range(STEADY + 2):
+        for seed in range(SPECIALISED + 2):
             check(function, 0, seed)
-        assert function._steady is None
+        assert function._specialised is None
 
 
 def test_a_closed_function_stays_closed() -> None:
     function = scoring_function()
     check(function, 3, 0)
     function.close()
-    for _ in range(STEADY + 2):
+    for _ in range(SPECIALISED + 2):
         with pytest.raises(EngineClosed):
             function({"x": np.zeros((3, 30), np.float32)})
 
@@ -87,11 +87,11 @@ def test_sparse_filters_are_kept_from_a_native_blas(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(products, "MOST_ENTRIES", entries)
     monkeypatch.setattr(Session, "prepare", recorded)
-    with ScoringFunction(import_model(convolution(group)), steady_after=2, parts=1) as function:
+    with ScoringFunction(import_model(convolution(group)), specialise_after=2, parts=1) as function:
         for _ in range(3):
             function({"x": np.ones((2, 8, 6, 6), np.float32)})
-        (steady,) = function._steady[1].next()
-        assert steady._native_blas == (group == 1 or entries > 0)
+        (specialised,) = function._specialised[1].next()
+        assert specialised._native_blas == (group == 1 or entries > 0)
     assert asked.get("filters", False) is False and asked.get("others", True)
     assert ("filters" in asked) == (group == 8)
 
@@ -134,7 +134,7 @@ def by_columns() -> ModelProto:
 def test_samples_are_divided_and_put_together_again(parts: int) -> None:
     script, random = import_model(by_columns()), np.random.default_rng(parts)
     assert script.batch == Batch("n", (1, None), (1, None))
-    with ScoringFunction(script, steady_after=2, parts=parts) as function:
+    with ScoringFunction(script, specialise_after=2, parts=parts) as function:
         for samples in (7, 7, 7, 5, 5, 7, 1, 1):
             x, shift = (random.normal(size=size).astype(np.float32) for size in ((30, samples), (4, 1)))
             actual = function({"x": x, "shift": shift})
@@ -142,7 +142,7 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
             np.testing.assert_allclose(actual["z"], np.maximum(shift, 0))
             assert actual["y"].shape == (4, samples)
             if samples == 5 and function._repeats == 2:
-                assert function._steady is not None and len(scripts := function._steady[1].next()) == min(parts, 5)
+                assert function._specialised is not None and len(scripts := function._specialised[1].next()) == min(parts, 5)
                 assert sum(script._shapes["out0"][1] for script in scripts) == 5
                 assert {script._shapes["out1"] for script in scripts} == {(4, 1)}
 
@@ -150,9 +150,9 @@ def test_samples_are_divided_and_put_together_again(parts: int) -> None:
 def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "LONG_CALL", 1e3)
     with scoring_function() as function:
-        for seed in range(STEADY + 2):
+        for seed in range(SPECIALISED + 2):
             check(function, 3, seed)
-        assert function._steady is not None and len(function._steady[1].next()) == 1
+        assert function._specialised is not None and len(function._specialised[1].next()) == 1
 
 
 @pytest.mark.parametrize("loop", ["for", "parfor"])
@@ -160,29 +160,29 @@ def test_long_calls_are_divided_but_may_start_threads_instead(monkeypatch: pytes
     monkeypatch.setattr(scoring, "LONG_CALL", 0.0)
     script = import_model(by_columns())
     script = replace(script, library=(*script.library, f"# {loop} ("))
-    with ScoringFunction(script, steady_after=2) as function:
+    with ScoringFunction(script, specialise_after=2) as function:
         for _ in range(2):
             function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})
         parts = min(function._session.processors, 6)
-        assert function._steady is not None
-        first, *others = [len(scripts) for scripts in function._steady[1].candidates]
+        assert function._specialised is not None
+        first, *others = [len(scripts) for scripts in function._specialised[1].candidates]
         assert first == (1 if loop == "parfor" else parts) and set(others) == {parts}
 
 
 def test_a_form_that_the_engine_refuses_is_dropped() -> None:
     with scoring_function() as function:
-        for seed in range(STEADY):
+        for seed in range(SPECIALISED):
             check(function, 3, seed)
-        assert function._steady is not None
+        assert function._specialised is not None
         text = 'X = read("./in0", rows=3, cols=30)\nstop("refused")\nwrite(X, "./out0")'
         refused = [function._session.prepare(text, ["in0"], ["out0"])]
-        good = function._steady[1].candidates[0]
-        function._steady = (function._steady[0], Contest([refused, good]))
+        good = function._specialised[1].candidates[0]
+        function._specialised = (function._specialised[0], Contest([refused, good]))
         check(function, 3, 0)
-        assert function._steady[1].candidates == [good]
-        function._steady = (function._steady[0], Contest([refused]))
+        assert function._specialised[1].candidates == [good]
+        function._specialised = (function._specialised[0], Contest([refused]))
         check(function, 3, 1)
-        assert function._steady[1].candidates == [[function._prepared]]
+        assert function._specialised[1].candidates == [[function._prepared]]
 
 
 def test_forms_stay_where_inputs_are_at_fault() -> None:
@@ -191,14 +191,14 @@ def test_forms_stay_where_inputs_are_at_fault() -> None:
     graph = helper.make_graph(nodes, "gathered", infos[:2], infos[2:])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x = np.arange(3, dtype=np.float32)
-    with ScoringFunction(import_model(model), steady_after=1) as function:
+    with ScoringFunction(import_model(model), specialise_after=1) as function:
         function({"x": x, "i": np.array([2, 0, 1])})
-        assert function._steady is not None
-        forms = function._steady[1].candidates
+        assert function._specialised is not None
+        forms = function._specialised[1].candidates
         for _ in range(3):
             with pytest.raises(EngineError):
                 function({"x": x, "i": np.array([2, 7, 1])})
-        assert function._steady[1].candidates is forms and forms[0][0] is not function._prepared
+        assert function._specialised[1].candidates is forms and forms[0][0] is not function._prepared
         np.testing.assert_array_equal(function({"x": x, "i": np.array([-1, 0, 1])})["y"], [4, 0, 2])
 
 

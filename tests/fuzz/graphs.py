@@ -17,7 +17,7 @@ from tests.fuzz.judging import ModelCase, check_model
 Case = ModelCase
 
 _OPSETS = (18, 19, 21)
-_STEADY = 2
+_SPECIALISE_AFTER = 2
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
@@ -47,7 +47,7 @@ def case(seed: int) -> Case:
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", draw.one(*_OPSETS))])
     calls = [{known.name: _given(known, sizes, draw) for known in inputs} for sizes in (a, b, c)]
     order = (calls[0], calls[1], calls[0], calls[2])
-    return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _STEADY)
+    return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER)
 
 
 def _input(builder: Builder, place: int) -> Known:

@@ -41,14 +41,14 @@ Feeds = Mapping[str, Any]
 class ModelCase:
     """A model and the inputs of the calls that one prepared script of it gets, in their order.
 
-    steady_after: as of `ScoringFunction`; calls from there on with the same sizes are of scripts made for these.
+    specialise_after: as of `ScoringFunction`; calls from there on with the same sizes are of scripts made for these.
     is_exact: whether each element of the results is a number of its own, so that no large one hides a small one.
     """
 
     seed: int
     model: ModelProto
     calls: tuple[Feeds, ...]
-    steady_after: int = 20
+    specialise_after: int = 20
     is_exact: bool = False
 
     def __str__(self) -> str:
@@ -145,7 +145,7 @@ def _run(case: ModelCase, script: Script, verdicts: Sequence[Verdict], session: 
     """Run the calls that a judge can run."""
     place, start = -1, time.perf_counter()
     try:
-        with ScoringFunction(script, session, steady_after=case.steady_after) as function:
+        with ScoringFunction(script, session, specialise_after=case.specialise_after) as function:
             for place, verdict in enumerate(verdicts):
                 try:
                     results = function(verdict.feeds, timeout=SECONDS)

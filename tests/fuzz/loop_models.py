@@ -55,14 +55,14 @@ class _Body:
 
 
 def cases(seed: int, count: int) -> Iterator[ModelCase]:
-    """So many cases, by seeds that count on; of every other one the script is compiled for sizes that stay."""
+    """So many cases, by seeds that count on; of every other one the script is specialised."""
     return (case(number, 1 if number % 2 else 20) for number in range(seed, seed + count))
 
 
-def case(seed: int, steady_after: int = 20) -> ModelCase:
+def case(seed: int, specialise_after: int = 20) -> ModelCase:
     """The model of a seed, and its runs."""
     found = loop_model(seed)
-    return ModelCase(seed, found.model, tuple(found.runs), steady_after)
+    return ModelCase(seed, found.model, tuple(found.runs), specialise_after)
 
 
 def check(case: ModelCase, session: Session) -> Finding | None:

@@ -140,8 +140,8 @@ def _model_case(seed: int, identity: Identity, node: Node, draw: Draw) -> Case:
     feeds = {name: value for name, value in given.items() if name not in constants}
     symbols = _symbols({name: value for name, value in feeds.items() if name not in node.kept}, draw)
     model = make_model(identity, node, draw.opset, constants, symbols)
-    calls, steady_after = _calls(feeds, symbols, node, draw)
-    return ModelCase(seed, model, calls, steady_after, node.is_exact)
+    calls, specialise_after = _calls(feeds, symbols, node, draw)
+    return ModelCase(seed, model, calls, specialise_after, node.is_exact)
 
 
 def _symbols(feeds: Mapping[str, Any], draw: Draw) -> dict[str, tuple[int | str, ...]]:

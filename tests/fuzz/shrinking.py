@@ -62,10 +62,10 @@ def _checked(case: ModelCase, check: Check) -> Finding | None:
 def _fewer_calls(case: ModelCase) -> Iterator[ModelCase]:
     for feeds in case.calls:
         if len(case.calls) > 1:
-            yield replace(case, calls=(feeds,), steady_after=20)
+            yield replace(case, calls=(feeds,), specialise_after=20)
     for feeds in case.calls:
         if len(case.calls) > 2:
-            yield replace(case, calls=(feeds, feeds), steady_after=2)
+            yield replace(case, calls=(feeds, feeds), specialise_after=2)
     for place in range(len(case.calls)):
         if len(case.calls) > 2:
             yield replace(case, calls=case.calls[:place] + case.calls[place + 1 :])

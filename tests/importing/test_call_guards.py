@@ -70,7 +70,7 @@ def test_numbers_of_two_calls_are_not_mixed_up_where_sizes_are_known() -> None:
         [helper.make_tensor_value_info("y", TensorProto.INT64, ["a", "b"])], constants)  # fmt: skip
     script = import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8))
     assert "print(nrow(count_up(1)))" in script.text
-    with ScoringFunction(script, steady_after=1) as function:
+    with ScoringFunction(script, specialise_after=1) as function:
         for rows, cols in [(5, 3), (2, 7)]:
             found = function({"x": np.zeros((rows, cols), np.float32)})["y"]
             np.testing.assert_array_equal(found, np.arange(rows)[:, None] + np.arange(cols))

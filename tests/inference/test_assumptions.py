@@ -148,7 +148,7 @@ def _feeds(model: onnx.ModelProto, dims: Mapping[str, tuple[int, ...]]) -> dict[
 def test_what_is_assumed_of_sizes_is_checked(row: Row) -> None:
     model = row.model()
     script = import_model(model)
-    for options in ({}, {"steady_after": 1, "parts": 2}):
+    for options in ({}, {"specialise_after": 1, "parts": 2}):
         with ScoringFunction(script, **options) as function:
             for _ in range(2):
                 right = _feeds(model, row.right)

@@ -37,8 +37,8 @@ def model_of(
 def check(model: ModelProto) -> str:
     """Compare all outputs at several sizes, as it is and compiled for the sizes; the statements of the script."""
     script = import_model(model)
-    for steady_after in (20, 1):
-        with ScoringFunction(script, steady_after=steady_after, parts=2) as function:
+    for specialise_after in (20, 1):
+        with ScoringFunction(script, specialise_after=specialise_after, parts=2) as function:
             for steps, batch in ((4, 3), (1, 2), (5, 1)):
                 x = np.random.default_rng(steps).normal(size=(steps, batch, INPUTS)).astype(np.float32)
                 check_all_forms(function, model, {"x": x}, rtol=1e-4)

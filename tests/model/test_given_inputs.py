@@ -128,7 +128,7 @@ def double_of(kind: int, dims: list[Any]) -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-@pytest.mark.parametrize("run", ["scoring", "steady", "backend", "verify"])
+@pytest.mark.parametrize("run", ["scoring", "specialised", "backend", "verify"])
 def test_every_way_to_run_a_model_judges_its_inputs(run: str) -> None:
     model = double_of(TensorProto.INT64, ["N"])
 
@@ -138,7 +138,7 @@ def test_every_way_to_run_a_model_judges_its_inputs(run: str) -> None:
         if run == "verify":
             assert verify_model(model, inputs).passed
             return np.array([2, 4])
-        with ScoringFunction(import_model(model), steady_after=1 if run == "steady" else 20) as function:
+        with ScoringFunction(import_model(model), specialise_after=1 if run == "specialised" else 20) as function:
             return [function(inputs) for _ in range(3)][-1]["y"]
 
     np.testing.assert_array_equal(run_model({"x": np.array([1, 2], np.int32)}), [2, 4])

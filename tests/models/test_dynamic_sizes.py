@@ -74,13 +74,13 @@ def inputs_at(path: Path, vectors: Mapping[str, Array], sizes: Mapping[str, int]
     return inputs
 
 
-@pytest.mark.parametrize("steady_after", [20, 1], ids=["open", "compiled_for_sizes_in_parts"])
+@pytest.mark.parametrize("specialise_after", [20, 1], ids=["open", "compiled_for_sizes_in_parts"])
 @pytest.mark.parametrize("path", model_cases("real", "generated", where=has_dynamic_dims))
-def test_two_further_sizes(path: Path, steady_after: int) -> None:
+def test_two_further_sizes(path: Path, specialise_after: int) -> None:
     with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
         vectors = {name: stored[name] for name in stored.files}
     symbols = symbol_sizes(path, vectors)
-    with ScoringFunction(import_model(path), steady_after=steady_after, parts=3) as function:
+    with ScoringFunction(import_model(path), specialise_after=specialise_after, parts=3) as function:
         for number in range(2):
             inputs = inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
             expected = judging.judge(path, inputs)

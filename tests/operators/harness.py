@@ -126,7 +126,7 @@ def check_case(case: Case) -> None:
     script = import_model(model)
     _check_script(case, model, script)
     if case.symbols or case.constants:
-        _check_script(case, model, script, steady_after=1, parts=2)
+        _check_script(case, model, script, specialise_after=1, parts=2)
 
 
 def _check_script(case: Case, model: onnx.ModelProto, script: Script, **options: int) -> None:

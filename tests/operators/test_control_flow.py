@@ -63,8 +63,8 @@ def check(model: Model, opset: int, judge: int | None = None) -> None:
     options.log_severity_level = 4
     judged = parsed(model, judge or opset)
     session = onnxruntime.InferenceSession(judged.SerializeToString(), options)
-    for steady_after in (20, 1):
-        with ScoringFunction(script, steady_after=steady_after) as function:
+    for specialise_after in (20, 1):
+        with ScoringFunction(script, specialise_after=specialise_after) as function:
             for feeds in model.runs:
                 judged_outputs = session.run(None, dict(feeds))
                 for actual in results_of_all_forms(function, feeds):

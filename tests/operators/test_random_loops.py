@@ -10,9 +10,9 @@ from tests.fuzz.loop_models import case, check
 
 
 @pytest.mark.parametrize("seed", range(5000, 5024))
-@pytest.mark.parametrize("steady_after", [20, 1])
-def test_random_loop(seed: int, steady_after: int) -> None:
-    finding = check(case(seed, steady_after), shared_session())
+@pytest.mark.parametrize("specialise_after", [20, 1])
+def test_random_loop(seed: int, specialise_after: int) -> None:
+    finding = check(case(seed, specialise_after), shared_session())
     assert finding is None, f"{finding.kind}: {finding.detail}\n{finding.text}"
 
 

@@ -300,7 +300,7 @@ def test_scoring(name: str, is_open: bool) -> None:
     expected = case.results()
     for runs in [range(len(case.runs))] if is_open else [[0]]:
         script = import_model(case.model(is_open=is_open))
-        for options in [{}, {"steady_after": 1}]:
+        for options in [{}, {"specialise_after": 1}]:
             with ScoringFunction(script, **options) as function:
                 for run in runs:
                     for result in results_of_all_forms(function, case.runs[run]):

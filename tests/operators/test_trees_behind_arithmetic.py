@@ -81,7 +81,7 @@ def pipeline(name: str) -> tuple[onnx.ModelProto, Array]:
 @pytest.mark.parametrize("name", PIPELINES)
 def test_rows_on_thresholds(name: str) -> None:
     whole, x = pipeline(name)
-    with ScoringFunction(import_model(whole), steady_after=2) as score:
+    with ScoringFunction(import_model(whole), specialise_after=2) as score:
         for _ in range(3):
             np.testing.assert_array_equal(score({"x": x})["y"], run_reference(whole, {"x": x})[0])
 

@@ -227,7 +227,7 @@ def test_sums(name: str, dims: list[Any]) -> None:
     constants = {key: content for key, content in constants.items() if key in used}
     opset = 26 if name == "CumProd" else 21
     script = import_model(model(nodes, {"a": ("int64", dims)}, "int64", constants, opset))
-    with ScoringFunction(script, steady_after=3) as score:
+    with ScoringFunction(script, specialise_after=3) as score:
         for row in ROWS * 2:
             number = judge(row)
             expected = np.array([wrapped(x, "int64") for x in np.array(number, dtype=object).ravel()])

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_statement
-from onnx_systemds.engine import shared_session
-from onnx_systemds.runtime.specialisation.constants import Constants, find_constants
+from onnx_systemds.engine.matrix_files import Weight
+from onnx_systemds.importing.passes.specialisation.specialise import specialise
+from onnx_systemds.importing.passes.specialisation.work import Form
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.inference.dims import symbol
+from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.plain_engine import score_plainly
 
-HEAD = "f = function(matrix[double] X, integer n, matrix[double] W) return (matrix[double] Y) {\n"
+WEIGHT = np.arange(6.0).reshape(3, 2)
+PREPARED = Form(is_prepared=True)
 LIBRARY = """
 twice = function(matrix[double] A) return (matrix[double] B) { B = 2 * A }
 noise = function(matrix[double] A) return (matrix[double] B) { B = A + rand(rows=1, cols=1) }
@@ -19,93 +27,110 @@ split = function(matrix[double] A) return (matrix[double] B, matrix[double] C) {
 """
 
 
-def found(body: str, shapes: tuple[tuple[int, int] | int | None, ...] = ((2, 3), 4)) -> Constants:
-    return find_constants(LIBRARY + HEAD + body + "\n}", "f", shapes, 1)
+def script_of(body: str, rows: int | str = 2, weight: np.ndarray = WEIGHT) -> Script:
+    """A script of these statements, of X with three columns, a number n, and a weight W."""
+    head = "f = function(matrix[double] X, integer n, list[unknown] weights)\n    return (matrix[double] Y)\n{\n"
+    lines = ['W = as.matrix(weights["W"]); W = W[1:{}, 1:{}]'.format(*weight.shape), *body.split("\n")]
+    text = head + "".join(f"  {line}\n" for line in lines) + "}"
+    x, y = (Port(name, "double", (symbol(rows) if isinstance(rows, str) else rows, 3)) for name in "XY")
+    library = tuple(print_statement(function).rstrip() for function in parse_script(LIBRARY).functions.values())
+    return Script("f", (x,), (y,), ("n",), (), (Weight("W", weight),), (), library, (text,))
 
 
-def body_of(text: str) -> list[str]:
-    """The lines of the main function's statements."""
-    body = parse_script(text).functions["f"].body
-    return [line.strip() for statement in body for line in print_statement(statement).splitlines()]
+def made(body: str, form: Form = PREPARED) -> Script:
+    return specialise(script_of(body), {"n": 4}, form)
+
+
+def names_of(script: Script) -> list[str]:
+    return [] if script.constants is None else [*script.constants.names]
+
+
+def lines_of(script: Script) -> list[str]:
+    """The lines of the main function's statements, without those that load the weight."""
+    _, _, text = script.functions[-1].partition("\n{\n")
+    return [line.strip() for line in text.split("\n")[:-1] if '["W"]' not in line]
+
+
+def loaded(name: str, rows: int, cols: int) -> list[str]:
+    return [f'{name} = as.matrix(weights["{name}"]); {name} = {name}[1:{rows}, 1:{cols}]']
 
 
 @pytest.mark.parametrize(
-    ("body", "kept", "left"),
+    ("body", "names", "left"),
     [
-        ("V = t(W)\nY = X %*% V", ["V"], ["V = kept0", "Y = X %*% V"]),
+        ("V = t(W)\nY = X %*% V", ["V"], [*loaded("V", 2, 3), "Y = X %*% V"]),
         ("V = W\nV = V[1:3, 1:2]\nY = X %*% V", [], None),
         ("m = 2\nY = m * X", [], None),
-        ("V = t(W)\nU = V + 1\nY = X %*% U", ["U"], ["U = kept0", "Y = X %*% U"]),
-        ("V = t(W)\nY = X %*% V\nV = V + 1\nY = Y %*% V", ["V", "V"],
-         ["V = kept0", "Y = X %*% V", "V = kept1", "Y = Y %*% V"]),
-        ("V = matrix(0, rows=2, cols=2)\nV[1, ] = t(W)\nY = X %*% V", ["V"], ["V = kept0", "Y = X %*% V"]),
-        ("V = twice(W)\nY = X %*% V", ["V"], ["V = kept0", "Y = X %*% V"]),
+        ("V = t(W)\nU = V + 1\nY = X %*% U", ["U"], [*loaded("U", 2, 3), "Y = X %*% U"]),
+        ("V = t(W)\nY = X %*% V\nV = V + 1\nY = Y %*% V", ["V_2", "V"],
+         ['V = as.matrix(weights["V_2"]); V = V[1:2, 1:3]', "Y = X %*% V", *loaded("V", 2, 3), "Y = Y %*% V"]),
+        ("V = matrix(0, rows=2, cols=2)\nV[1, ] = colSums(W)\nY = X %*% V", ["V"], [*loaded("V", 2, 2), "Y = X %*% V"]),
+        ("V = twice(W)\nY = X %*% V", ["V"], [*loaded("V", 3, 2), "Y = X %*% V"]),
         ("V = noisier(W)\nY = X %*% V", [], None),
         ("V = t(W) * as.scalar(rand(rows=1, cols=1))\nY = X %*% V", [], None),
         ("[V, U] = split(W)\nV = t(V)\nY = X %*% V", [], None),
         ("V = t(W)\nif (sum(X) > 0) { V = V + 1 }\nU = t(V)\nY = X %*% U", ["V"],
-         ["V = kept0", "if (sum(X) > 0) {", "V = V + 1", "}", "U = t(V)", "Y = X %*% U"]),
+         [*loaded("V", 2, 3), "if (sum(X) > 0) { V = V + 1 }", "U = t(V)", "Y = X %*% U"]),
         ("Y = t(W)\nfor (i in 1:2) { Y[i, ] = X[i, ] }", ["Y"],
-         ["Y = kept0", "for (i in 1:2) {", "Y[i, ] = X[i, ]", "}"]),
-        ("V = seq(1, nrow(X) * n)\nY = X * sum(V)", ["V"], ["V = kept0", "Y = X * sum(V)"]),
+         [*loaded("Y", 2, 3), "for (i in 1:2) { Y[i, ] = X[i, ] }"]),
+        ("V = seq(1, nrow(X) * n)\nY = X * sum(V)", ["V"], [*loaded("V", 8, 1), "Y = X * sum(V)"]),
         ("V = matrix(-1, rows=nrow(X), cols=n)\nY = t(X) %*% V", [], None),
         ('V = matrix("1 2 3", rows=1, cols=3)\nY = X * V', [], None),
-        ("V = matrix(W, rows=2, cols=3)\nY = X * V", ["V"], ["V = kept0", "Y = X * V"]),
-        ("Y = t(W)", ["Y"], ["Y = kept0"]),
-        ("s = sum(W)\nY = X * s", ["s"], ["s = kept0", "Y = X * s"]),
+        ("V = matrix(W, rows=2, cols=3)\nY = X * V", ["V"], [*loaded("V", 2, 3), "Y = X * V"]),
+        ("Y = t(W)", ["Y"], loaded("Y", 2, 3)),
+        ("s = sum(W)\nY = X * s", ["s"], ['s = as.matrix(weights["s"])', "Y = X * s"]),
     ],
 )  # fmt: skip
-def test_constants_are_found(body: str, kept: list[str], left: list[str] | None) -> None:
-    constants = found(body)
-    if left is None:
-        assert not constants.candidates and not constants.has_products
-        return
-    targets = [print_statement(constants.main.body[number]) for number in constants.candidates.values()]
-    assert [target.split("[")[0].split(" ")[0] for target in targets] == kept
-    assert body_of(constants.text([*constants.candidates])) == left
+def test_constants_are_found(body: str, names: list[str], left: list[str] | None) -> None:
+    script = made(body)
+    assert names_of(script) == names
+    if left is not None:
+        assert lines_of(script) == left
 
 
 def test_sizes_that_are_not_known_are_not_constant() -> None:
     body = "V = seq(1, nrow(X) * n)\nY = X * sum(V)"
-    assert not found(body, (None, 4)).candidates
-    assert not found(body, ((2, 3), None)).candidates
-    assert not found("X = t(X)\n" + body).candidates
+    assert names_of(made("X = t(X)\n" + body)) == []
+    script = specialise(script_of(body, "rows"), {"n": 4})
+    assert script.constants is None and script.general is None
+    assert [note.words for note in script.notes] == ["not all sizes of the inputs are known"]
 
 
-def test_what_is_not_kept_is_computed_with_all_that_it_needs() -> None:
-    constants = found("V = t(W)\nU = V + 1\nY = X %*% U\nY = Y + sum(U)")
-    assert body_of(constants.text([])) == ["V = t(W)", "U = V + 1", "Y = X %*% U", "Y = Y + sum(U)"]
+def test_what_is_not_hoisted_is_computed_with_all_that_it_needs() -> None:
+    body = "V = t(W)\nU = V + 1\nY = X %*% U\nY = Y + sum(U)"
+    script = made(body, replace(PREPARED, hoisted=frozenset()))
+    assert lines_of(script) == body.split("\n") and script.constants is None
+
+
+@pytest.mark.parametrize(("body", "names"), [("V = twice(W)\ns = sum(W)\nY = X %*% V * s", ["V"]),
+                                             ("V = cumsum(W)\nY = X * sum(V)", [])])  # fmt: skip
+def test_plain_scripts_hoist_what_has_known_sizes(body: str, names: list[str]) -> None:
+    assert names_of(made(body, Form())) == names
 
 
 def test_sums_of_rows_become_products_but_for_those_of_squares() -> None:
-    constants = found("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
-    assert constants.has_products
-    assert body_of(constants.text([])) == ["m = row_means(X^2)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
-    assert "row_means = function" in constants.text([])
+    script = made("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
+    assert lines_of(script) == ["m = row_means(X^2)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
+    assert any("row_means = function" in text for text in script.library)
 
 
 def test_functions_that_are_called_no_more_are_left_out() -> None:
-    constants = found("V = twice(W)\nY = X %*% V")
-    assert "twice" in constants.once([(3, 2)]) and "noise" not in constants.once([(3, 2)])
-    assert "twice" not in constants.text([*constants.candidates])
-    assert "twice" in constants.text([])
+    script = made("V = twice(W)\nY = X %*% V")
+    assert script.constants is not None and not script.library
+    assert [text.split(" ")[0] for text in script.constants.library] == ["twice"]
+    assert not made("Y = X").library
 
 
-def test_constants_are_computed_on_the_engine_and_numbers_are_no_matrices() -> None:
-    constants = found("V = twice(W)\nV = V + n\ns = sum(W)\nY = X %*% V * s")
-    once = shared_session().prepare(constants.once([(3, 2)]), [*constants.weights], [*constants.candidates])
-    weights = np.arange(6.0).reshape(3, 2)
-    assert constants.weights == {"W": 0}
-    once.pin("W", weights)
-    (matrix,) = once.computed_matrices().values()
-    assert (matrix.rows, matrix.cols) == (3, 2)
-    text = constants.text(["kept0"]) + '\nX = read("./X", rows=2, cols=3)\nW = read("./W", rows=3, cols=2)\n'
-    text += 'K = read("./K", rows=3, cols=2)\nY = f(X, 4, W, K)\nwrite(Y, "./Y")'
-    script = shared_session().prepare(text, ["X", "W", "K"], ["Y"])
-    script.pin("W", weights)
-    script.pin_results({"K": matrix})
+def test_constants_that_are_numbers_are_computed_at_each_call() -> None:
+    script = script_of("V = twice(W)\nV = V + n\ns = sum(W)\nY = matrix(X, rows=2, cols=3) %*% V * s")
+    script = replace(script, outputs=(Port("Y", "double", (2, 2)),), inputs=(Port("X", "double", (symbol("n"), 3)),), sizes=())
+    script = replace(script, functions=(script.functions[0].replace(", integer n", "").replace("V + n", "V + 4"),))
     given = np.ones((2, 3))
-    np.testing.assert_allclose(script({"X": given})["Y"], given @ (2 * weights + 4) * weights.sum())
+    for score in (ScoringFunction(specialise(script, {"n": 2})), ScoringFunction(script, specialise_after=2)):
+        with score:
+            for _ in range(3):
+                np.testing.assert_allclose(score({"X": given})["Y"], given @ (2 * WEIGHT + 4) * WEIGHT.sum())
+            assert score._specialised is None or len(score._specialised[1].next()[0]._pinned) == 2
 
 
 @pytest.mark.parametrize(
@@ -117,43 +142,58 @@ def test_constants_are_computed_on_the_engine_and_numbers_are_no_matrices() -> N
     ],
 )
 @pytest.mark.parametrize("rest", [0.0, 1.0])
-def test_a_kept_matrix_that_is_written_into_stays_what_it_is(loop: str, rest: float) -> None:
-    constants = found(f"Y = W %*% matrix(1, rows=2, cols=2)\nZ = 0 * X\n{loop}\nY = Y + sum(Z)", ((3, 2), 4))
-    (name,) = constants.candidates
-    text = constants.text([name])
-    text += f'\nX = read("./X", rows=3, cols=2)\nW = read("./W", rows=3, cols=2)\n{name} = read("./{name}", rows=3, cols=2)'
-    text += f'\nY = f(X, 4, W, {name})\nwrite(Y, "./Y")'
-    script = shared_session().prepare(text, ["X", "W", name], ["Y"])
-    kept = np.full((3, 2), rest)
-    script.pin("W", kept)
-    script.pin(name, kept)
-    for seed in range(3):
-        x = np.random.default_rng(seed).normal(size=(3, 2))
-        np.testing.assert_array_equal(script({"X": x})["Y"], np.vstack([x[:2], kept[2:]]))
+@pytest.mark.parametrize("form", [Form(), Form(is_serial=False)])
+def test_a_constant_that_is_written_into_stays_what_it_is(loop: str, rest: float, form: Form) -> None:
+    script = script_of(f"Y = W %*% matrix({rest}, rows=2, cols=3)\nZ = 0 * X\n{loop}\nY = Y + sum(Z)", 3, WEIGHT * 0 + 1)
+    script = replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),))
+    script = specialise(script, {}, form)
+    assert names_of(script) == ["Y"]
+    with ScoringFunction(script) as score:
+        for seed in range(3):
+            x = np.random.default_rng(seed).normal(size=(3, 3))
+            np.testing.assert_array_equal(score({"X": x})["Y"], np.vstack([x[:2], np.full((1, 3), 2 * rest)]))
 
 
-def test_no_more_constants_are_kept_than_pay_and_the_rest_is_computed_in_short_blocks(
+def test_no_more_constants_are_hoisted_than_pay_and_they_are_computed_in_short_blocks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     body = "\n".join(f"V{i} = W + {i}" for i in range(250)) + "\nY = X" + "".join(f" %*% V{i}" for i in range(250))
-    constants = found(body)
-    assert len(constants.candidates) == 200
-    assert constants.once([(3, 2)]).count("if (never)") == 2
-    assert sum("= W +" in line for line in body_of(constants.text([*constants.candidates]))) == 50
-    monkeypatch.setattr("onnx_systemds.runtime.specialisation.constants.MOST_KEPT", 1)
+    script = made(body)
+    assert script.constants is not None and len(script.constants.names) == 200
+    assert sum(line.startswith("if (never)") for line in script.constants.statements) >= 2
+    assert sum("= W +" in line for line in lines_of(script)) == 50
+    monkeypatch.setattr("onnx_systemds.importing.passes.specialisation.hoisting.MOST_HOISTED", 1)
     convolved = "F = depthwise_filters(W, 8)\nV = t(W)\n" + (
         "Y = conv2d(X, F, input_shape=[2, 8, 3, 3], filter_shape=[8, 8, 2, 2], stride=[1, 1], padding=[0, 0]) + sum(V)"
     )
-    constants = found(convolved, ((2, 72), 4))
-    assert constants.matrices == 1
-    assert print_statement(constants.main.body[constants.candidates["kept0"]]).startswith("F = depthwise_matrix(W, 8")
+    constants = made(convolved).constants
+    assert constants is not None and constants.needed == 1 and constants.names == ("F",)
+    assert constants.statements[-1].startswith("F = depthwise_matrix(W, 8")
 
 
-def test_what_keeps_the_engine_from_mistakes_is_in_the_script_of_the_constants() -> None:
+def test_what_keeps_the_engine_from_mistakes_is_where_the_constants_are_computed() -> None:
     guard = "never = time() < 0\nif (never) { print(nrow(twice(matrix(0, rows=1, cols=1)))) }\n"
-    constants = found(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V")
-    once = [print_statement(statement).split("\n")[0] for statement in parse_script(constants.once([(3, 2)])).statements]
-    assert once.count("if (never) {") == 3
-    assert once.index("if (never) {") < once.index("V = max(twice(W), 1)")
-    assert once[once.index("V = max(twice(W), 1)") + 1] == "if (never) {"
-    assert "nrow(twice" not in found(guard + "V = t(W)\nY = X %*% V").once([(3, 2)])
+    constants = made(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V").constants
+    assert constants is not None
+    first = [line.split("  #")[0] for line in constants.statements if not line.startswith(" ")]
+    assert first == ["never = time() < 0", "if (never) {", "}", 'W = as.matrix(weights["W"])', "W = W[1:3, 1:2]",
+                     "V = max(twice(W), 1)", 'if (never) { print("never") }', "V = max(V, t(V))"]  # fmt: skip
+    constants = made(guard + "V = t(W)\nY = X %*% V").constants
+    assert constants is not None and not any("never" in statement for statement in constants.statements)
+
+
+def test_the_init_function_puts_constants_into_the_list() -> None:
+    script = script_of("V = W + 1\nU = t(V) + 2\nY = X %*% V %*% U")
+    script = specialise(replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),)), {})
+    added = "  weights = rbind(weights, list(V=V))\n  weights = rbind(weights, list(U=U))\n"
+    assert script.text_for("script").endswith(f"  V = W + 1\n  U = t(V) + 2\n{added}}}\n")
+    result = score_plainly(script, {"X": np.ones((2, 3))})["Y"]
+    np.testing.assert_array_equal(result, np.ones((2, 3)) @ (WEIGHT + 1) @ (WEIGHT.T + 3))
+
+
+def test_variables_of_the_script_are_not_taken_for_inputs_of_the_program_that_computes_constants() -> None:
+    script = script_of("weight0 = 3 * W\nhoisted_weight0 = 2 * W\nU = t(weight0 + hoisted_weight0 + W)\nY = X %*% t(U)")
+    script = replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),))
+    script = replace(script, outputs=(Port("Y", "double", (2, 2)),))
+    with ScoringFunction(specialise(script, {})) as score:
+        np.testing.assert_array_equal(score({"X": np.ones((2, 3))})["Y"], np.ones((2, 3)) @ (6 * WEIGHT))

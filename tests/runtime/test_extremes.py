@@ -1,4 +1,4 @@
-"""`max` and `min` of a matrix and a number on one row, in scripts for sizes that stay; numpy judges."""
+"""`max` and `min` of a matrix and a number on one row, in specialised scripts; numpy judges."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
+from onnx_systemds.importing.passes.specialisation.extremes import with_flat_extremes
 from onnx_systemds.runtime import scoring
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation.extremes import with_flat_extremes
 from tests.all_forms import check_all_forms
 from tests.runtime.recording import recorded
 
@@ -34,7 +34,7 @@ def clip_model(low: float | None, high: float | None) -> ModelProto:
 
 def texts_and_result(model: ModelProto, x: np.ndarray[Any, Any]) -> tuple[list[str], Any]:
     """The texts of the scripts prepared on the way to a third call, and what the last form gives."""
-    with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
+    with ScoringFunction(import_model(model), specialise_after=2, parts=1) as function:
         texts = recorded(function)
         function({"x": x})  # as it is
         function({"x": x})  # compiled for its sizes
@@ -144,11 +144,11 @@ def test_what_is_pooled_next_is_left() -> None:
 
 def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "LONG_CALL", 1e3)
-    with ScoringFunction(import_model(clip_model(0, None)), steady_after=2) as function:
+    with ScoringFunction(import_model(clip_model(0, None)), specialise_after=2) as function:
         texts = recorded(function)
         for _ in range(3):
             function({"x": images("dense")})
-        assert function._steady is not None and len(function._steady[1].candidates) == 1
+        assert function._specialised is not None and len(function._specialised[1].candidates) == 1
     assert len(texts) == 1 and "flat_max" not in texts[0]
 
 
@@ -167,5 +167,5 @@ def test_poolings_of_extremes(readers: list[str], parts: int) -> None:
     graph = helper.make_graph(nodes, "pooled", [x_info], [y_info], [weight])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     x = RANDOM.normal(size=(4, 2, 6, 6)).astype(np.float32)
-    with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
+    with ScoringFunction(import_model(model), specialise_after=1, parts=parts) as function:
         check_all_forms(function, model, {"x": x})

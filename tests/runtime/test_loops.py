@@ -1,4 +1,4 @@
-"""Loops without threads and in the place of calls, in scripts for sizes that stay; onnxruntime judges."""
+"""Loops without threads and in the place of calls, in specialised scripts; onnxruntime judges."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
 from onnx_systemds.engine import shared_session
+from onnx_systemds.importing.passes.specialisation.loops import called_with_loops, with_bodies, without_threads
+from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation.loops import called_with_loops, with_bodies, without_threads
-from onnx_systemds.runtime.specialisation.scripts import Engine, SteadyScript, steady_script
 from tests.all_forms import check_all_forms
 from tests.runtime.recording import recorded
 
@@ -158,32 +158,32 @@ def check(function: ScoringFunction, model: ModelProto, batch: int) -> None:
 
 def test_both_directions_run_in_turn_where_samples_run_in_parts() -> None:
     model = stacked_layers([64, 66], "bidirectional")
-    with ScoringFunction(import_model(model), steady_after=2, parts=2) as function:
+    with ScoringFunction(import_model(model), specialise_after=2, parts=2) as function:
         texts = recorded(function)
         check(function, model, batch=3)
-        assert [len(parts) for parts in function._steady[1].candidates] == [1, 2]  # type: ignore[index]
+        assert [len(parts) for parts in function._specialised[1].candidates] == [1, 2]  # type: ignore[index]
         *_, whole, _, _, first, second = texts  # between them those of which the engine is asked
         assert "parfor" in whole and "parfor" not in first + second
         check(function, model, batch=1)  # which has no parts
-        assert [len(parts) for parts in function._steady[1].candidates] == [1, 1]  # type: ignore[index]
+        assert [len(parts) for parts in function._specialised[1].candidates] == [1, 1]  # type: ignore[index]
 
 
 @pytest.mark.parametrize(("hidden", "is_placed"), [([6, 8], True), ([6, 6, 8], True), ([5], False), ([6], False)])
 def test_functions_that_are_compiled_at_each_call_are_placed(hidden: Sequence[int], is_placed: bool) -> None:
     model = stacked_layers(hidden, "forward")
-    with ScoringFunction(import_model(model), steady_after=2, parts=1) as function:
+    with ScoringFunction(import_model(model), specialise_after=2, parts=1) as function:
         texts = recorded(function)
         check(function, model, batch=2)
-        assert len(function._steady[1].candidates) == 1  # type: ignore[index]
+        assert len(function._specialised[1].candidates) == 1  # type: ignore[index]
     assert ("lstm_layer(" in texts[-1]) == (not is_placed) and "parfor" not in texts[-1]
 
 
-def steady(model: ModelProto, recompiled: Any, **options: bool) -> SteadyScript:
+def specialised(model: ModelProto, recompiled: Any, **options: bool) -> SpecialisedScript:
     script = import_model(model)
     sizes, shapes = {"batch": 2, "steps": 34}, {"in0": (34, 10)}
     options = {"is_open": True, "is_long": False, "is_part": False, **options}
-    engine = Engine(lambda constants: {}, lambda matrix: np.array(matrix.block), recompiled)
-    return steady_script(script, shapes, sizes, engine, **options)
+    engine = Engine(lambda script: {}, lambda matrix: np.array(matrix.block), recompiled)
+    return specialised_script(script, shapes, sizes, engine, **options)
 
 
 def test_no_body_is_placed_where_the_whole_function_would_be_compiled_at_each_call() -> None:
@@ -191,20 +191,20 @@ def test_no_body_is_placed_where_the_whole_function_would_be_compiled_at_each_ca
     main = import_model(model).function
     asked: list[str] = []
 
-    def recompiled(text: str, kept: Sequence[str]) -> Collection[str]:
+    def recompiled(text: str, constants: Sequence[str]) -> Collection[str]:
         asked.append(text)
         return {main} if "lstm_layer(" not in text else {"lstm_layer"}
 
-    (text,) = steady(model, recompiled).texts
+    (text,) = specialised(model, recompiled).texts
     assert text is not None and text.count("= lstm_layer(") == 2 and len(asked) == 2
-    (text,) = steady(model, lambda text, kept: {"lstm_layer"}).texts
+    (text,) = specialised(model, lambda text, constants: {"lstm_layer"}).texts
     assert text is not None and "lstm_layer(" not in text
-    (text,) = steady(model, lambda text, kept: set()).texts
+    (text,) = specialised(model, lambda text, constants: set()).texts
     assert text is not None and text.count("= lstm_layer(") == 2
 
 
 def test_parts_start_no_threads() -> None:
     model = stacked_layers([64], "bidirectional")
-    with_threads, serial = steady(model, lambda text, kept: set()).texts
+    with_threads, serial = specialised(model, lambda text, constants: set()).texts
     assert with_threads is not None and "parfor" in with_threads
-    assert steady(model, lambda text, kept: set(), is_part=True).texts == [serial] and "parfor" not in (serial or "")
+    assert specialised(model, lambda text, constants: set(), is_part=True).texts == [serial] and "parfor" not in (serial or "")

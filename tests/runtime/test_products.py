@@ -1,4 +1,4 @@
-"""Depthwise convolutions as products with sparse matrices, in scripts for sizes that stay; onnxruntime judges."""
+"""Depthwise convolutions as products with sparse matrices, in specialised scripts; onnxruntime judges."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.importing.passes.specialisation import products
+from onnx_systemds.runtime import forms
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation import products, scripts
 from tests.runtime.recording import recorded
 
 RANDOM = np.random.default_rng(7)
@@ -34,7 +35,7 @@ def depthwise(channels: int, multiplier: int, kernel: tuple[int, int], sizes: li
 
 def texts_and_results(model: ModelProto, x: np.ndarray[Any, Any], parts: int = 1) -> tuple[list[str], Mapping[str, Any]]:
     """The texts of the scripts prepared on the way to a second call, and what that gives."""
-    with ScoringFunction(import_model(model), steady_after=2, parts=parts) as function:
+    with ScoringFunction(import_model(model), specialise_after=2, parts=parts) as function:
         texts = recorded(function)
         function({"x": x})
         return texts, function({"x": x})
@@ -90,10 +91,10 @@ def test_matrices_that_would_be_too_large_are_not_made(monkeypatch: pytest.Monke
 
 
 def test_matrices_of_convolutions_are_kept_whatever_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "LARGEST_CONSTANTS", 0)
+    monkeypatch.setattr(forms, "LARGEST_CONSTANTS", 0)
     model = depthwise(8, 1, (3, 3), ["n", 8, 6, 6])
     texts, _ = texts_and_results(model, RANDOM.normal(size=(2, 8, 6, 6)).astype(np.float32))
-    assert "%*%" in texts[-1] and "kept0" in texts[-1] and "depthwise_matrix" not in texts[-1]
+    assert "%*%" in texts[-1] and "constant0" in texts[-1] and "depthwise_matrix" not in texts[-1]
 
 
 def test_images_that_are_nearly_empty() -> None:

@@ -13,9 +13,9 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
+from onnx_systemds.importing.passes.specialisation.products import Convolution
+from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.runtime.scoring import ScoringFunction
-from onnx_systemds.runtime.specialisation.products import Convolution
-from onnx_systemds.runtime.specialisation.sample_columns import with_sample_columns
 from tests.all_forms import check_all_forms
 from tests.runtime.recording import recorded
 
@@ -102,11 +102,12 @@ NETWORKS = {
 
 
 def check(model: ModelProto, x: np.ndarray[Any, Any], parts: int, **further: np.ndarray[Any, Any]) -> list[str]:
-    """All forms against onnxruntime; the texts for sizes that stay."""
-    with ScoringFunction(import_model(model), steady_after=1, parts=parts) as function:
+    """All forms against onnxruntime; the texts of specialised scripts."""
+    with ScoringFunction(import_model(model), specialise_after=1, parts=parts) as function:
         texts = recorded(function)
         check_all_forms(function, model, {"x": x, **further})
-    return [text for text in texts if "write(" in text and "depthwise_matrix(" not in text]
+    mains = [text[text.index("gen_columns = function") :] for text in texts if "write(" in text]
+    return [text for text in mains if "depthwise_matrix(" not in text]
 
 
 @pytest.mark.parametrize("network", NETWORKS)

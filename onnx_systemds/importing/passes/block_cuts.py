@@ -22,6 +22,7 @@ NEVER = "never = time() < 0"
 GUARDED = "if (never) {  # keeps calls of a function apart, which the engine else may take for equal"
 _CUT = 'if (never) { print("never") }  # '
 BLOCK_CUT = f"{_CUT}cuts the block: compile time is quadratic in its length"
+LOADED_CUT = f"{_CUT}cuts the block: from here on all sizes are known"
 EXTREMES_CUT = f"{_CUT}cuts the block: max(max(A, B), C) is wrong for sparse matrices"
 TRANSPOSED_CUT = f"{_CUT}cuts the block: t(A) %*% t(B) is taken for a product of other sizes"
 COMPARED_CUT = f"{_CUT}cuts the block: what is made of comparisons forgets NaN and infinities"

@@ -1,4 +1,4 @@
-"""Loops as they are faster for sizes that stay: without threads of their own, and in the place of calls.
+"""Loops as they are faster for known sizes: without threads of their own, and in the place of calls.
 
 A `parfor` takes 2 to 5 ms to start its threads and to copy its body, at every call. A function with a loop that is
 called with matrices of several sizes is compiled anew at each of its calls; in the place of a call its loop is
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.runtime.specialisation.trees import rewritten
+from onnx_systemds.importing.passes.specialisation.trees import rewritten
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""

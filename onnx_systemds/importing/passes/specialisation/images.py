@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.runtime.specialisation.trees import call, whole_number
+from onnx_systemds.importing.passes.specialisation.trees import call, whole_number
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, read_in
+from onnx_systemds.operators.api.scope import WEIGHTS
 
 Change = Callable[[Any], Any]
 
@@ -40,6 +41,26 @@ def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tr
 def call(function: str, *operands: tree.Expression) -> tree.Call:
     """A call with these arguments by their places."""
     return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
+
+
+def is_entry(node: tree.Expression) -> bool:
+    """Whether it is ``as.matrix(weights["..."])``."""
+    if not isinstance(node, tree.Call) or node.function != "as.matrix":
+        return False
+    operand = node.arguments[0].value
+    return isinstance(operand, tree.Indexed) and operand.name == WEIGHTS
+
+
+def is_load(pair: tree.Block) -> bool:
+    """Whether two statements are ``X = as.matrix(weights["X"])`` and ``X = X[1:m, 1:n]``."""
+    if len(pair) != 2:
+        return False
+    first, second = pair
+    if not isinstance(first, tree.Assign) or not isinstance(second, tree.Assign) or first.accumulate:
+        return False
+    if not isinstance(first.target, tree.Name) or first.target != second.target or not is_entry(first.value):
+        return False
+    return isinstance(second.value, tree.Indexed) and second.value.name == first.target.name
 
 
 def is_number(node: tree.Expression) -> bool:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.runtime.specialisation.images import reshaped, shape_of
-from onnx_systemds.runtime.specialisation.products import transposed
-from onnx_systemds.runtime.specialisation.trees import call
+from onnx_systemds.importing.passes.specialisation.images import reshaped, shape_of
+from onnx_systemds.importing.passes.specialisation.products import transposed
+from onnx_systemds.importing.passes.specialisation.trees import call
 
 SHIFTS, SHIFTS_OF_SAMPLES = "tap_shifts", "sample_tap_shifts"  # library functions
 

@@ -21,9 +21,9 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, read_in
-from onnx_systemds.runtime.specialisation.images import Images, filled, is_zero, reshaped, shape_of, stacked
-from onnx_systemds.runtime.specialisation.products import Convolution, convolution_of, transposed
-from onnx_systemds.runtime.specialisation.tap_sums import (
+from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, reshaped, shape_of, stacked
+from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
+from onnx_systemds.importing.passes.specialisation.tap_sums import (
     TapSum,
     shifts_of_samples,
     summed_taps,
@@ -31,7 +31,7 @@ from onnx_systemds.runtime.specialisation.tap_sums import (
     tap_sums,
     weights_by_tap,
 )
-from onnx_systemds.runtime.specialisation.trees import call, is_number, reads
+from onnx_systemds.importing.passes.specialisation.trees import call, is_number, reads
 
 _OF_NUMBERS = {"abs", "ceil", "ceiling", "exp", "floor", "round", "sqrt"}  # builtins of one matrix, number by number
 _OPERATORS = {"+", "-", "*", "/", "^"}

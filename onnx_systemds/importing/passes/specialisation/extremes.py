@@ -14,8 +14,8 @@ from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.runtime.specialisation.products import MATRIX
-from onnx_systemds.runtime.specialisation.trees import call, is_number, rewritten
+from onnx_systemds.importing.passes.specialisation.products import MATRIX
+from onnx_systemds.importing.passes.specialisation.trees import call, is_entry, is_number, rewritten
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 
@@ -68,7 +68,9 @@ def _sized(main: tree.Function, functions: Mapping[str, tree.Function]) -> set[s
         if parameter.type.kind == "matrix" and not counts[parameter.name]
     }
     for statement in main.body:
-        if isinstance(statement, tree.Assign) and _is_sized(statement.value, found, functions):
+        if isinstance(statement, tree.Assign) and is_entry(statement.value):
+            counts[statement.target.name] -= 1  # the index by its whole range, which follows, tells the size
+        elif isinstance(statement, tree.Assign) and _is_sized(statement.value, found, functions):
             name = statement.target.name
             counts[name] -= 1
             if not counts[name]:  # all that is assigned to it is such

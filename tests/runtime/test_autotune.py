@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_systemds.runtime.specialisation.contest import TURNS, Contest
+from onnx_systemds.runtime.autotune import TURNS, Contest
 
 
 def played(seconds: dict[str, list[float]], calls: int) -> list[str]:

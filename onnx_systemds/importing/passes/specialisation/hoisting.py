@@ -1,0 +1,226 @@
+"""What a script computes of weights and sizes alone: found, to be computed once by the init function.
+
+A statement is constant when all that it reads is, and when it always gives the same. Constants that other statements
+need are *hoisted*: the init function computes them and puts them into the list of weights, where the main function
+takes them from. Weights as they are, and numbers, are not worth it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
+from onnx_systemds.importing.passes.specialisation.products import MATRIX
+from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
+from onnx_systemds.importing.passes.specialisation.trees import call, calls, is_entry, known_sizes, reads
+from onnx_systemds.operators.api.scope import WEIGHTS
+
+# Calls that may give something else each time, that do something, or whose results are no matrix and no number.
+_NEVER_CONSTANT = {
+    "rand", "sample", "time", "read", "write", "print", "stop", "assert", "eval", "list", "as.list", "as.frame",
+    "append", "remove", "paramserv", "transformencode", "transformapply", "transformdecode", "transformcolmap",
+    "transformmeta",
+}  # fmt: skip
+
+MOST_HOISTED = 200
+"""Constants that are hoisted; each costs a call some 10 microseconds."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Which statements of a function are constant, and where what they read comes from.
+
+    sources: for each statement, and for the end of the function after them, the numbers of those that it reads of.
+    """
+
+    constant: frozenset[int]
+    sources: Sequence[frozenset[int]]
+
+    def needed(self, given: Iterable[int]) -> set[int]:
+        """The statements that calls need, when the results of those in ``given`` are there."""
+        open_ones = set(range(len(self.sources) - 1)) - self.constant
+        return self._with_sources(open_ones | self.sources[-1], set(given))
+
+    def first_needed(self, candidates: Iterable[int]) -> list[int]:
+        """Of the statements that may be hoisted, those of which all others can be computed."""
+        given = set(candidates)
+        return sorted(self.needed(given) & given)
+
+    def computing(self, numbers: Iterable[int]) -> set[int]:
+        """The statements with all that they need."""
+        return self._with_sources(set(numbers), set())
+
+    def _with_sources(self, numbers: set[int], given: set[int]) -> set[int]:
+        found: set[int] = set()
+        stack = list(numbers)
+        while stack:
+            number = stack.pop()
+            if number not in found:
+                found.add(number)
+                stack += [] if number in given else self.sources[number]
+        return found
+
+
+@dataclass(frozen=True)
+class Hoisted:
+    """The statements that are left in the main function, and those that compute the constants.
+
+    names: of the constants in the list; the first ``matrices`` are the sparse matrices of products, which have to be
+    hoisted, since calls would take longer than ever with them. variables: the names by those of the variables.
+    """
+
+    body: tree.Block
+    names: tuple[str, ...] = ()
+    statements: tree.Block = ()
+    matrices: int = 0
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impure: frozenset[str]) -> Flow:
+    """Which statements are constant. fixed: parameters that are; impure: functions that may not be called."""
+    defined: dict[str, int] = {}  # the last statement that may have defined a name; it reads those before, if any
+    constant: set[int] = set()
+    sources: list[frozenset[int]] = []
+    given = set(fixed)
+    for number, statement in enumerate(body):
+        read = reads(statement)
+        sources.append(frozenset(defined[name] for name in read if name in defined))
+        is_fixed = sources[number] <= constant and all(name in given for name in read if name not in defined)
+        if isinstance(statement, tree.Assign) and is_fixed and impure.isdisjoint(calls(statement)):
+            constant.add(number)
+        defined |= dict.fromkeys(assigned((statement,)), number)
+    sources.append(frozenset(defined[name] for name in results if name in defined))
+    return Flow(frozenset(constant), sources)
+
+
+def impure_functions(functions: Mapping[str, tree.Function]) -> frozenset[str]:
+    """The functions, builtins among them, that may not give the same matrix or number for the same arguments."""
+    called = {name: calls(function) for name, function in functions.items()}
+    impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
+    impure |= _NEVER_CONSTANT - functions.keys()
+    while more := {name for name, others in called.items() if name not in impure and others & impure}:
+        impure |= more
+    return frozenset(impure)
+
+
+def hoisted(
+    body: tree.Block,
+    flow: Flow,
+    taken: Iterable[str],
+    functions: Mapping[str, tree.Function],
+    wanted: Callable[[str, Shape | None], bool],
+) -> Hoisted:
+    """The statements of a function with its constants taken out of the list of weights.
+
+    taken: the names of the weights in the list. functions: of the script. wanted: whether a constant of that name and
+    of these rows and columns, where they are known, is hoisted.
+    """
+    numbers = known_sizes(body)
+    found = flow.first_needed(number for number in flow.constant if _is_worth_hoisting(body[number], numbers))
+    found = sorted(found, key=lambda number: not _makes_sparse(body[number]))[:MOST_HOISTED]
+    computed = sorted(flow.computing(found))
+    places = sizes_in(tuple(body[number] for number in computed), functions, {})
+    shapes = {computed[place]: shape for place, shape in places.items()}
+    names = _list_names(body, found, computed, taken)
+    chosen = [number for number in found if wanted(names[number], shapes.get(number))]
+    if not chosen:
+        return Hoisted(body)
+    left: list[tree.Statement] = []
+    for number in sorted(flow.needed(chosen)):
+        statement = body[number]
+        left += _taken(statement, names[number], shapes.get(number)) if number in chosen else [statement]
+    return Hoisted(
+        tuple(left),
+        tuple(names[number] for number in chosen),
+        _computing(body, sorted(flow.computing(chosen)), {number: names[number] for number in chosen}, functions),
+        sum(_makes_sparse(body[number]) for number in chosen),
+        {_target(body[number]): names[number] for number in chosen},
+    )
+
+
+def _list_names(
+    body: tree.Block, found: Sequence[int], computed: Sequence[int], taken: Iterable[str]
+) -> dict[int, str]:
+    """The names of constants in the list: those of their variables, where these still hold them in the end."""
+    variables = {name for statement in body for name in assigned((statement,))}
+    last = {_target(body[number]): number for number in computed}
+    weights = set(taken)
+    fresh = Names(weights | variables)
+    names: dict[int, str] = {}
+    for number in sorted(found):
+        target = _target(body[number])
+        is_free = last[target] == number and target not in weights
+        names[number] = target if is_free else fresh.fresh(target)
+    return names
+
+
+def _target(statement: tree.Statement) -> str:
+    (target,) = assigned((statement,))
+    return target
+
+
+def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> list[tree.Statement]:
+    """What takes a constant out of the list; the whole range tells the compiler its sizes."""
+    assert isinstance(statement, tree.Assign)
+    target = tree.Name(statement.target.name)
+    entry = tree.Indexed(WEIGHTS, tree.Span(tree.StringLiteral(key)))
+    taken: list[tree.Statement] = [tree.Assign(target, call("as.matrix", entry), comments=statement.comments)]
+    if shape is not None:
+        rows, cols = (tree.Span(tree.IntLiteral(1), tree.IntLiteral(size)) for size in shape)
+        taken.append(tree.Assign(target, tree.Indexed(target.name, rows, cols)))
+    return taken
+
+
+def _computing(
+    body: tree.Block, numbers: Sequence[int], keys: Mapping[int, str], functions: Mapping[str, tree.Function]
+) -> tree.Block:
+    """The statements that compute the constants; each then is a variable of the name that it has in the list."""
+    called = set[str]().union(*(calls(body[number]) for number in numbers))
+    computing = [statement for statement in body if _guards(statement, called & functions.keys())]
+    for number in numbers:
+        computing.append(body[number])
+        if number in keys and keys[number] != (target := _target(body[number])):
+            computing.append(tree.Assign(tree.Name(keys[number]), tree.Name(target)))
+    return tuple(computing)
+
+
+def _guards(statement: tree.Statement, functions: set[str]) -> bool:
+    """Whether a statement never runs, and keeps the calls of one of these functions apart (see `call_guards`)."""
+    is_never = isinstance(statement, tree.If) and statement.condition == tree.Name("never")
+    return is_never and bool(calls(statement) & functions)
+
+
+def _gives_one_matrix(function: tree.Function) -> bool:
+    return len(function.results) == 1 and function.results[0].type.kind in ("matrix", "scalar")
+
+
+def _makes_sparse(statement: tree.Statement) -> bool:
+    """Whether it makes a sparse matrix for a convolution."""
+    return not calls(statement).isdisjoint((MATRIX, SHIFTS, SHIFTS_OF_SAMPLES))
+
+
+def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
+    """Whether it takes the engine longer than to take it out of a list.
+
+    Neither is that a number, nor another name, a weight, a matrix cut to what are its own sizes, or one of a literal.
+    """
+    assert isinstance(statement, tree.Assign)
+    value = statement.value
+    is_cut = isinstance(value, tree.Indexed) and value.name == statement.target.name
+    is_filled = isinstance(value, tree.Call) and value.function == "matrix" and not _reads_matrices(value, numbers)
+    is_left = is_cut or is_filled or isinstance(value, tree.Name) or is_entry(value)
+    return not is_left and _reads_matrices(statement, numbers)
+
+
+def _reads_matrices(node: tree.Node, numbers: Mapping[str, int]) -> bool:
+    """Whether there is a call, an index or a variable that may be a matrix below a part of a script."""
+    below = [found for part in tree.children(node) if not (isinstance(node, tree.Assign) and part is node.target)
+             for found in tree.walk(part)]  # fmt: skip
+    return any(
+        isinstance(found, (tree.Call, tree.Indexed)) or (isinstance(found, tree.Name) and found.name not in numbers)
+        for found in below
+    )

@@ -1,0 +1,36 @@
+"""Weights and constants taken out of their list before all else, in a block of their own.
+
+What comes out of a list has no size that the engine's compiler knows, and it compiles a block with such a matrix anew
+at each call, all of it. The index by the whole range tells the sizes: behind a cut they are known.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, NEVER, cut
+from onnx_systemds.importing.passes.specialisation.trees import is_load
+
+
+def with_loads_first(body: tree.Block) -> tree.Block:
+    """The statements, with those in front that take matrices of known sizes out of the list."""
+    counts = Counter(name for statement in body for name in assigned((statement,)))
+    loads: list[tree.Statement] = []
+    others: list[tree.Statement] = []
+    place = 0
+    while place < len(body):
+        pair = body[place : place + 2]
+        if is_load(pair) and counts[assigned(pair)[0]] == 2:
+            loads += pair
+            place += 2
+        else:
+            others.append(body[place])
+            place += 1
+    if not loads:
+        return body
+    never = cut(NEVER)
+    if never in others:
+        others.remove(never)
+    return (never, *loads, cut(LOADED_CUT), *others)

@@ -1,0 +1,211 @@
+"""Rows and columns of matrices that statements give, by what the operations of DML do to sizes.
+
+What is not followed is not known: a matrix of unknown size stays where it is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.specialisation.trees import whole_number
+
+Shape: TypeAlias = tuple[int, int]
+Known: TypeAlias = int | float | Shape
+"""A whole number, NaN for a number that is not followed, or rows and columns of a matrix."""
+_NUMBER = math.nan
+
+_BY_ELEMENT = {"abs", "bias_add", "bias_multiply", "ceil", "ceiling", "exp", "floor", "log", "replace", "round", "rev",
+               "sign", "sqrt"}  # fmt: skip
+_DEEPEST = 8
+"""Calls within calls that are followed."""
+
+
+def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]) -> dict[int, Shape]:
+    """Rows and columns of what the assignments of a block give, by their places in it, where they are known."""
+    found: dict[int, Shape] = {}
+    sizes = _Sizes(functions, dict(given), 0)
+    for place, statement in enumerate(block):
+        sizes.run((statement,))
+        if isinstance(statement, tree.Assign) and isinstance(shape := sizes.known.get(statement.target.name), tuple):
+            found[place] = shape
+    return found
+
+
+class _Sizes:
+    """What is known of the variables of a function, while its statements are followed."""
+
+    def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Known], depth: int) -> None:
+        self.functions, self.known, self.depth = functions, known, depth
+
+    def run(self, block: tree.Block) -> None:
+        for statement in block:
+            if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+                self._set(statement.target.name, None if statement.accumulate else self.of(statement.value))
+            elif isinstance(statement, tree.Assign):
+                continue  # a part is written into a matrix, which keeps its size
+            else:
+                self._run_maybe(statement)
+
+    def _run_maybe(self, statement: tree.Statement) -> None:
+        """A branch or a loop: what is another size after it is not known."""
+        blocks = [statement.body] if isinstance(statement, (tree.For, tree.While)) else []
+        blocks += [statement.body, statement.otherwise] if isinstance(statement, tree.If) else []
+        names = assigned((statement,))
+        changing = {name for name in names if not blocks or not isinstance(self.known.get(name), tuple)}
+        while True:  # what another run of the body gives other sizes is not known in the next one
+            before = self.known = {name: value for name, value in self.known.items() if name not in changing}
+            for block in blocks:
+                self.known = dict(before)
+                self.run(block)
+                changing |= {name for name, value in before.items() if self.known.get(name) != value}
+            self.known = before
+            if changing.isdisjoint(before):
+                return
+
+    def _set(self, name: str, value: Known | None) -> None:
+        if value is None:
+            self.known.pop(name, None)
+        else:
+            self.known[name] = value
+
+    def of(self, node: tree.Expression) -> Known | None:
+        """What an expression gives."""
+        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
+        while isinstance(node, tree.Binary):
+            spine.append(node)
+            node = node.left
+        value = self._of_operand(node)
+        for binary in reversed(spine):
+            value = self._binary(binary.operator, value, self.of(binary.right))
+        return value
+
+    def _of_operand(self, node: tree.Expression) -> Known | None:
+        if isinstance(node, tree.IntLiteral):
+            return node.value
+        if isinstance(node, (tree.DoubleLiteral, tree.Constant)):
+            return _NUMBER
+        if isinstance(node, tree.Name):
+            return self.known.get(node.name)
+        if isinstance(node, tree.Unary):
+            value = self.of(node.operand)
+            return value if isinstance(value, tuple) or value is None else -value if node.operator == "-" else _NUMBER
+        if isinstance(node, tree.Indexed):
+            return self._indexed(node)
+        return self._called(node) if isinstance(node, tree.Call) else None
+
+    def _binary(self, operator: str, left: Known | None, right: Known | None) -> Known | None:
+        if isinstance(left, int) and isinstance(right, int):
+            operands = {"left": left, "right": right}
+            value = whole_number(tree.Binary(operator, tree.Name("left"), tree.Name("right")), operands)
+            return _NUMBER if value is None else value
+        if operator == "%*%":
+            return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
+        if isinstance(left, (int, float)) and isinstance(right, (int, float)):
+            return _NUMBER
+        return _common([left, right])
+
+    def _indexed(self, node: tree.Indexed) -> Known | None:
+        whole = self.known.get(node.name)
+        if node.columns is None:
+            return None
+        counts = [self._span(span, whole[axis] if isinstance(whole, tuple) else None)
+                  for axis, span in enumerate((node.rows, node.columns))]  # fmt: skip
+        rows, cols = counts
+        return None if rows is None or cols is None else (rows, cols)
+
+    def _span(self, span: tree.Span, size: int | None) -> int | None:
+        if span.lower is None:
+            return size
+        if span.upper is None:
+            return 1
+        lower, upper = self.of(span.lower), self.of(span.upper)
+        return upper - lower + 1 if isinstance(lower, int) and isinstance(upper, int) and upper >= lower else None
+
+    def _called(self, node: tree.Call) -> Known | None:
+        if node.function in self.functions:
+            return self._of_function(self.functions[node.function], node)
+        positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
+        named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
+        first = positional[0] if positional else None
+        if node.function == "matrix":
+            rows, cols = (named.get(name) for name in ("rows", "cols"))
+            return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+        if named:
+            return None
+        if node.function == "table" and len(positional) in (4, 5):
+            rows, cols = positional[-2:]
+            return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+        if node.function in _BY_ELEMENT:
+            return first if isinstance(first, tuple) else None
+        rule, values = _RULES.get(node.function), [value for value in positional if value is not None]
+        return None if rule is None or len(values) < len(positional) else rule(values)
+
+    def _of_function(self, function: tree.Function, node: tree.Call) -> Known | None:
+        if self.depth == _DEEPEST or len(function.results) != 1 or len(node.arguments) != len(function.parameters):
+            return None
+        if any(argument.name is not None for argument in node.arguments):
+            return None
+        given = {parameter.name: value for parameter, argument in zip(function.parameters, node.arguments)
+                 if (value := self.of(argument.value)) is not None}  # fmt: skip
+        inner = _Sizes(self.functions, given, self.depth + 1)
+        inner.run(function.body)
+        return inner.known.get(function.results[0].name)
+
+
+def _common(values: Sequence[Known | None]) -> Shape | None:
+    """The size of what is made of several operands element by element; numbers take the size of the others."""
+    shapes = [value for value in values if isinstance(value, tuple)]
+    if not shapes or any(value is None for value in values) or any(0 in shape for shape in shapes):
+        return None
+    return max(rows for rows, _ in shapes), max(cols for _, cols in shapes)
+
+
+def _bound(axis: int) -> Callable[[list[Known]], Shape | None]:
+    def rule(values: list[Known]) -> Shape | None:
+        shapes = [value for value in values if isinstance(value, tuple)]
+        if not shapes or len(shapes) < len(values):
+            return None
+        total = sum(shape[axis] for shape in shapes)
+        return (total, shapes[0][1]) if axis == 0 else (shapes[0][0], total)
+
+    return rule
+
+
+def _sequence(values: list[Known]) -> Shape | None:
+    numbers = [value for value in values if isinstance(value, int)]
+    if len(numbers) < len(values) or len(numbers) not in (2, 3) or numbers[1] < numbers[0]:
+        return None
+    step = numbers[2] if len(numbers) == 3 else 1
+    return ((numbers[1] - numbers[0]) // step + 1, 1) if step > 0 else None
+
+
+def _of_first(shape: Callable[[Shape], Known]) -> Callable[[list[Known]], Known | None]:
+    return lambda values: shape(values[0]) if len(values) == 1 and isinstance(values[0], tuple) else None
+
+
+_RULES: dict[str, Callable[[list[Known]], Known | None]] = {
+    "as.integer": lambda values: values[0] if isinstance(values[0], int) else _NUMBER,
+    "as.scalar": lambda values: _NUMBER,
+    "cbind": _bound(1),
+    "colMaxs": _of_first(lambda shape: (1, shape[1])),
+    "colMeans": _of_first(lambda shape: (1, shape[1])),
+    "colMins": _of_first(lambda shape: (1, shape[1])),
+    "colSums": _of_first(lambda shape: (1, shape[1])),
+    "ifelse": _common,
+    "max": lambda values: _common(values) if len(values) > 1 else None,
+    "min": lambda values: _common(values) if len(values) > 1 else None,
+    "ncol": _of_first(lambda shape: shape[1]),
+    "nrow": _of_first(lambda shape: shape[0]),
+    "rbind": _bound(0),
+    "rowMaxs": _of_first(lambda shape: (shape[0], 1)),
+    "rowMeans": _of_first(lambda shape: (shape[0], 1)),
+    "rowMins": _of_first(lambda shape: (shape[0], 1)),
+    "rowSums": _of_first(lambda shape: (shape[0], 1)),
+    "seq": _sequence,
+    "sum": lambda values: _NUMBER,
+    "t": _of_first(lambda shape: (shape[1], shape[0])),
+}

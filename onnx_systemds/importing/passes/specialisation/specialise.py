@@ -1,0 +1,185 @@
+"""Scripts for known sizes: `specialise` runs the passes, in the order of `PASSES`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml import templates
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.errors import ScriptSyntaxError
+from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
+from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
+from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
+from onnx_systemds.importing.passes.specialisation.loops import called_with_loops, with_bodies, without_threads
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
+from onnx_systemds.importing.passes.specialisation.products import (
+    FILTERS,
+    MATRIX,
+    ROW_AGGREGATES,
+    with_plain_sums,
+    with_sparse_products,
+)
+from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
+from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
+from onnx_systemds.importing.passes.specialisation.texts import Source, read, written
+from onnx_systemds.importing.passes.specialisation.trees import known_sizes, rewritten
+from onnx_systemds.importing.passes.specialisation.work import Form, Work
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.notes import Note
+
+_LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
+PLAIN = Form()
+
+
+def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
+    """The script for inputs of known sizes; one that cannot be specialised as it is, with the reason in its notes.
+
+    sizes: of all symbols in the dims of its inputs. The result remembers the script as it was (`Script.general`), and
+    is specialised from there, once.
+    """
+    script = script if script.general is None else script.general
+    inputs, outputs = (tuple(_sized(port, sizes) for port in ports) for ports in (script.inputs, script.outputs))
+    reason, source = _refusal(script, inputs), None
+    try:
+        source = None if reason else read(script)
+    except ScriptSyntaxError as error:
+        reason = error.message
+    if source is None:
+        note = Note("specialise", False, "function", script.function, reason or "")
+        return replace(script, notes=(*script.notes, note))
+    work = _work(script, source, inputs, sizes, form)
+    for apply in PASSES:
+        work = apply(work)
+    notes = [Note(rule, False, "function", script.function, words) for rule, words in work.reasons.items()]
+    result = written(script, source, work)
+    return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
+
+
+def inlinable(script: Script) -> frozenset[str]:
+    """The functions with loops whose bodies may replace their calls in the main function."""
+    source = read(script)
+    return called_with_loops(source.main, source.functions)
+
+
+def _refusal(script: Script, inputs: tuple[Port, ...]) -> str | None:
+    if any(port.is_list for port in script.inputs + script.outputs):
+        return "lists go in or out, whose functions are shared with the program around"
+    if any(not isinstance(size, int) for port in inputs for size in port.dims):
+        return "not all sizes of the inputs are known"
+    return None
+
+
+def _sized(port: Port, sizes: Mapping[str, int]) -> Port:
+    return port if port.is_list else replace(port, dims=tuple(dim.substitute(size, sizes) for size in port.dims))
+
+
+def _work(
+    script: Script, source: Source, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form
+) -> Work:
+    given: list[Shape | int | None] = [_shape(port) for port in inputs]
+    given += [sizes[symbol] for symbol in script.sizes]
+    known = {parameter.name: size for parameter, size in zip(source.main.parameters, given) if size is not None}
+    library = {name: function for name in _LIBRARY if name not in source.functions
+               for function in parse_script(templates.library_text(name)).functions.values()}  # fmt: skip
+    names = tuple(weight.name for weight in script.weights)
+    return Work(source.main, {**library, **source.functions}, form, known, names)
+
+
+def _shape(port: Port) -> Shape | None:
+    """Rows and columns of the matrix of an input."""
+    if port.kind != "tensor" or port.dtype == "string" or not port.dims:
+        return None
+    sizes: list[Dim] = [port.dims[0], dim.product(port.dims[1:])]
+    rows, cols = sizes
+    return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None
+
+
+def _with_numbers(work: Work) -> Work:
+    """The sizes of parameters as numbers."""
+    changed = assigned(work.main.body)
+    known = {name: size for name, size in work.sizes.items() if name not in changed}
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Name) and isinstance(number := known.get(node.name), int):
+            return tree.IntLiteral(number) if number >= 0 else node
+        if isinstance(node, tree.Call) and node.function in ("nrow", "ncol") and len(node.arguments) == 1:
+            operand = node.arguments[0].value
+            shape = known.get(operand.name) if isinstance(operand, tree.Name) else None
+            if isinstance(shape, tuple):
+                return tree.IntLiteral(shape[node.function == "ncol"])
+        return node
+
+    return _with_body(work, rewritten(work.main.body, change))
+
+
+def _with_products(work: Work) -> Work:
+    """Depthwise convolutions as products, and images in columns where that serves them."""
+    if not work.hoists:
+        return work
+    body, products = with_sparse_products(work.main.body, work.flow().constant)
+    columns = with_sample_columns(body, products, known_sizes(body), work.results, work.form.joins_biases)
+    return replace(_with_body(work, columns.body), products=products, bounds=tuple(columns.bounds))
+
+
+def _with_products_of_rows(work: Work) -> Work:
+    return _with_body(work, with_plain_sums(work.main.body))
+
+
+def _hoisted(work: Work) -> Work:
+    """Without what depends on weights and sizes alone, which the init function computes."""
+    form = work.form
+    if not work.hoists:
+        words = "its weights are written into the script, which has no function that runs once"
+        return replace(work, reasons={**work.reasons, "hoist constants": words})
+
+    def wanted(name: str, shape: Shape | None) -> bool:
+        is_sized = form.is_prepared or (shape is not None and 0 not in shape)
+        return is_sized and (form.hoisted is None or name in form.hoisted)
+
+    flow = work.flow(FILTERS)  # by a call that is left, no native BLAS is used
+    found = hoisted(work.main.body, flow, work.weights, work.functions, wanted)
+    return replace(_with_body(work, found.body), hoisted=found if found.names else None)
+
+
+def _with_loads_first(work: Work) -> Work:
+    """Without matrices of unknown sizes among the statements; the caller of prepared scripts gives them apart."""
+    return work if work.form.is_prepared else _with_body(work, with_loads_first(work.main.body))
+
+
+def _with_flat_extremes(work: Work) -> Work:
+    return _with_body(work, with_flat_extremes(work.main, work.functions)) if work.form.is_flat else work
+
+
+def _with_inlined_loops(work: Work) -> Work:
+    functions = [work.functions[name] for name in sorted(work.form.inlined) if name in work.functions]
+    return replace(work, main=with_bodies(work.main, functions)) if functions else work
+
+
+def _without_threads(work: Work) -> Work:
+    if not work.form.is_serial:
+        return work
+    changed = without_threads(tree.Script((work.main, *work.functions.values()))).functions
+    return replace(work, main=changed.pop(work.main.name), functions=changed)
+
+
+def _with_body(work: Work, body: tree.Block) -> Work:
+    return replace(work, main=replace(work.main, body=body))
+
+
+PASSES: tuple[Callable[[Work], Work], ...] = (
+    _with_numbers,
+    _with_products,
+    _with_products_of_rows,
+    _hoisted,
+    _with_loads_first,
+    _with_flat_extremes,
+    _with_inlined_loops,
+    _without_threads,
+)
+"""In their order: products want sizes as numbers, and what they make of weights is hoisted; bodies that take the place
+of calls have loops, too."""

@@ -1,0 +1,65 @@
+"""A script between two passes, and which of its forms is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.specialisation.hoisting import Flow, Hoisted, flow_of, impure_functions
+from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
+from onnx_systemds.importing.passes.specialisation.products import Convolution
+from onnx_systemds.operators.api.scope import WEIGHTS
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which form of a specialised script is made; as it is without any words, it is the one for plain SystemDS.
+
+    is_prepared: whether the caller computes the constants itself and gives them with their sizes, also to a script that
+    has no weights; else the init function does that, of a script that has one. hoisted: the names of the constants
+    then, None for all. is_serial: whether loops start no threads (see `loops`). is_flat: whether extremes are taken on
+    one row (see `extremes`). joins_biases: whether biases are joined to weights, which is precise where all
+    ``Constants.bounds`` are small (see `sample_columns`). inlined: functions whose bodies replace their calls.
+    """
+
+    is_prepared: bool = False
+    hoisted: frozenset[str] | None = None
+    is_serial: bool = True
+    is_flat: bool = False
+    joins_biases: bool = False
+    inlined: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Work:
+    """The functions of a script between two passes.
+
+    sizes: of the main function's parameters: rows and columns of a matrix, or the number that a parameter is. weights:
+    the names in the list of weights. products: the depthwise convolutions that became products, by their matrices.
+    bounds: variables with what maxima are taken with before biases are added. reasons: why passes did not fire.
+    """
+
+    main: tree.Function
+    functions: Mapping[str, tree.Function]
+    form: Form
+    sizes: Mapping[str, Shape | int]
+    weights: tuple[str, ...]
+    products: Mapping[str, Convolution] = field(default_factory=dict)
+    bounds: tuple[str, ...] = ()
+    hoisted: Hoisted | None = None
+    reasons: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def results(self) -> list[str]:
+        """The names of the main function's results."""
+        return [result.name for result in self.main.results]
+
+    @property
+    def hoists(self) -> bool:
+        """Whether there is an init function that constants can be hoisted to."""
+        return self.form.is_prepared or any(parameter.name == WEIGHTS for parameter in self.main.parameters)
+
+    def flow(self, *impure: str) -> Flow:
+        """Which statements are constant now; calls of functions that are ``impure`` are not."""
+        return flow_of(self.main.body, [WEIGHTS], self.results, impure_functions(self.functions).union(impure))
