@@ -501,6 +501,15 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1, -2),),
     ),
     Fault(
+        "maximum-of-infinities",
+        "max_pool of a window of -Inf with a stride is the lowest finite number; that of FP64 alone differs from -Inf",
+        "3.4.0",
+        "result = max_pool(X, input_shape=[1, 1, 1, 4], pool_size=[1, 2], stride=[1, 2], padding=[0, 0])",
+        ((float("-inf"), 3),),
+        "engine/safe_forms.py: window_maxima",
+        inputs=((float("-inf"), float("-inf"), 3, 2),),
+    ),
+    Fault(
         "means-of-deviations",
         "colMeans(X - colMeans(X)) is 0, whatever X holds",
         "3.4.0",

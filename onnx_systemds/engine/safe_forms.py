@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 ZEROS = "zeros"  # the library function
 
 
@@ -40,6 +42,11 @@ def is_zero(text: str) -> bool:
         return float(text.strip("()")) == 0
     except ValueError:
         return False
+
+
+def window_maxima(name: str) -> str:
+    """DML of the result ``name`` of max_pool in FP64, -Inf where it is the lowest number (maximum-of-infinities)."""
+    return f"{name} / ({name} > {-sys.float_info.max})"
 
 
 def row_sums(x: str, cols: str) -> str:

@@ -14,6 +14,7 @@ K3 = {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2], "pads": [1, 0, 1, 0, 1, 0
 LARGE = np.array([[[[np.inf, 1, 2], [-np.inf, -np.inf, 4], [5, -1, 7]]]], np.float32)
 HOLES = np.where(random(2, 3, 7, 8, seed=1) > 0.8, np.float32(np.nan), X2)
 
+HOLED = np.where(np.random.default_rng(3).random((2, 3, 6, 4)) < 0.2, random(2, 3, 6, 4), -np.inf).astype(np.float64)
 CASES = [
     *[Case("MaxPool", opset, {"x": X2}, K2) for opset in (1, 8, 10, 11, 12, 22)],
     *[Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "strides": [2, 2], "auto_pad": mode})
@@ -21,6 +22,10 @@ CASES = [
     Case("MaxPool", 12, {"x": X1}, {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1}),
     Case("MaxPool", 12, {"x": X2}, {**K2, "ceil_mode": 1, "dilations": [2, 2]}),
     Case("MaxPool", 12, {"x": X2}, {"kernel_shape": [3, 3], "dilations": [1, 2]}),
+    *[Case("MaxPool", 12, {"x": HOLED}, attributes, outputs=outputs, note=f"-inf {attributes} {outputs}")
+      for outputs in (1, 2) for attributes in [
+          {"kernel_shape": [4, 1], "strides": [3, 2], "pads": [2, 0, 0, 0]}, {"kernel_shape": [2, 2], "strides": [2, 2]},
+          {"kernel_shape": [2, 3], "pads": [1, 2, 0, 1]}, {"kernel_shape": [2, 2], "pads": [1, 0, 1, 1], "strides": [2, 1]}]],
     Case("MaxPool", 12, {"x": random(2, 3, 120)}, {"kernel_shape": [40], "dilations": [2]}, note="many taps"),
     Case("MaxPool", 12, {"x": X3}, K3),
     Case("MaxPool", 12, {"x": X3}, {**K3, "dilations": [2, 1, 1], "ceil_mode": 1}),

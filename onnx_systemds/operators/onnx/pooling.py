@@ -10,7 +10,7 @@ from functools import reduce
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import row_sums
+from onnx_systemds.engine.safe_forms import row_sums, window_maxima
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -292,7 +292,7 @@ def max_pooling(node: NodeView) -> Fragment:
     if node.dims("X")[0] != 1 and window.rank == 2 and window.dilations == (1, 1) and not any((*left, *right)):
         return _images_pooled(node, window, common)
     statements, image = pooled(node, _input_image(node, window), window, "max_pool")
-    return node.result(image.text, image.view, before=statements)
+    return _maxima(node, image.text, image.view, statements)
 
 
 def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> Fragment:
@@ -303,7 +303,15 @@ def _images_pooled(node: NodeView, window: Windows, padding: Sequence[int]) -> F
     batch, *image = node.dims("X")
     x = node.view("X", View(batch, product(image)))
     text = _builtin(node, "max_pool", x, (batch, *image), window.kernel, window.strides, padding)
-    return node.result(text, View(batch, image[0] * product(window.outputs)))
+    return _maxima(node, text, View(batch, image[0] * product(window.outputs)), [])
+
+
+def _maxima(node: NodeView, text: str, view: View, before: list[str]) -> Fragment:
+    """The result of max_pool; numbers of FP64 alone reach as low as what it makes of -Inf."""
+    if node.dtype("X") != "double":
+        return node.result(text, view, before=before)
+    name = node.temporary("maxima")
+    return node.result(window_maxima(name), view, before=[*before, f"{name} = {text}"])
 
 
 def _with_indices(node: NodeView, window: Windows) -> Fragment:
@@ -313,11 +321,22 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
     places = strides(window.padded_sizes)
     numbers = strides(window.sizes[::-1])[::-1] if node.attribute("storage_order") else strides(window.sizes)
     lines, starts, taps = _window_places(node, window, places, numbers)
-    call = node.call("max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)))
+    places_within, within = _within(node, window)
+    call = node.call(
+        "max_pool_indices", image.seen(node, view), starts, taps, node.dim(product(window.sizes)), within
+    )
     maxima, indices = node.temporary("maxima"), node.temporary("indices")
-    statements += [*lines, f"[{maxima}, {indices}] = {call}"]
+    statements += [*lines, *places_within, f"[{maxima}, {indices}] = {call}"]
     result = View(image.lead, product(window.outputs))
     return node.result(maxima, result, before=statements) + node.result(indices, result, 1)
+
+
+def _within(node: NodeView, window: Windows) -> tuple[list[str], str]:
+    """Statements and the text of a column for the padded plane: 1 within the image, 0 in the padding."""
+    size = product(window.sizes)
+    ones = Image(f"matrix(1, rows=1, cols={node.dim(size)})", View(1, size), 1, window.sizes)
+    statements, plane = padded(node, ones, window.before, window.after, "0")
+    return statements, plane.seen(node, View(product(plane.sizes), 1))
 
 
 def _window_places(
