@@ -18,6 +18,7 @@ from onnx_systemds.operators.onnx.shaping import identity
 takes_text("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
 fold("ScatterND", since=16)(by_reference)
 
+NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
@@ -66,7 +67,8 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
     if reduction == "add":
         text = node.call("scatter_add", x, u, index)
     else:
-        text = node.call("scatter_reduce", x, u, index, f'"{reduction}"')
+        kind = f"wrap {reduction}" if reduction == "mul" and node.dtype("data") in NARROW else reduction
+        text = node.call("scatter_reduce", x, u, index, f'"{kind}"')
     if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
         name = node.temporary("sum")
         before.append(f"{name} = {text}")
