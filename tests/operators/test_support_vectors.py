@@ -23,6 +23,7 @@ KERNELS: list[dict[str, Any]] = [
 ]
 RBF = KERNELS[2]
 X = random(9, 3)
+FAR = np.array([[np.inf, 0, -np.inf], [1, np.inf, np.inf], [np.nan, 1, 2], [1, 0, 2]], np.float32)
 
 
 def regressor(x: Any = X, count: int = 4, **more: Any) -> Case:
@@ -73,6 +74,7 @@ CASES = [
     *[classifier([2, 3], [0, 1], **kernel) for kernel in KERNELS],
     *[classifier([2, 3, 1, 4], [5, 1, 2, 0], proba=True, **kernel) for kernel in KERNELS[1:3]],
     *[classifier([2, 3], [3, 7], proba=proba, **RBF) for proba in (False, True)],
+    classifier([2, 3], [3, 7], x=FAR, proba=True, **RBF), regressor(x=FAR, **RBF),
     *[classifier([1] * 5, [3, 7, 1, 0, 9], proba=proba, **RBF) for proba in (False, True)],
     *[classifier([2, 3, 2], [0, 1, 2], post_transform=transform, **RBF) for transform in TRANSFORMS],
     *[classifier([2, 3, 2], [0, 1, 2], proba=True, post_transform=transform, **RBF) for transform in TRANSFORMS],

@@ -40,9 +40,14 @@ def _kernel(node: NodeView, vectors: Floats) -> tuple[list[str], str]:
     if kind == "LINEAR":
         return [], products
     if kind == "RBF":
-        distances = node.temporary("distances")
+        # infinite features are as far as none: of them the three terms below would be NaN
+        bounded, distances = node.temporary("bounded"), node.temporary("distances")
+        products = products.replace(x, bounded, 1)
         squares = row_operand(node, [float(square) for square in (vectors**2).sum(axis=1)], "squares")
-        before = [f"{distances} = max(({products}) * (-2) + rowSums({x}^2) + {squares}, 0)"]
+        before = [
+            f"{bounded} = max(min({x}, 1.0E150), -1.0E150)",
+            f"{distances} = max(({products}) * (-2) + rowSums({bounded}^2) + {squares}, 0)",
+        ]
         return before, f"exp({distances} * {literal(-gamma)})"
     scaled = f"({products}) * {literal(gamma)} + {literal(coef0)}"
     if kind == "POLY":
