@@ -66,6 +66,7 @@ SCATTERS = [
       for opset, reduction in [(16, "add"), (16, "mul"), (18, "max"), (18, "min"), (18, "mul")]],
 ]  # fmt: skip
 
+PRIMES = [1999999973, 1999999943, -1999999927, 1999999913, 1999999873, 1999999871]
 CASES = [
     *[Case("Slice", 1, {"x": Y}, {"starts": [1, -3], "ends": [3, 2**31 - 1], "axes": axes}, note=str(axes),
            expected=expected)
@@ -132,6 +133,11 @@ CASES += [
                     note=f"{attributes} {constants}"), {"x": ["n", 3, "h", 5]}, {"x": random(1, 3, 2, 5)})
       for attributes, constants in [({}, []), ({"axis": 1}, []), ({"axis": -3}, ["c"])]],
     at_sizes(sliced(random(7), ints(2), ints(0), ints(0), note="no element"), {"x": ["n"]}, {"x": random(2)}),
+    at_sizes(Case("Compress", 11, {"x": np.zeros((1, 1, 0, 1, 2), np.float32), "c": np.zeros(0, bool)}, {"axis": 2}),
+             {"x": ["n", 1, 0, "h", "w"], "c": ["c"]}, {"x": np.zeros((3, 1, 0, 2, 2), np.float32)}),
+    *[Case("ScatterElements", 18, {"x": np.array([3, 5, 7], dtype), "i": np.array([0, 1, 1, 0, 0, 1]),
+                                   "u": np.array(PRIMES, np.int64).astype(dtype)}, {"reduction": "mul"}, note=dtype)
+      for dtype in ("int32", "uint32", "int8")],
     at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True])}, {"axis": 0}), {"x": ["n", 3, "h", 5], "c": ["n"]},
              {"x": random(4, 3, 2, 5), "c": np.array([True, False, True, True])}),
     *[at_sizes(Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import InvalidModel, TranspileError, UnsupportedCase
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Case, case_model, random
 
 IMAGE = {"x": random(1, 1, 3, 3)}
@@ -35,6 +37,17 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     (Case("DequantizeLinear", 13, {"x": random(2, 3, dtype="uint8"), "scale": FOUR[:3], "zero": np.zeros(2, np.uint8)}),
      UnsupportedCase, 'axis 0 of "zero" is 2, axis 1 of "x" is 3'),
     (Case("QuantizeLinear", 13, {"x": random(2, 3), "scale": random(1, 3)}), InvalidModel, "is no vector of numbers"),
+    (Case("QuantizeLinear", 21, {"x": FOUR, "scale": FOUR[:3]}, {"axis": 0, "block_size": 2}), UnsupportedCase,
+     'axis 0 of "scale" is 3, the number of blocks is 2'),
+    (Case("QuantizeLinear", 21, {"x": random(4, 3), "scale": random(2, 2)}, {"axis": 0, "block_size": 2}), UnsupportedCase,
+     'axis 1 of "scale" is 2, axis 1 of "x" is 3'),
+    (Case("DequantizeLinear", 13, {"x": np.zeros((2, 3), np.uint8), "scale": FOUR[:1], "zero": np.zeros(3, np.uint8)}),
+     UnsupportedCase, 'the number of elements of "zero" is 3, that of scales is 1'),
+    (Case("RoiAlign", 16, {"x": random(1, 1, 3, 3), "rois": random(3, 4), "batch": np.zeros(2, np.int64)}), UnsupportedCase,
+     'axis 0 of "rois" is 3, axis 0 of "batch" is 2'),
+    (Case("Tile", 13, {"x": random(2, 3), "r": np.array([2, -1])}, constants=["r"]), InvalidModel, "along axis 1 is -1, less"),
+    (Case("Tile", 1, {"x": random(2, 3), "n": np.float32([-2]), "axis": np.float32([0])}, constants=["n", "axis"]),
+     InvalidModel, "along axis 0 is -2, less"),
     (Case("PRelu", 6, {"x": random(2, 3, 4), "slope": FOUR}), UnsupportedCase, 'axis 0 of "slope" is 4, axis 1 of "x" is 3'),
 ]  # fmt: skip
 
@@ -44,3 +57,21 @@ def test_case(case: Case, kind: type[TranspileError], words: str) -> None:
     with pytest.raises(kind, match=words) as caught:
         import_model(case_model(case))
     assert case.op_type in str(caught.value) or "out0" in str(caught.value)
+
+
+IN_THE_RUN: list[tuple[Case, str]] = [
+    (Case("Tile", 13, {"x": random(2, 3), "r": np.array([2, -1])}), "the number of copies along axis 1 is -1"),
+    (Case("RoiAlign", 16, {"x": random(1, 1, 3, 3), "rois": random(3, 4), "batch": np.zeros(2, np.int64)},
+          symbols={"rois": ["n", 4], "batch": ["m"]}), 'axis 0 of "rois" is 3, axis 0 of "batch" is 2'),
+    (Case("ReduceLogSumExp", 18, {"x": np.zeros((3, 0, 5), np.float32), "axes": np.array([1, 2])}, constants=["axes"],
+          symbols={"x": ["a", "b", "c"]}), 'axis 1 of "x" is 0'),
+    (Case("QuantizeLinear", 21, {"x": FOUR, "scale": FOUR[:2]}, {"axis": 0, "block_size": 4}, symbols={"scale": ["n"]}),
+     'axis 0 of "scale" is 2, the number of blocks is 1'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "words"), IN_THE_RUN, ids=str)
+def test_what_the_run_shows(case: Case, words: str) -> None:
+    feeds = {name: array for name, array in case.inputs.items() if name not in case.constants}
+    with ScoringFunction(import_model(case_model(case))) as function, pytest.raises((TranspileError, EngineError), match=words):
+        function(feeds)

@@ -304,7 +304,7 @@ def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
         node.assume(length, Relation.AT_MOST, whole, "the number of conditions", "that of elements")
     if flat:
         return (node.tensor((count,)),)
-    dims[axis] = count
+    dims[axis] = 0 if whole == 0 else count
     return (node.tensor(dims),)
 
 

@@ -333,14 +333,23 @@ def tile_6(node: NodeView) -> Fragment:
 def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
     axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank("input"))
     times = int(node.require_constant(1, "the number of copies").ravel()[0])
-    return tuple(times if here == axis else 1 for here in range(node.rank("input")))
+    return tuple(_not_negative(node, times, axis) if here == axis else 1 for here in range(node.rank("input")))
 
 
 def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
     repeats = node.sizes("repeats", "the numbers of copies")
     if len(repeats) != node.rank("input"):
         raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank('input')}")
-    return repeats
+    return tuple(_not_negative(node, times, axis) for axis, times in enumerate(repeats))
+
+
+def _not_negative(node: NodeFacts, times: Dim, axis: int) -> Dim:
+    what = f"the number of copies along axis {axis}"
+    if isinstance(times, int) and times < 0:
+        raise InvalidModel(f"{what} is {times}, less than none")
+    if may_be_zero(times):
+        node.assume(times, Relation.AT_LEAST, 0, what)
+    return times
 
 
 def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:

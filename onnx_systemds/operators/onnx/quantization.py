@@ -8,7 +8,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -86,7 +86,7 @@ def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
     dims, scale = node.dims("x"), node.dims(1)
     positions = [0, 1, 2] if node.has(2) else [0, 1]
     if product(scale) == 1:
-        return operands(node, positions, dims)
+        return operands(Aligned(node, dict.fromkeys(positions[2:], scale)), positions, dims)
     axis = _scaled_axis(node)
     block = int(node.attribute("block_size") or 0)
     if not block:
@@ -111,14 +111,33 @@ def _scaled_axis(node: NodeFacts) -> int:
 
 
 def _assume_lengths(node: NodeFacts) -> None:
-    """Scales and zero points that are several, and not of blocks, are one for each place of the axis."""
-    if product(node.dims(1)) == 1 or int(node.attribute("block_size") or 0):
+    """Scales and zero points are one for each place of the axis, or for each block, or one for all."""
+    if node.has(2) and product(node.dims(1)) == 1:
+        node.assume_equal(node.size(2), 1, f"the number of elements of {quoted(node.name(2))}", "that of scales")
+    if product(node.dims(1)) == 1:
+        return
+    if int(node.attribute("block_size") or 0):
+        _assume_blocks(node, int(node.attribute("block_size")))
         return
     for position in (1, 2) if node.has(2) else (1,):
         if node.rank(position) != 1:
             shown = ", ".join(map(str, node.dims(position)))
             raise InvalidModel(f"input {position} of dims [{shown}] is no vector of numbers along the axis")
         node.assume_same_size((position, 0), (0, _scaled_axis(node)))
+
+
+def _assume_blocks(node: NodeFacts, block: int) -> None:
+    """Scales and zero points have the dims of the input, with a block for each place of the axis."""
+    blocked = _scaled_axis(node)
+    for position in (1, 2) if node.has(2) else (1,):
+        if node.rank(position) != node.rank("x"):
+            raise InvalidModel(f"input {position} of rank {node.rank(position)} for blocks of rank {node.rank('x')}")
+        for axis, size in enumerate(node.dims("x")):
+            if axis != blocked:
+                node.assume_same_size((position, axis), (0, axis))
+                continue
+            count = (size + (block - 1)) // block
+            node.assume_equal(node.dims(position)[axis], count, node.axis_words(position, axis), "the number of blocks")
 
 
 def _partial_blocks(
