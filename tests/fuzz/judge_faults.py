@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 Feeds = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class JudgeFault:
-    """A judge that is not asked. applies: of a node and the model's feeds; of_model: of the model."""
+    """A judge that is not asked. applies: of a node and the model's feeds and constants; of_model: of the model."""
 
     judges: tuple[str, ...]
     op_types: frozenset[str]
@@ -42,9 +42,36 @@ def _reals(feeds: Feeds) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     return [array.astype(np.float64) for array in arrays if array.dtype.kind in "fV"]
 
 
-def _has_negative(node: NodeProto, feeds: Feeds) -> bool:
-    return any(isinstance(value, np.ndarray) and value.dtype.kind in "if" and (value < 0).any()
-               for value in feeds.values())  # fmt: skip
+def _has_negative_indices(node: NodeProto, feeds: Feeds) -> bool:
+    return bool((np.asarray(feeds[node.input[0]]) < 0).any()) if node.input[0] in feeds else False
+
+
+def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether the root of the sum of the squares of integers, or a sum of them, may pass their type."""
+    numbers = np.asarray(feeds.get(node.input[0], 0))
+    return numbers.dtype.kind in "iu" and float((numbers.astype(np.float64) ** 2).sum()) ** 0.5 >= np.iinfo(numbers.dtype).max
+
+
+def _square_overflows(node: NodeProto, feeds: Feeds) -> bool:
+    numbers = np.asarray(feeds.get(node.input[0], 0))
+    return numbers.dtype.kind in "iu" and bool((numbers.astype(np.float64) ** 2 >= np.iinfo(numbers.dtype).max).any())
+
+
+def _ends_before_start(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a place is counted from the end to before the first axis."""
+    rank = np.ndim(feeds.get(node.input[0], 0))
+    return any(attribute.name in ("start", "end") and attribute.i < -rank for attribute in node.attribute)
+
+
+def _has_infinite_features(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether features are infinite, and the kernel is none that makes 0 of them."""
+    kernel = next((attribute.s for attribute in node.attribute if attribute.name == "kernel_type"), b"LINEAR")
+    return kernel != b"RBF" and any(np.isinf(value).any() for value in _reals(feeds))
+
+
+def _skips_more_rows(node: NodeProto, feeds: Feeds) -> bool:
+    shapes = [np.shape(feeds[name])[:1] for name in node.input[:2] if name in feeds]
+    return len(shapes) < 2 or shapes[0] != shapes[1]
 
 
 def _numbers(node: NodeProto, name: str) -> list[int]:
@@ -69,8 +96,8 @@ def _pads(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
-    """Whether an input of the model has one of these kinds of types, as numpy writes them."""
-    return lambda node, feeds: any(getattr(value, "dtype", np.dtype("O")).kind in kinds for value in feeds.values())
+    """Whether the first input of the node has one of these kinds of types, as numpy writes them."""
+    return lambda node, feeds: getattr(feeds.get(node.input[0]), "dtype", np.dtype("V")).kind in kinds
 
 
 FAULTS: tuple[JudgeFault, ...] = (
@@ -93,10 +120,10 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: any(np.any(np.asarray(value) == 0) for value in feeds.values()
                                        if isinstance(value, np.ndarray) and value.dtype.kind == "f")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"OneHot"}),
-               "before opset 11 they take negative indices from the end", _has_negative),
+               "before opset 11 they take negative indices from the end", _has_negative_indices),
     JudgeFault(_ONNXRUNTIME, frozenset({"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}),
                "of a skip with more rows than the input it reads the first ones",
-               lambda node, feeds: len({np.shape(value)[:1] for value in feeds.values()}) > 1 or len(feeds) == 1),
+               _skips_more_rows),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Hardmax", "ArgMax", "ArgMin"}),
                "nothing is said of the largest of NaN", _has_nan),
     JudgeFault(_REFERENCE, frozenset({"LRN"}), "it takes five channels at the most"),
@@ -111,6 +138,12 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Erf"}), "it rounds to FP32 before it cuts to integers", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"ReduceLogSum", "ReduceLogSumExp"}),
                "an integer of the logarithm of 0 is not defined", _has_type("i", "u")),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"ReduceL2"}), "nothing is said of a length beyond the integers' type",
+               _squares_overflow),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its squares of integers overflow", _square_overflows),
+    JudgeFault(_REFERENCE, frozenset({"Shape"}), "it does not cut places to the axes that there are", _ends_before_start),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
+               "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
     JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
@@ -138,6 +171,8 @@ _WINDOWS = frozenset({"Conv", "ConvTranspose", "DeformConv", "FusedConv"})
 
 def is_untrusted(judge: str, model: ModelProto, feeds: Feeds) -> bool:
     """Whether a judge is known to be wrong on a model."""
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    feeds = {**constants, **feeds}
     return any(
         judge in fault.judges and node.op_type in fault.op_types and fault.of_model(model) and fault.applies(node, feeds)
         for fault in FAULTS
