@@ -36,6 +36,8 @@ OPERATORS = [
         dtypes=["float64", "float32"]),
     row("extremes", "Y = max(X, 0) + min(X, colMeans(X)) + max(X) - min(X)"),
     row("choice", "Y = ifelse(X > 0, X, -1) + ifelse(max(X) > 0, X, 0)"),
+    row("choice by another view", "N = matrix(seq(1, length(X)), nrow(X), ncol(X))\n"
+        "Y = ifelse(N > 3, X, seq(nrow(X), 1) %*% X[1, ])"),
     row("sizes", "Y = X * nrow(X) + ncol(X) + length(X) / nrow(X)"),
     row("softmax", "E = exp(X - rowMaxs(X))\nY = E / rowSums(E)", operators=["Softmax"]),
     row("logistic", "Y = 1 / (1 + exp(-X))", operators=["Sigmoid"]),

@@ -140,12 +140,11 @@ def ifelse(ctx: Context, target: Value, yes: Value, no: Value) -> Value:
     if not shaped:
         return ctx.scalar(ctx.g.where(ctx.truth(target), *_alike(ctx, yes, no)))
     model = max(shaped, key=lambda m: (m.rows != 1 and m.cols != 1, m.rows != 1 or m.cols != 1, m.tensor.rank))
-    views = [aligned(ctx, model, v)[1] if isinstance(v, Matrix) and v is not model else None for v in (target, yes, no)]
-    if any(v is not None and isinstance(value, Matrix) and value.dims == model.dims and v.dims != model.tensor.dims
-           for v, value in zip(views, (target, yes, no))):  # fmt: skip
-        views = [ctx.g.reshape(v.tensor, v.dims) if isinstance(v, Matrix) else None for v in (target, yes, no)]
-    parts = [view if view is not None else ctx.tensor(value) if isinstance(value, Matrix) else None
-             for view, value in zip(views, (target, yes, no))]  # fmt: skip
+    pairs = [aligned(ctx, model, value) if isinstance(value, Matrix) else None for value in (target, yes, no)]
+    parts = [pair[1] if pair is not None else None for pair in pairs]
+    if any(pair is not None and pair[0] is not model.tensor for pair in pairs):  # one has no view beside the model's
+        parts = [ctx.g.reshape(value.tensor, value.dims) if isinstance(value, Matrix) else None
+                 for value in (target, yes, no)]  # fmt: skip
     condition = ctx.g.truth(parts[0]) if parts[0] is not None else ctx.truth(target)
     sides = [ctx.g.floating(part) if part is not None else ctx.floats(value)
              for part, value in zip(parts[1:], (yes, no))]  # fmt: skip
