@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,6 +148,13 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
 )  # fmt: skip
+
+# in graphs infinities become NaN on the way
+FAULTS += tuple(
+    replace(fault, applies=_has_no_number, of_model=lambda model: len(model.graph.node) > 1)
+    for fault in FAULTS
+    if fault.applies is _has_nan
+)
 
 _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "FusedMatMul", "LRN",
                        "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
