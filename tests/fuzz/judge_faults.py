@@ -104,6 +104,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"RNN", "GRU", "LSTM"}),
                "it knows neither lengths of sequences nor directions nor other activations"),
     JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "its activations make numbers of NaN", _has_no_number),
+    JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "it ends the process where there are no samples",
+               lambda node, feeds: np.size(feeds.get(node.input[0], 1)) == 0),
     JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}), "VALID and SAME forget the dilations",
                lambda node, feeds: {"auto_pad", "dilations"} <= {attribute.name for attribute in node.attribute}),
