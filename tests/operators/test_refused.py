@@ -43,6 +43,8 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
      'axis 1 of "scale" is 2, axis 1 of "x" is 3'),
     (Case("DequantizeLinear", 13, {"x": np.zeros((2, 3), np.uint8), "scale": FOUR[:1], "zero": np.zeros(3, np.uint8)}),
      UnsupportedCase, 'the number of elements of "zero" is 3, that of scales is 1'),
+    (Case("ConvTranspose", 11, {"x": random(1, 1, 2, 1), "w": random(1, 2, 1, 1)}, {"pads": [1, 1, 1, 1]}), InvalidModel,
+     "the pads take all of axis 3 of the output: its size is -1"),
     (Case("RoiAlign", 16, {"x": random(1, 1, 3, 3), "rois": random(3, 4), "batch": np.zeros(2, np.int64)}), UnsupportedCase,
      'axis 0 of "rois" is 3, axis 0 of "batch" is 2'),
     (Case("Tile", 13, {"x": random(2, 3), "r": np.array([2, -1])}, constants=["r"]), InvalidModel, "along axis 1 is -1, less"),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -101,6 +101,8 @@ def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters of all groups, output sizes."""
     filters = node.dims("W")[1] * int(node.attribute("group"))
     for axis, spread in enumerate(spreads(node), 2):
+        if isinstance(spread.output, int) and spread.output < 0:
+            raise InvalidModel(f"the pads take all of axis {axis} of the output: its size is {spread.output}")
         if not isinstance(spread.output, int) and not is_non_negative(spread.output - 1):
             node.assume(spread.output, Relation.AT_LEAST, 1, axis_words(node.node.outputs[0], axis))
     return (node.tensor((node.dims("X")[0], filters, *(spread.output for spread in spreads(node)))),)
