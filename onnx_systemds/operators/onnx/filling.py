@@ -51,9 +51,6 @@ def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Shape", since=15)
 def shape(node: NodeView) -> Fragment:
     """A column of sizes; only those that the run decides are left to this generator."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     sizes = [f"as.matrix({node.dim(size)})" for size in _shown(node)]
     text = f"rbind({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
     return node.result(text, View(len(sizes), 1))
@@ -162,9 +159,6 @@ def range_(node: NodeView) -> Fragment:
 
     Opset 27 brought the types of 16 bits, to which each element is rounded.
     """
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     start, delta = node.scalar("start"), node.scalar("delta")
     length = node.output_dims()[0]
     before = []
@@ -195,9 +189,6 @@ def _range_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | N
 @generator("EyeLike", since=9)
 def eye_like(node: NodeView) -> Fragment:
     """Ones on the k-th diagonal."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     rows, cols = node.output_dims()
     offset = int(node.attribute("k"))
     shift = f" + {literal(offset)}" if offset else ""
@@ -221,9 +212,6 @@ def _trilu_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 @generator("Trilu", since=14)
 def trilu(node: NodeView) -> Fragment:
     """The part of each matrix on and above (or below) the k-th diagonal; the rest is 0."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     dims = node.output_dims()
     if len(dims) < 2:
         raise UnsupportedCase(f"the triangle of an input of rank {len(dims)}")

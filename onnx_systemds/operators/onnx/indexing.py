@@ -54,8 +54,6 @@ def _gather_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 def gather(node: NodeView) -> Fragment:
     """Selections along an axis; negative indices count from the end, others out of range raise in the engine."""
     dims, axis = node.dims("data"), node.axis()
-    if product(node.output_dims()) == 0:
-        return empty(node)
     steps = Steps(node)
     size, count = dims[axis], node.size("indices")
     known = node.constant("indices")
@@ -206,8 +204,6 @@ def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("GatherElements", since=11)
 def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
-    if product(node.output_dims()) == 0:
-        return empty(node)
     count, size = node.size("indices"), node.size("data")
     index = node.temporary("index")
     before = [f"{index} = {element_index(node, 1, node.axis())}"]
@@ -242,8 +238,6 @@ def index_depth(node: NodeFacts, batch: int | None = None) -> int:
 @generator("GatherND", since=12)
 def gather_nd(node: NodeView) -> Fragment:
     """Rows of the data whose columns are what the indices leave; opset 12 added batch_dims."""
-    if product(node.output_dims()) == 0:
-        return empty(node)
     batch = int(node.attribute("batch_dims") or 0)
     dims, depth = node.dims("data"), index_depth(node)
     rows, cols = product(dims[:depth]), product(dims[depth:])

@@ -66,9 +66,6 @@ def concat(node: NodeView) -> Fragment:
     axis = concat_axis(node)
     dims = node.output_dims()
     filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     if len(filled) == 1:
         return node.same_elements(filled[0])
     prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
@@ -284,9 +281,6 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
     """The first input repeated along those of the axes ``dims`` on which it does not vary."""
     if all(varies):
         return node.same_elements()
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     form = node.wanted_form()
     view = split_view(dims, 1) if form is SCALAR else form
     if node.size("input") == 1:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
@@ -15,7 +14,6 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
-from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
@@ -90,8 +88,6 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
 def _register_cumulative(op_type: str, function: str, since: int) -> None:
     def generate(node: NodeView) -> Fragment:
         dims = node.dims(0)
-        if product(dims) == 0:
-            return empty(node)
         axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
         before, size, behind = _around(dims, axis)
         backwards = bool(node.attribute("reverse"))
@@ -154,8 +150,6 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
 def top_k(node: NodeView) -> Fragment:
     """Sorted, ties to the lower index; NaN is the largest. Opset 11 added the smallest."""
     axis, count = node.axis(), top_k_count(node)
-    if count == 0:
-        return empty(node, 0) + empty(node, 1)
     before, _, behind = _around(node.dims("X"), axis)
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
@@ -188,8 +182,6 @@ def non_zero(node: NodeView) -> Fragment:
     if not dims:
         raise UnsupportedCase("NonZero of a scalar: onnxruntime and ONNX disagree on its dims")
     total, count = product(dims), node.output_dims()[1]
-    if total == 0:
-        return empty(node)
     place = node.temporary("place")
     x = node.view("X", View(total, 1))
     statements = [
@@ -229,8 +221,6 @@ def unique(node: NodeView) -> Fragment:
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
     before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
-    if size == 0:
-        return reduce(Fragment.__add__, (empty(node, output) for output in range(4) if node.wants(output)))
     x = node.view("X", View(size, 1)) if flat else axis_first(node, 0, axis)
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked

@@ -22,7 +22,6 @@ from onnx_systemds.operators.support.movement import (
     Moved,
     Source,
     cropped,
-    empty_result,
     input_source,
     padded_constant,
     padded_from_inside,
@@ -91,9 +90,6 @@ def _pad_gradient(n: Backward) -> Sequence[str]:
 
 def padded(node: NodeView, amounts: Amounts) -> Fragment:
     """The first input with ``amounts`` added to, or taken from, the ends of its axes."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     if any(not is_non_negative(amount) and not is_non_negative(-1 * amount) for pair in amounts for amount in pair):
         return _run_time_padded(node, amounts)
     source = input_source(node, 0)

@@ -19,7 +19,6 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_all
-from onnx_systemds.operators.support.movement import empty_result
 
 batch_rule("Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike",
            draws=True)(mixes_all)  # fmt: skip
@@ -75,9 +74,6 @@ def like_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 def _drawn(node: NodeView, is_normal: bool) -> Fragment:
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     form = node.wanted_form()
     view = View(1, 1) if form is SCALAR else form
     if is_normal:
@@ -118,9 +114,6 @@ def bernoulli_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Bernoulli", since=15)
 def bernoulli(node: NodeView) -> Fragment:
     """1 with the probability that the input says, else 0."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     form = node.wanted_form()
     if form is SCALAR:
         return node.result(f"as.double(as.scalar({uniform(node, View(1, 1))}) < {node.scalar('input')})", SCALAR)
@@ -136,9 +129,6 @@ def multinomial_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Multinomial", since=7)
 def multinomial(node: NodeView) -> Fragment:
     """Classes drawn by unnormalised logarithms of probabilities, independently."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     if node.rank("input") != 2 or node.dims("input")[1] == 0:
         raise UnsupportedCase(f"classes drawn from an input of dims {list(map(str, node.dims('input')))}")
     batch, samples = node.output_dims()

@@ -16,7 +16,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import size_row
-from onnx_systemds.operators.support.movement import empty_result, permuted
+from onnx_systemds.operators.support.movement import permuted
 from onnx_systemds.operators.support.windows import Windows, windows
 
 
@@ -57,9 +57,6 @@ def roi_align_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("RoiAlign", since=22)
 def roi_align(node: NodeView) -> Fragment:
     """Samples between pixels, averaged; opset 16 may put pixels at their centres and does so by default."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     mode = str(node.attribute("mode"))
     if mode not in ("avg", "max"):
         raise UnsupportedCase(f"mode {mode}")
@@ -97,9 +94,6 @@ def max_roi_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("MaxRoiPool", since=22)
 def max_roi_pool(node: NodeView) -> Fragment:
     """Maxima over the pixels of each region's bins; opset 22 adds a dtype."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     batch, channels, height, width = _images(node)
     regions = node.dims("rois")[0]
     rows, cols = _pooled_size(node)
@@ -130,9 +124,6 @@ def deform_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("DeformConv", since=22)
 def deform_conv(node: NodeView) -> Fragment:
     """A convolution whose taps are moved by offsets and weighted by a mask; opset 22 adds a dtype."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     batch, channels = node.dims("X")[:2]
     group, offset_group = int(node.attribute("group")), int(node.attribute("offset_group"))
     filters, planes = node.known_dims("W", "a convolution's weight")[:2]

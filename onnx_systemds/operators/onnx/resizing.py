@@ -18,7 +18,6 @@ from onnx_systemds.limits import LOOP_STEPS, check_table
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.interpolation import Array, Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
@@ -170,8 +169,6 @@ def _resize_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 @generator("Resize", since=18)
 def resize(node: NodeView) -> Fragment:
     """Axis by axis, the last first: nearest selects, the others multiply by the weights' matrix."""
-    if product(node.output_dims()) == 0:
-        return empty(node)
     how = resampling(node)
     steps = Steps(node)
     outside: dict[int, Array] = {}

@@ -16,7 +16,7 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.indexing import along_axes, empty, size_row
+from onnx_systemds.operators.onnx.indexing import along_axes, size_row
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
 
@@ -117,8 +117,6 @@ def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
 def non_max_suppression(node: NodeView) -> Fragment:
     """Greedy, for each batch entry and class; without a maximum nothing is kept."""
     count = node.output_dims()[0]
-    if count == 0:
-        return empty(node)
     batch, boxes, _ = node.dims("boxes")
     classes = node.dims("scores")[1]
     most = node.scalar("max_output_boxes_per_class") if node.has("max_output_boxes_per_class") else "0"

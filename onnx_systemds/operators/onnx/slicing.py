@@ -10,7 +10,7 @@ from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative, product
+from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
@@ -19,7 +19,6 @@ from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import unlimited
 from onnx_systemds.operators.support.size_rules import known_elements
@@ -168,8 +167,6 @@ def _slice_mixes(node: NodeFacts, position: int, axis: int) -> bool:
 @generator("Slice", since=10)
 def slice_(node: NodeView) -> Fragment:
     """Ranges of rows or columns, axis by axis; other steps are selections."""
-    if product(node.output_dims()) == 0:
-        return empty(node)
     steps = Steps(node)
     for axis, start, count, step in sorted(slice_ranges(node), key=lambda found: found[0]):
         if step == 1:

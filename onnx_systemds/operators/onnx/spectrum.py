@@ -19,7 +19,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
-from onnx_systemds.operators.support.movement import Moved, empty_result, gathered, input_source, permuted
+from onnx_systemds.operators.support.movement import Moved, gathered, input_source, permuted
 
 # --- DFT ---------------------------------------------------------------------------------------------------------
 
@@ -112,9 +112,6 @@ def dft_matrix(
 @generator("DFT", since=20)
 def dft(node: NodeView) -> Fragment:
     """Signals in the rows, times the transform's matrix; opset 20 made the axis an input."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     dims, axis, parts, length = node.dims("input"), _dft_axis(node), _parts(node), _dft_length(node)
     outer, size, inner = product(dims[:axis]), dims[axis], product(dims[axis + 1 : -1])
     back = _is_real_inverse(node)
@@ -171,9 +168,6 @@ def stft_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("STFT", since=17)
 def stft(node: NodeView) -> Fragment:
     """Frames of the signals in the rows, times the transform's matrix, whose rows the window weighs."""
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     dims = (*node.dims("signal"), 1)[:3]
     parts = _parts(node) if node.rank("signal") == 3 else 1
     length, step, frames = _frame_sizes(node)
@@ -238,9 +232,6 @@ def _register_window(op_type: str) -> None:
     weights = _WINDOWS[op_type]
 
     def generate(node: NodeView) -> Fragment:
-        empty = empty_result(node)
-        if empty is not None:
-            return empty
         size = node.output_dims()[0]
         before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
         turn = size if node.attribute("periodic") else size - 1

@@ -17,7 +17,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import is_finite
-from onnx_systemds.operators.support.movement import empty_result, input_source, merged, permuted
+from onnx_systemds.operators.support.movement import input_source, merged, permuted
 
 takes_text("DepthToSpace", "SpaceToDepth", "Transpose")
 batch_rule("Transpose")(mixes_nothing)
@@ -53,9 +53,6 @@ def permutation(node: NodeView, dims: Dims, perm: tuple[int, ...]) -> Fragment:
     """The first input, seen with axes ``dims``, with these axes in another order."""
     if len(merged(dims, perm)[0]) < 2:
         return node.same_elements()
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     moved = permuted(node, input_source(node, 0), dims, perm, finite=is_finite(node, 0))
     return node.result(moved.text, moved.view, before=moved.before)
 
