@@ -211,6 +211,9 @@ def cast(b: Builder) -> Known | None:
         scale = b.constant(3.0, np.float32 if x.dtype == "float" else np.float64)
         bounded = b.add("Tanh", [x.name], x.dtype, x.dims)
         x = b.add("Mul", [bounded.name, scale], x.dtype, x.dims)
+        nothing = b.add("IsNaN", [x.name], "bool", x.dims)  # of which the specification does not say what integer it is
+        zero = b.constant(0.0, np.float32 if x.dtype == "float" else np.float64)
+        x = b.add("Where", [nothing.name, zero, x.name], x.dtype, x.dims)
     return b.add("Cast", [x.name], target, x.dims, to=_TYPES[target])
 
 
