@@ -28,7 +28,7 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
         try:
             return prepare(self, script, form, *given, **options)
         except ScriptCompileError as error:
-            raise AssertionError(f"the engine does not compile form {form} of {len(script.texts)}") from error
+            raise AssertionError(f"the engine does not compile form {form} of {len(script.programs)}") from error
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Contest, "drop", refuse)

@@ -131,8 +131,8 @@ class _Parser(SignatureParser):
                     break
             indent = self.text[self.text.rfind("\n", 0, start.offset) + 1 : start.offset]
             text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
-        follows = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
-        tree.keep_spelling(found, text, shares_line=follows)
+        is_beside = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
+        tree.keep_spelling(found, text, shares_line=is_beside and "\n" not in text)
 
     def text_between(self, begin: int, end: int) -> str:
         """A part of the text without needless parentheses."""

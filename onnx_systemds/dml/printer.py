@@ -58,7 +58,7 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
     before: tree.Item | None = None
     for item in block:
         if before is not None and item.shares_line and before.comments is item.comments is tree.NO_COMMENTS:
-            lines[-1] += f"; {item.spelling}"
+            lines[-1] += f"; {item.spelling or _simple(item)}"
         else:
             _add(item, indent, lines)
         before = item

@@ -11,7 +11,6 @@ import onnx
 
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
-from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
 from onnx_systemds.importing.batching import find_batch
@@ -80,8 +79,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
-        tuple(print_statement(function).rstrip("\n") for function in library_functions(parts.imports)),
-        tuple(print_statement(function).rstrip("\n") for function in rendered.functions),
+        tuple(library_functions(parts.imports)),
+        rendered.functions,
         find_batch(typed),
         rendered.unchecked,
         context.notes.all(),

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.literals import string_literal
 from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
@@ -56,19 +58,19 @@ class Constants:
     """
 
     names: tuple[str, ...]
-    statements: tuple[str, ...]
-    library: tuple[str, ...] = ()
+    statements: tree.Block
+    library: tuple[tree.Function, ...] = ()
     needed: int = 0
     bounds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A generated script.
+    """A generated script: its functions as trees, which are printed when the text is asked for.
 
-    function: name of the main function; its parameters are ``inputs``, then one integer for each of ``sizes``
-    (symbols that the inputs do not determine), then the list of weights if there are any. Its results are ``outputs``,
-    then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
+    function: name of the main function, which is one of ``functions``; its parameters are ``inputs``, then one integer
+    for each of ``sizes`` (symbols that the inputs do not determine), then the list of weights if there are any. Its
+    results are ``outputs``, then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     batch: the axis whose parts can be scored apart, if there is one. unchecked: what it takes for granted of sizes of
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
     constants: what is computed with the weights, once. general: of a specialised script, the one that it was made of.
@@ -81,8 +83,8 @@ class Script:
     returned: tuple[str, ...]
     weights: tuple[Weight, ...]
     header: tuple[str, ...]
-    library: tuple[str, ...]
-    functions: tuple[str, ...]
+    library: tuple[tree.Function, ...]
+    functions: tuple[tree.Function, ...]
     batch: Batch | None = None
     unchecked: tuple[Assumption, ...] = ()
     notes: tuple[Note, ...] = ()
@@ -100,7 +102,7 @@ class Script:
         The engine takes paths from where it is started, and the path of a read is no argument of a function
         (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
         """
-        header, functions, folder = self.header, list(self.functions), f"{name}.weights"
+        header, functions, folder = self.header, [*map(_text, self.functions)], f"{name}.weights"
         if self.weights:
             argument = weights_argument(name)
             init = templates.template("init.dml.jinja").render(
@@ -110,18 +112,24 @@ class Script:
                 folder=string_literal(f"./{folder}" if ":" in folder else folder),  # else it reads as an address
                 count=len(self.weights),
                 constants=self.constants,
+                computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
             functions.append(init.rstrip("\n"))
             header += tuple(comment_lines(f"weights: in {folder}, seen from where the engine is started; elsewhere,"))
             header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
         library = self.library if self.constants is None else self.library + self.constants.library
-        return templates.template("script.dml.jinja").render(header=header, library=library, functions=functions)
+        return templates.template("script.dml.jinja").render(
+            header=header, library=map(_text, library), functions=functions
+        )
+
+    @property
+    def main(self) -> tree.Function:
+        """The main function."""
+        return next(function for function in self.functions if function.name == self.function)
 
     def body_text(self) -> str:
         """The functions without the one that reads the weights from disk."""
-        return templates.template("script.dml.jinja").render(
-            header=self.header, library=self.library, functions=self.functions
-        )
+        return "\n".join(map(print_statement, (*self.library, *self.functions)))
 
     def save(self, path: str | Path, progress: Callable[[int], None] | None = None) -> None:
         """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
@@ -143,6 +151,10 @@ class Script:
             stream.flush()  # the script is whole on the disk before older weights are replaced
             with new_folder(folder):
                 write_list(folder, "weights", self.weights, progress)
+
+
+def _text(function: tree.Function) -> str:
+    return print_statement(function).rstrip("\n")
 
 
 def weights_argument(name: str) -> str:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.printer import print_block, print_statement
+from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.importing.parameters import MATRIX
+from onnx_systemds.importing.passes.specialisation.products import FILTERS
+from onnx_systemds.importing.passes.specialisation.trees import is_entry
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import INTEGER_DTYPES
@@ -18,10 +23,22 @@ Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
+class Program:
+    """The text of a main program with the functions that it needs.
+
+    native_blas: whether a session's native BLAS may serve it. Not where it has sparse filters: with it the engine makes
+    them dense, which is more work, and what is no number in one channel reaches all of them.
+    """
+
+    text: str
+    native_blas: bool = True
+
+
+@dataclass(frozen=True)
 class Functions:
     """The functions of a script. weights_apart: the main one takes each weight by itself instead of the list."""
 
-    text: str
+    functions: tuple[tree.Function, ...]
     weights_apart: bool
 
 
@@ -31,17 +48,37 @@ def functions_of(script: Script) -> Functions:
     What comes out of a list has no known size, for which the engine compiles the function anew at each call. Functions
     that hand the list on to others, or take texts out of it, keep it.
     """
-    text = script.body_text()
-    names = listed(script)
-    if not names:
-        return Functions(text, weights_apart=False)
-    apart, reads = re.subn(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', r"pinned_\1_", text)
-    parameters = ", ".join(f"matrix[double] pinned_{name}_" for name in names)
-    apart, signatures = re.subn(rf"list\[unknown\] {WEIGHTS}\b", parameters, apart)
-    is_complete = signatures == 1 and not re.search(rf"\b{WEIGHTS}\b", apart)
-    if reads and is_complete and "pinned_" not in text:
-        return Functions(apart, weights_apart=True)
-    return Functions(text, weights_apart=False)
+    functions, names = (*script.library, *script.functions), listed(script)
+    takers = [function for function in functions if any(given.name == WEIGHTS for given in function.parameters)]
+    main = script.main
+    apart = {name: f"pinned_{name}_" for name in names}
+    body = with_entries(main.body, apart)
+    if not names or body is main.body or takers != [main] or mentions(body, WEIGHTS):
+        return Functions(functions, weights_apart=False)
+    kept = [parameter for parameter in main.parameters if parameter.name != WEIGHTS]
+    parameters = (*kept, *(tree.Parameter(name, MATRIX) for name in apart.values()))
+    changed = replace(main, parameters=parameters, body=body)
+    return Functions(tuple(changed if function is main else function for function in functions), weights_apart=True)
+
+
+def with_entries(block: tree.Block, variables: Mapping[str, str]) -> tree.Block:
+    """The statements with variables, by the names in the list, for the weights that are taken out of it as matrices."""
+
+    def change(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Call) and is_entry(node):
+            entry = node.arguments[0].value
+            assert isinstance(entry, tree.Indexed)
+            key = entry.rows.lower
+            return tree.Name(variables[key.value]) if isinstance(key, tree.StringLiteral) else node
+        return node
+
+    changed: tree.Block = rewritten(block, change)
+    return changed
+
+
+def mentions(block: tree.Block, name: str) -> bool:
+    """Whether a variable of this name is anywhere in some statements."""
+    return any(isinstance(node, (tree.Name, tree.Indexed)) and node.name == name for node in tree.walk(*block))
 
 
 def listed(script: Script) -> list[str]:
@@ -50,22 +87,22 @@ def listed(script: Script) -> list[str]:
     return [*(weight.name for weight in script.weights), *constants]
 
 
-def constants_text(script: Script) -> tuple[str, dict[str, int], list[str]]:
+def constants_program(script: Script) -> tuple[str, dict[str, int], list[str]]:
     """A program that computes a script's constants; the places of the weights by its inputs, and its outputs."""
     assert script.constants is not None
-    text = "\n".join(script.constants.statements)
+    statements = script.constants.statements
     prefix = "hoisted"
-    while prefix in text:  # its variables are those of the main function
+    used = {node.name for node in tree.walk(*statements) if isinstance(node, (tree.Name, tree.Indexed))}
+    while any(name.startswith(prefix) for name in used):  # its variables are those of the main function
         prefix += "_"
-    places = {weight.name: place for place, weight in enumerate(script.weights)}
-    text = re.sub(rf'as\.matrix\({WEIGHTS}\["(\w+)"\]\)', lambda found: f"{prefix}_weight{places[found[1]]}", text)
-    is_whole = re.search(rf"\b{WEIGHTS}\b", text) is not None
-    inputs = {f"{prefix}_weight{place}": place for place in places.values()}
-    inputs = {name: place for name, place in inputs.items() if is_whole or re.search(rf"\b{name}\b", text)}
-    lines = [*script.library, *script.constants.library, *script.functions]
+    variables = {weight.name: f"{prefix}_weight{place}" for place, weight in enumerate(script.weights)}
+    statements = with_entries(statements, variables)
+    is_whole = mentions(statements, WEIGHTS)
+    inputs = {name: place for place, name in enumerate(variables.values()) if is_whole or mentions(statements, name)}
+    lines = [*map(print_statement, (*script.library, *script.constants.library, *script.functions))]
     lines += [_weight_reading(script, place, name) for name, place in inputs.items()]
     lines += [_weight_list(script, prefix=f"{prefix}_weight")] if is_whole else []
-    lines.append(text)
+    lines.append(print_block(statements))
     outputs = [f"{prefix}{place}" for place, _ in enumerate(script.constants.names)]
     for variable, name in zip(outputs, script.constants.names):
         lines += [f"{variable} = {name}", f'write({variable}, "./{variable}")']
@@ -85,20 +122,17 @@ def _weight_list(script: Script, constants: Collection[str] = (), prefix: str = 
     return f"{WEIGHTS} = list({', '.join(pairs)})"
 
 
-def driver_text(
-    script: Script,
-    functions: Functions,
-    shapes: Shapes | None = None,
-    sizes: Sizes | None = None,
-    constants: Shapes | None = None,
-) -> str:
+def program_of(
+    script: Script, shapes: Shapes | None = None, sizes: Sizes | None = None, constants: Shapes | None = None
+) -> Program:
     """The script with a main program around it: every input, size, weight and output is a matrix.
 
     shapes: rows and columns of inputs, by their names in the main program; else those that the declared dims tell.
     sizes: of symbols, where they are known: then no input is read for them. constants: rows and columns of what was
     computed with the weights, by name; these are further inputs, ``constant0`` and so on.
     """
-    lines = [functions.text, *list_transfer.functions(script)]
+    functions = functions_of(script)
+    lines = [*map(print_statement, functions.functions), *list_transfer.functions(script)]
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"
@@ -143,7 +177,7 @@ def driver_text(
             number = f"as.matrix(as.double({number}))"
         lines.append(f"out{position} = {number}")
         lines.append(f'write(out{position}, "./out{position}")')
-    return "\n".join(lines) + "\n"
+    return Program("\n".join(lines) + "\n", all(function.name != FILTERS for function in functions.functions))
 
 
 def _declared_size(port: Port) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.importing.passes.specialisation.specialise import inlinable, specialise
 from onnx_systemds.importing.passes.specialisation.work import Form
 from onnx_systemds.importing.script import Script
-from onnx_systemds.runtime.driver import Shapes, Sizes, driver_text, functions_of
+from onnx_systemds.runtime.driver import Program, Shapes, Sizes, program_of
 
 LARGEST_BOUND = 1e6
 """Of numbers that biases are taken from, to be added after a product (see `sample_columns`): with larger ones that
@@ -25,10 +25,10 @@ LARGEST_CONSTANTS = 256 << 20
 class SpecialisedScript:
     """Main programs for inputs of known sizes, and the matrices that they take as further inputs, by their names.
 
-    texts: the forms of which any may be the fastest, the surest first; None is the script as it is.
+    programs: the forms of which any may be the fastest, the surest first; None is the script as it is.
     """
 
-    texts: Sequence[str | None]
+    programs: Sequence[Program | None]
     constants: Mapping[str, ResultMatrix]
 
 
@@ -42,7 +42,7 @@ class Engine:
 
     computed: Callable[[Script], Mapping[str, ResultMatrix]]
     values: Callable[[ResultMatrix], NDArray[np.float64]]
-    recompiled: Callable[[str, Sequence[str]], Collection[str]]
+    recompiled: Callable[[Program, Sequence[str]], Collection[str]]
 
 
 def specialised_script(
@@ -57,7 +57,7 @@ def specialised_script(
     form = Form(is_prepared=True, is_serial=False, joins_biases=True)
     first = specialise(script, sizes, form)
     if first.general is None:  # it cannot be specialised
-        return SpecialisedScript([driver_text(script, functions_of(script), shapes, sizes) if is_open else None], {})
+        return SpecialisedScript([program_of(script, shapes, sizes) if is_open else None], {})
     computed = _computed(first, engine)
     bounds = first.constants.bounds if first.constants is not None else ()
     if not all(name in computed and np.abs(engine.values(computed[name])).max() <= LARGEST_BOUND for name in bounds):
@@ -67,11 +67,11 @@ def specialised_script(
     form = replace(form, hoisted=frozenset(computed))
     inputs = [f"constant{place}" for place, _ in enumerate(computed)]
 
-    def program(form: Form) -> str:
+    def program(form: Form) -> Program:
         made = specialise(script, sizes, form)
         names = made.constants.names if made.constants is not None else ()
         read = {name: (computed[name].rows, computed[name].cols) for name in names}
-        return driver_text(made, functions_of(made), shapes, sizes, read)
+        return program_of(made, shapes, sizes, read)
 
     def recompiled(inlined: Collection[str]) -> Collection[str]:
         return engine.recompiled(program(replace(form, inlined=frozenset(inlined))), inputs)
@@ -84,9 +84,9 @@ def specialised_script(
     serial = replace(form, is_serial=True)
     wanted = [serial] if is_part else [form, serial]
     wanted += [replace(serial, is_flat=True)] if is_long else []
-    texts = dict.fromkeys(map(program, wanted))
-    as_it_is = driver_text(script, functions_of(script), shapes, sizes)
-    shown = [None if text == as_it_is and not is_open else text for text in texts]
+    programs = dict.fromkeys(map(program, wanted))
+    as_it_is = program_of(script, shapes, sizes)
+    shown = [None if found == as_it_is and not is_open else found for found in programs]
     return SpecialisedScript(shown, computed)
 
 

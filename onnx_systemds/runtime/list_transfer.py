@@ -75,8 +75,9 @@ def functions(script: Script) -> list[str]:
     if not lists:
         return []
     wanted = ["list_texts", "list_codes"] if any(port.dtype == "string" for port in lists) else []
-    texts = [print_statement(function).rstrip("\n") for function in library_functions(wanted)]
-    return [*(text for text in texts if text not in script.library), FUNCTIONS]
+    given = {function.name for function in script.library}
+    further = [function for function in library_functions(wanted) if function.name not in given]
+    return [*map(print_statement, further), FUNCTIONS]
 
 
 def variables(port: Port, name: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import TranspileError, quoted
@@ -23,7 +24,7 @@ from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.autotune import Contest
 from onnx_systemds.runtime.batch_parts import divided, joined
 from onnx_systemds.runtime.boundary_integers import check_given, integers_of
-from onnx_systemds.runtime.driver import Shapes, Sizes, constants_text, driver_text, functions_of
+from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
@@ -71,7 +72,7 @@ class ScoringFunction:
         script = self.script
         once, pinned, constants = None, dict[str, str](), dict[str, ResultMatrix]()
         if script.constants is not None:
-            text, read, written = constants_text(script)
+            text, read, written = constants_program(script)
             once = self._session.prepare(text, [*read], written)
             for name, place in read.items():
                 once.pin(name, _as_numbers(script.weights[place].array))
@@ -80,7 +81,7 @@ class ScoringFunction:
         names = script.constants.names if script.constants is not None else ()
         shapes = {name: (matrix.rows, matrix.cols) for name, matrix in zip(names, constants.values(), strict=True)}
         further = [*(f"size{place}" for place, _ in enumerate(script.sizes)), *constants]
-        prepared = self._prepare(driver_text(script, functions_of(script), constants=shapes), further)
+        prepared = self._prepare(program_of(script, constants=shapes), further)
         if once is not None:
             prepared.pin_as(once, pinned)
             prepared.pin_results(constants)
@@ -231,7 +232,7 @@ class ScoringFunction:
                 known[key] = specialised_script(self._general, shapes, sizes, engine, **options)
                 scripts.append(known[key])
         candidates: list[Sequence[PreparedScript]] = []
-        for form in range(min(len(script.texts) for script in scripts))[:most]:
+        for form in range(min(len(script.programs) for script in scripts))[:most]:
             try:
                 candidates.append(
                     [
@@ -248,12 +249,12 @@ class ScoringFunction:
         self, script: SpecialisedScript, form: int, sizes: Sizes, *, is_part: bool
     ) -> PreparedScript:
         """Compile a form of a script for known sizes, with its weights and constants."""
-        text = script.texts[form]
-        if text is None:
+        program = script.programs[form]
+        if program is None:
             return self._prepared
         shapes = _result_shapes(self.script, sizes)
         inputs = {f"constant{place}": matrix for place, matrix in enumerate(script.constants.values())}
-        prepared = self._prepare(text, [*inputs], shapes, single_threaded=is_part)
+        prepared = self._prepare(program, [*inputs], shapes, single_threaded=is_part)
         weights = [f"weight{place}" for place, _ in enumerate(self.script.weights)]
         prepared.pin_as(self._prepared, {name: name for name in weights})  # raises when the function is closed
         prepared.pin_results(inputs)
@@ -262,15 +263,15 @@ class ScoringFunction:
     def _computed(self, script: Script) -> Mapping[str, ResultMatrix]:
         """The constants of a script, computed of the weights that are pinned already."""
         assert script.constants is not None
-        text, read, written = constants_text(script)
+        text, read, written = constants_program(script)
         once = self._session.prepare(text, [*read], written)
         once.pin_as(self._prepared, {name: f"weight{place}" for name, place in read.items()})
         names = dict(zip(written, script.constants.names))
         return {names[variable]: matrix for variable, matrix in once.computed_matrices().items()}
 
-    def _recompiled(self, text: str, constants: Sequence[str]) -> frozenset[str]:
+    def _recompiled(self, program: Program, constants: Sequence[str]) -> frozenset[str]:
         """The functions of a main program that the engine compiles anew at each of their calls."""
-        prepared = self._prepare(text, constants)
+        prepared = self._prepare(program, constants)
         try:
             return prepared.recompiled_functions()
         finally:
@@ -288,22 +289,18 @@ class ScoringFunction:
 
     def _prepare(
         self,
-        text: str,
+        program: Program,
         further: Sequence[str] = (),
         shapes: Mapping[str, tuple[int, int]] | None = None,
         *,
         single_threaded: bool = False,
     ) -> PreparedScript:
-        """Compile the text, which has these further inputs; shapes: rows and columns of outputs that are known.
-
-        One with sparse filters runs without the session's native BLAS: with it the engine makes them
-        dense, which is more work, and what is no number in one channel reaches all of them.
-        """
-        native_blas = "depthwise_filters(" not in text
+        """Compile a program, which has these further inputs; shapes: rows and columns of outputs that are known."""
         inputs, outputs = self._names
         inputs = [*inputs, *further]
         return self._session.prepare(
-            text, inputs, outputs, shapes=shapes, native_blas=native_blas, single_threaded=single_threaded
+            program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
+            single_threaded=single_threaded,
         )
 
     def close(self) -> None:
@@ -385,7 +382,7 @@ def _result_shapes(script: Script, sizes: Sizes) -> dict[str, tuple[int, int]]:
 
 
 def _starts_threads(script: Script) -> bool:
-    return any("parfor (" in function for function in (*script.library, *script.functions))
+    return any(isinstance(node, tree.For) and node.parallel for node in tree.walk(*script.library, *script.functions))
 
 
 def _variables(port: Port, name: str) -> list[str]:

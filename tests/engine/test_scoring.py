@@ -10,6 +10,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.dml.library import function_of
 from onnx_systemds.engine import EngineError, Session, shared_session
 from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
@@ -159,7 +160,8 @@ def test_short_calls_are_not_divided(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_long_calls_are_divided_but_may_start_threads_instead(monkeypatch: pytest.MonkeyPatch, loop: str) -> None:
     monkeypatch.setattr(scoring, "LONG_CALL", 0.0)
     script = import_model(by_columns())
-    script = replace(script, library=(*script.library, f"# {loop} ("))
+    function = f"f = function(matrix[double] X) return (matrix[double] Y) {{ {loop} (i in 1:2) {{ Y = X }} }}"
+    script = replace(script, library=(*script.library, function_of(function)))
     with ScoringFunction(script, specialise_after=2) as function:
         for _ in range(2):
             function({"x": np.ones((30, 6), np.float32), "shift": np.ones((4, 1), np.float32)})

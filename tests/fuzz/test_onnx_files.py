@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from onnx_systemds.dml import syntax as tree
 from tests.fuzz import onnx_files
 from tests.fuzz.bounded_worker import BoundedWorker, Crashed, Exceeded
 from tests.fuzz.finding import Finding
@@ -38,7 +39,7 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
         kind, detail = onnx_files._judged(data)
         assert kind == "error" and "KeyError" in detail
     with monkeypatch.context() as patch:
-        patch.setattr("onnx_systemds.importing.convert.library_functions", lambda names: ["f = function("])
+        patch.setattr("onnx_systemds.importing.assemble._function", lambda name, *_: tree.Function(name, (), (), ()))
         assert onnx_files._judged(data)[0] == "error"
 
 

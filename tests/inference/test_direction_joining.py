@@ -9,6 +9,7 @@ import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from onnx_systemds import import_model
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.operators.onnx import recurrent
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import check_all_forms
@@ -42,7 +43,7 @@ def check(model: ModelProto) -> str:
             for steps, batch in ((4, 3), (1, 2), (5, 1)):
                 x = np.random.default_rng(steps).normal(size=(steps, batch, INPUTS)).astype(np.float32)
                 check_all_forms(function, model, {"x": x}, rtol=1e-4)
-    return script.functions[-1]
+    return print_statement(script.main)
 
 
 @pytest.mark.parametrize("threads", [False, True])

@@ -12,6 +12,7 @@ import pytest
 from onnx import parser
 
 from onnx_systemds import import_model
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import InvalidModel, TranspileError
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
@@ -57,7 +58,7 @@ def check(model: Model, opset: int, judge: int | None = None) -> None:
     """
     proto = parsed(model, opset)
     script = import_model(proto)
-    text = "\n".join(script.functions)
+    text = "\n".join(map(print_statement, script.functions))
     assert model.contains in text and model.lacks not in text
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from onnx_systemds.engine import PreparedScript
+from onnx_systemds.runtime.driver import Program
 from onnx_systemds.runtime.scoring import ScoringFunction
 
 
@@ -13,9 +14,9 @@ def recorded(function: ScoringFunction) -> list[str]:
     texts: list[str] = []
     prepare = function._prepare
 
-    def record(text: str, *given: Any, **named: Any) -> PreparedScript:
-        texts.append(text)
-        return prepare(text, *given, **named)
+    def record(program: Program, *given: Any, **named: Any) -> PreparedScript:
+        texts.append(program.text)
+        return prepare(program, *given, **named)
 
     function._prepare = record  # type: ignore[method-assign]
     return texts

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.engine.matrix_files import Weight
 from onnx_systemds.importing.passes.specialisation.specialise import specialise
 from onnx_systemds.importing.passes.specialisation.work import Form
@@ -32,9 +33,16 @@ def script_of(body: str, rows: int | str = 2, weight: np.ndarray = WEIGHT) -> Sc
     head = "f = function(matrix[double] X, integer n, list[unknown] weights)\n    return (matrix[double] Y)\n{\n"
     lines = ['W = as.matrix(weights["W"]); W = W[1:{}, 1:{}]'.format(*weight.shape), *body.split("\n")]
     text = head + "".join(f"  {line}\n" for line in lines) + "}"
+    main = function_of(text)
     x, y = (Port(name, "double", (symbol(rows) if isinstance(rows, str) else rows, 3)) for name in "XY")
-    library = tuple(print_statement(function).rstrip() for function in parse_script(LIBRARY).functions.values())
-    return Script("f", (x,), (y,), ("n",), (), (Weight("W", weight),), (), library, (text,))
+    library = tuple(parse_script(LIBRARY).functions.values())
+    return Script("f", (x,), (y,), ("n",), (), (Weight("W", weight),), (), library, (main,))
+
+
+def without_number(script: Script) -> Script:
+    """The script without the number n."""
+    x, _, *others = script.main.parameters
+    return replace(script, sizes=(), functions=(replace(script.main, parameters=(x, *others)),))
 
 
 def made(body: str, form: Form = PREPARED) -> Script:
@@ -47,8 +55,14 @@ def names_of(script: Script) -> list[str]:
 
 def lines_of(script: Script) -> list[str]:
     """The lines of the main function's statements, without those that load the weight."""
-    _, _, text = script.functions[-1].partition("\n{\n")
+    _, _, text = print_statement(script.main).rstrip("\n").partition("\n{\n")
     return [line.strip() for line in text.split("\n")[:-1] if '["W"]' not in line]
+
+
+def computing(script: Script) -> list[str]:
+    """The lines that compute the constants."""
+    assert script.constants is not None
+    return print_block(script.constants.statements).splitlines()
 
 
 def loaded(name: str, rows: int, cols: int) -> list[str]:
@@ -111,20 +125,20 @@ def test_plain_scripts_hoist_what_has_known_sizes(body: str, names: list[str]) -
 def test_sums_of_rows_become_products_but_for_those_of_squares() -> None:
     script = made("m = rowMeans(X^2)\nY = rowSums(X * m) + rowSums(X^2) + colSums(X)")
     assert lines_of(script) == ["m = row_means(X^2)", "Y = row_sums(X * m) + rowSums(X^2) + colSums(X)"]
-    assert any("row_means = function" in text for text in script.library)
+    assert "row_means" in [function.name for function in script.library]
 
 
 def test_functions_that_are_called_no_more_are_left_out() -> None:
     script = made("V = twice(W)\nY = X %*% V")
     assert script.constants is not None and not script.library
-    assert [text.split(" ")[0] for text in script.constants.library] == ["twice"]
+    assert [function.name for function in script.constants.library] == ["twice"]
     assert not made("Y = X").library
 
 
 def test_constants_that_are_numbers_are_computed_at_each_call() -> None:
-    script = script_of("V = twice(W)\nV = V + n\ns = sum(W)\nY = matrix(X, rows=2, cols=3) %*% V * s")
-    script = replace(script, outputs=(Port("Y", "double", (2, 2)),), inputs=(Port("X", "double", (symbol("n"), 3)),), sizes=())
-    script = replace(script, functions=(script.functions[0].replace(", integer n", "").replace("V + n", "V + 4"),))
+    script = script_of("V = twice(W)\nV = V + 4\ns = sum(W)\nY = matrix(X, rows=2, cols=3) %*% V * s")
+    script = replace(script, outputs=(Port("Y", "double", (2, 2)),), inputs=(Port("X", "double", (symbol("n"), 3)),))
+    script = without_number(script)
     given = np.ones((2, 3))
     for score in (ScoringFunction(specialise(script, {"n": 2})), ScoringFunction(script, specialise_after=2)):
         with score:
@@ -145,7 +159,7 @@ def test_constants_that_are_numbers_are_computed_at_each_call() -> None:
 @pytest.mark.parametrize("form", [Form(), Form(is_serial=False)])
 def test_a_constant_that_is_written_into_stays_what_it_is(loop: str, rest: float, form: Form) -> None:
     script = script_of(f"Y = W %*% matrix({rest}, rows=2, cols=3)\nZ = 0 * X\n{loop}\nY = Y + sum(Z)", 3, WEIGHT * 0 + 1)
-    script = replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),))
+    script = without_number(script)
     script = specialise(script, {}, form)
     assert names_of(script) == ["Y"]
     with ScoringFunction(script) as score:
@@ -160,31 +174,30 @@ def test_no_more_constants_are_hoisted_than_pay_and_they_are_computed_in_short_b
     body = "\n".join(f"V{i} = W + {i}" for i in range(250)) + "\nY = X" + "".join(f" %*% V{i}" for i in range(250))
     script = made(body)
     assert script.constants is not None and len(script.constants.names) == 200
-    assert sum(line.startswith("if (never)") for line in script.constants.statements) >= 2
+    assert sum(line.startswith("if (never)") for line in computing(script)) >= 2
     assert sum("= W +" in line for line in lines_of(script)) == 50
     monkeypatch.setattr("onnx_systemds.importing.passes.specialisation.hoisting.MOST_HOISTED", 1)
     convolved = "F = depthwise_filters(W, 8)\nV = t(W)\n" + (
         "Y = conv2d(X, F, input_shape=[2, 8, 3, 3], filter_shape=[8, 8, 2, 2], stride=[1, 1], padding=[0, 0]) + sum(V)"
     )
-    constants = made(convolved).constants
+    script = made(convolved)
+    constants = script.constants
     assert constants is not None and constants.needed == 1 and constants.names == ("F",)
-    assert constants.statements[-1].startswith("F = depthwise_matrix(W, 8")
+    assert computing(script)[-1].startswith("F = depthwise_matrix(W, 8")
 
 
 def test_what_keeps_the_engine_from_mistakes_is_where_the_constants_are_computed() -> None:
     guard = "never = time() < 0\nif (never) { print(nrow(twice(matrix(0, rows=1, cols=1)))) }\n"
-    constants = made(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V").constants
-    assert constants is not None
-    first = [line.split("  #")[0] for line in constants.statements if not line.startswith(" ")]
-    assert first == ["never = time() < 0", "if (never) {", "}", 'W = as.matrix(weights["W"])', "W = W[1:3, 1:2]",
-                     "V = max(twice(W), 1)", 'if (never) { print("never") }', "V = max(V, t(V))"]  # fmt: skip
-    constants = made(guard + "V = t(W)\nY = X %*% V").constants
-    assert constants is not None and not any("never" in statement for statement in constants.statements)
+    script = made(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V")
+    first = [line.split("  #")[0] for line in computing(script)]
+    assert first == [*guard.splitlines(), 'W = as.matrix(weights["W"]); W = W[1:3, 1:2]', "V = max(twice(W), 1)",
+                     'if (never) { print("never") }', "V = max(V, t(V))"]  # fmt: skip
+    assert not any("never" in line for line in computing(made(guard + "V = t(W)\nY = X %*% V")))
 
 
 def test_the_init_function_puts_constants_into_the_list() -> None:
     script = script_of("V = W + 1\nU = t(V) + 2\nY = X %*% V %*% U")
-    script = specialise(replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),)), {})
+    script = specialise(without_number(script), {})
     added = "  weights = rbind(weights, list(V=V))\n  weights = rbind(weights, list(U=U))\n"
     assert script.text_for("script").endswith(f"  V = W + 1\n  U = t(V) + 2\n{added}}}\n")
     result = score_plainly(script, {"X": np.ones((2, 3))})["Y"]
@@ -193,7 +206,7 @@ def test_the_init_function_puts_constants_into_the_list() -> None:
 
 def test_variables_of_the_script_are_not_taken_for_inputs_of_the_program_that_computes_constants() -> None:
     script = script_of("weight0 = 3 * W\nhoisted_weight0 = 2 * W\nU = t(weight0 + hoisted_weight0 + W)\nY = X %*% t(U)")
-    script = replace(script, sizes=(), functions=(script.functions[0].replace(", integer n", ""),))
+    script = without_number(script)
     script = replace(script, outputs=(Port("Y", "double", (2, 2)),))
     with ScoringFunction(specialise(script, {})) as score:
         np.testing.assert_array_equal(score({"X": np.ones((2, 3))})["Y"], np.ones((2, 3)) @ (6 * WEIGHT))

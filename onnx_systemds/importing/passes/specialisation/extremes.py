@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
-from onnx_systemds.importing.passes.specialisation.trees import call, is_entry, is_number, rewritten
+from onnx_systemds.importing.passes.specialisation.trees import call, is_entry, is_number
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 

@@ -172,6 +172,7 @@ def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> list[tre
     if shape is not None:
         rows, cols = (tree.Span(tree.IntLiteral(1), tree.IntLiteral(size)) for size in shape)
         taken.append(tree.Assign(target, tree.Indexed(target.name, rows, cols)))
+        tree.keep_spelling(taken[1], "", shares_line=True)
     return taken
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.passes.specialisation.trees import rewritten
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""

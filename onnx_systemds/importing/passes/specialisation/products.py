@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.passes.specialisation.trees import call, known_sizes, rewritten, whole_number
+from onnx_systemds.importing.passes.specialisation.trees import call, known_sizes, whole_number
 
 MOST_ENTRIES = 16_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
-from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.library import function_of
+from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.errors import ScriptSyntaxError
+from onnx_systemds.importing.parameters import UNKNOWN_LIST
+from onnx_systemds.importing.passes.block_cuts import cut_blocks, with_never
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
@@ -24,13 +26,13 @@ from onnx_systemds.importing.passes.specialisation.products import (
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.texts import Source, read, written
-from onnx_systemds.importing.passes.specialisation.trees import known_sizes, rewritten
+from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.script import Constants, Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note
+from onnx_systemds.operators.api.scope import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
@@ -44,26 +46,21 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     """
     script = script if script.general is None else script.general
     inputs, outputs = (tuple(_sized(port, sizes) for port in ports) for ports in (script.inputs, script.outputs))
-    reason, source = _refusal(script, inputs), None
-    try:
-        source = None if reason else read(script)
-    except ScriptSyntaxError as error:
-        reason = error.message
-    if source is None:
-        note = Note("specialise", False, "function", script.function, reason or "")
+    reason = _refusal(script, inputs)
+    if reason is not None:
+        note = Note("specialise", False, "function", script.function, reason)
         return replace(script, notes=(*script.notes, note))
-    work = _work(script, source, inputs, sizes, form)
+    work = _work(script, inputs, sizes, form)
     for apply in PASSES:
         work = apply(work)
     notes = [Note(rule, False, "function", script.function, words) for rule, words in work.reasons.items()]
-    result = written(script, source, work)
+    result = _with_work(script, work)
     return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
 
 
 def inlinable(script: Script) -> frozenset[str]:
     """The functions with loops whose bodies may replace their calls in the main function."""
-    source = read(script)
-    return called_with_loops(source.main, source.functions)
+    return called_with_loops(script.main, _others(script))
 
 
 def _refusal(script: Script, inputs: tuple[Port, ...]) -> str | None:
@@ -78,16 +75,40 @@ def _sized(port: Port, sizes: Mapping[str, int]) -> Port:
     return port if port.is_list else replace(port, dims=tuple(dim.substitute(size, sizes) for size in port.dims))
 
 
-def _work(
-    script: Script, source: Source, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form
-) -> Work:
-    given: list[Shape | int | None] = [_shape(port) for port in inputs]
-    given += [sizes[symbol] for symbol in script.sizes]
-    known = {parameter.name: size for parameter, size in zip(source.main.parameters, given) if size is not None}
-    library = {name: function for name in _LIBRARY if name not in source.functions
-               for function in parse_script(templates.library_text(name)).functions.values()}  # fmt: skip
+def _others(script: Script) -> dict[str, tree.Function]:
+    """All functions but the main one, by name."""
+    return {function.name: function for function in (*script.library, *script.functions)
+            if function.name != script.function}  # fmt: skip
+
+
+def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], form: Form) -> Work:
+    main, given = script.main, [*map(_shape, inputs), *(sizes[symbol] for symbol in script.sizes)]
+    known = {parameter.name: size for parameter, size in zip(main.parameters, given) if size is not None}
+    library = {name: function_of(templates.library_text(name)) for name in _LIBRARY}
     names = tuple(weight.name for weight in script.weights)
-    return Work(source.main, {**library, **source.functions}, form, known, names)
+    return Work(main, library | _others(script), form, known, names)
+
+
+def _with_work(script: Script, work: Work) -> Script:
+    """The script with the functions that passes made, as far as they are called."""
+    main, constants = work.main, None
+    if work.hoisted is not None and not any(parameter.name == WEIGHTS for parameter in main.parameters):
+        main = replace(main, parameters=(*main.parameters, tree.Parameter(WEIGHTS, UNKNOWN_LIST)))
+    functions = tree.Script(tuple(work.functions.values()))
+    called = {function.name: function for function in called_functions(functions, [main])}
+    if work.hoisted is not None:
+        statements = with_never(cut_blocks(work.hoisted.statements))
+        bounds = tuple(work.hoisted.variables.get(name, name) for name in work.bounds)
+        further = {function.name: function for function in called_functions(functions, statements)}
+        library = tuple(function for name, function in sorted(further.items()) if name not in called)
+        constants = Constants(work.hoisted.names, statements, library, work.hoisted.matrices, bounds)
+    own = [function.name for function in script.functions if function.name in called]
+    return replace(
+        script,
+        library=tuple(called[name] for name in sorted(called.keys() - set(own))),
+        functions=(*(called[name] for name in own), main),
+        constants=constants,
+    )
 
 
 def _shape(port: Port) -> Shape | None:

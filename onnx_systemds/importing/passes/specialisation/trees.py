@@ -1,17 +1,13 @@
-"""What the passes over the tree of a script share: what a statement reads and calls, sizes, rewriting."""
+"""What the passes over the tree of a script share: what a statement reads and calls, and sizes."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
-from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, read_in
 from onnx_systemds.operators.api.scope import WEIGHTS
-
-Change = Callable[[Any], Any]
 
 
 def reads(statement: tree.Statement) -> frozenset[str]:
@@ -67,28 +63,6 @@ def is_number(node: tree.Expression) -> bool:
     """Whether it is a literal number, of any sign."""
     operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
     return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
-
-
-def rewritten(node: Any, change: Change) -> Any:
-    """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
-    if isinstance(node, tuple):
-        items = tuple(rewritten(item, change) if isinstance(item, (tree.Node, tuple)) else item for item in node)
-        return node if all(new is old for new, old in zip(items, node)) else items
-    spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-    while isinstance(node, tree.Binary):
-        spine.append(node)
-        node = node.left
-    fields = {} if not isinstance(node, tree.Node) else {
-        name: value for name in tree.child_fields(type(node))
-        if isinstance(value := getattr(node, name), (tree.Node, tuple))
-    }  # fmt: skip
-    changed = {name: new for name, value in fields.items() if (new := rewritten(value, change)) is not value}
-    result = change(replace(node, **changed) if changed else node)
-    for binary in reversed(spine):
-        right = rewritten(binary.right, change)
-        is_same = result is binary.left and right is binary.right
-        result = change(binary if is_same else replace(binary, left=result, right=right))
-    return result
 
 
 def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
