@@ -108,6 +108,10 @@ CASES = [
     layer("RNN", 14, "b", activations=["ScaledTanh"], activation_alpha=[0.7], activation_beta=[0.4]),
     layer("RNN", 14, "b", activations=["Elu"], activation_alpha=[0.7]),
     layer("RNN", 14, "b", activations=["Softsign"]),
+    *[Case(kind, 9, {"x": random(4, 2, 1), "w": random(1, gates, 1), "r": random(1, gates, 1, seed=1), "b": None,
+                     "l": np.array([1, 3], np.int32), "h": random(1, 2, 1, seed=2)}, {"hidden_size": 1}, ["h"],
+           {"x": ["t", "n", 1], "l": ["n"]}, outputs=2, note="one unit")
+      for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))],
     layer("RNN", 14, "b", activations=["Softplus"]),
     layer("RNN", 14, "b", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
     layer("GRU", 14, "b", activations=["HardSigmoid", "Softsign"], activation_alpha=[0.3], activation_beta=[0.4]),
