@@ -45,6 +45,7 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
      UnsupportedCase, 'the number of elements of "zero" is 3, that of scales is 1'),
     (Case("ConvTranspose", 11, {"x": random(1, 1, 2, 1), "w": random(1, 2, 1, 1)}, {"pads": [1, 1, 1, 1]}), InvalidModel,
      "the pads take all of axis 3 of the output: its size is -1"),
+    (Case("ScatterElements", 18, {**ROW, "u": random(1, 2)}), UnsupportedCase, 'axis 1 of "u" is 2, axis 1 of "i" is 3'),
     (Case("RoiAlign", 16, {"x": random(1, 1, 3, 3), "rois": random(3, 4), "batch": np.zeros(2, np.int64)}), UnsupportedCase,
      'axis 0 of "rois" is 3, axis 0 of "batch" is 2'),
     (Case("Tile", 13, {"x": random(2, 3), "r": np.array([2, -1])}, constants=["r"]), InvalidModel, "along axis 1 is -1, less"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
@@ -27,7 +27,12 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 @shape_rule("ScatterND")
 @shape_rule("TensorScatter")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """As the data."""
+    """As the data; where single elements are updated, each index has one of the updates."""
+    if node.node.op_type in ("Scatter", "ScatterElements"):
+        if node.rank("updates") != node.rank("indices"):
+            raise InvalidModel(f"updates of rank {node.rank('updates')} for indices of rank {node.rank('indices')}")
+        for axis in range(node.rank("indices")):
+            node.assume_same_size((2, axis), (1, axis))
     return (node.tensor(node.dims(0)),)
 
 
