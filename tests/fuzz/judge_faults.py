@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 Feeds = Mapping[str, Any]
 
@@ -52,9 +52,17 @@ def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
     return numbers.dtype.kind in "iu" and float((numbers.astype(np.float64) ** 2).sum()) ** 0.5 >= np.iinfo(numbers.dtype).max
 
 
-def _square_overflows(node: NodeProto, feeds: Feeds) -> bool:
+def _norm_overflows(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether squares or sums of integers that a Normalizer divides by pass their type."""
+    powers = [{b"L1": 1, b"L2": 2}.get(attribute.s) for attribute in node.attribute if attribute.name == "norm"]
     numbers = np.asarray(feeds.get(node.input[0], 0))
-    return numbers.dtype.kind in "iu" and bool((numbers.astype(np.float64) ** 2 >= np.iinfo(numbers.dtype).max).any())
+    if powers in ([], [None]) or numbers.dtype.kind not in "iu":
+        return False
+    return bool((np.abs(numbers.astype(np.float64)) ** powers[0]).sum() > np.iinfo(numbers.dtype).max)
+
+
+def _is_to_integer(node: NodeProto) -> bool:
+    return any(attribute.name == "to" and helper.tensor_dtype_to_np_dtype(attribute.i).kind in "iu" for attribute in node.attribute)
 
 
 def _ends_before_start(node: NodeProto, feeds: Feeds) -> bool:
@@ -142,7 +150,10 @@ FAULTS: tuple[JudgeFault, ...] = (
                "an integer of the logarithm of 0 is not defined", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"ReduceL2"}), "nothing is said of a length beyond the integers' type",
                _squares_overflow),
-    JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its squares of integers overflow", _square_overflows),
+    JudgeFault(_REFERENCE, frozenset({"Normalizer"}), "of integers it gives doubles", _has_type("i", "u")),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Cast"}), "an integer of NaN is not defined",
+               lambda node, feeds: _is_to_integer(node) and _has_no_number(node, feeds), lambda model: len(model.graph.node) > 1),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its norms of integers overflow", _norm_overflows),
     JudgeFault(_REFERENCE, frozenset({"Shape"}), "it does not cut places to the axes that there are", _ends_before_start),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
                "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
