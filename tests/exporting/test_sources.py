@@ -153,7 +153,7 @@ def test_listing() -> None:
         """
     )
     assert list_script(script) == [
-        "f(matrix[double] X, int k = 3, boolean b = TRUE) -> (matrix[double] Y, double s)",
+        "f(matrix[double] X, integer k = 3, boolean b = TRUE) -> (matrix[double] Y, double s)",
         "g() -> ()",
         "$eps = 1e-06",
         "$X",

@@ -9,7 +9,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine import shared_session
 from onnx_systemds.engine.errors import ScriptRuntimeError
-from onnx_systemds.runtime.driver import driver_text, functions_of
+from onnx_systemds.runtime.driver import program_of
 
 MODEL = """<ir_version: 10, opset_import: ["" : 18]>
 g (float[batch,seq,4] x, float[batch,seq] y, float[seq,seq] w) => (float[batch,seq,4] z, float[seq,seq] v) {
@@ -29,7 +29,7 @@ g (float[batch,seq,4] x, float[batch,seq] y, float[seq,seq] w) => (float[batch,s
 def test_inputs_that_disagree(dims: list[tuple[int, int]], message: str) -> None:
     script = import_model(onnx.parser.parse_model(MODEL))
     names = [f"in{position}" for position in range(3)]
-    prepared = shared_session().prepare(driver_text(script, functions_of(script)), names, ["out0", "out1"])
+    prepared = shared_session().prepare(program_of(script).text, names, ["out0", "out1"])
     given = {name: np.ones(size) for name, size in zip(names, dims)}
     if not message:
         assert prepared(given)["out0"].shape == (2, 12)
