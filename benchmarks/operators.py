@@ -33,7 +33,8 @@ from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
-from onnx_systemds.runtime.scoring import boundary_matrix, driver_text, restored
+from onnx_systemds.runtime.driver import program_of
+from onnx_systemds.runtime.scoring import boundary_matrix, restored
 
 SLOW = 1.5
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'
@@ -112,7 +113,7 @@ def ours(session: Session, model: onnx.ModelProto, bench: Bench) -> tuple[Prepar
     script = import_model(model)
     matrices = {f"in{i}": boundary_matrix(bench.inputs[port.name]) for i, port in enumerate(script.inputs)}
     matrices |= {f"weight{i}": np.asarray(weight.array, np.float64) for i, weight in enumerate(script.weights)}
-    prepared = resident(session, driver_text(script), matrices, [f"out{i}" for i in range(len(script.outputs))])
+    prepared = resident(session, program_of(script).text, matrices, [f"out{i}" for i in range(len(script.outputs))])
     computed = prepared({})
     return prepared, [restored(port, computed[f"out{i}"], {}) for i, port in enumerate(script.outputs)]
 
