@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 
@@ -14,11 +15,18 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
 from onnx_systemds.engine import shared_session
-from onnx_systemds.importing.passes.specialisation.loops import called_with_loops, with_bodies, without_threads
+from onnx_systemds.importing.passes.specialisation.loops import (
+    MOST_COPIES,
+    called_with_loops,
+    with_bodies,
+    with_copies,
+    without_threads,
+)
 from onnx_systemds.runtime.driver import Program
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import check_all_forms
+from tests.plain_engine import score_plainly
 from tests.runtime.recording import recorded
 
 FUNCTIONS = """
@@ -124,6 +132,51 @@ def test_the_engine_tells_which_functions_it_compiles_at_each_call() -> None:
     assert shared_session().prepare(script, ["X"], ["Y"]).recompiled_functions() == {"doubled"}
 
 
+def test_each_call_has_a_copy_for_whose_sizes_it_is_compiled_once() -> None:
+    before = main_of("[A, n] = doubled(X, 2)\n[B, m] = doubled(t(X), 3)\nY = A + sum(B) * n + straight(X)")
+    main, functions = with_copies(before.functions["f"], before.functions)
+    text = print_script(Script((main,)))
+    assert "doubled_1(X, 2)" in text and "doubled_2(t(X), 3)" in text and "straight(X)" in text
+    assert functions.keys() - before.functions.keys() == {"doubled_1", "doubled_2"}
+    others = [function for name, function in functions.items() if name not in ("f", "doubled")]
+    results = []
+    for script in (before, Script((*others, main))):
+        text = print_script(script) + '\nX = read("./X", rows=3, cols=4)\nY = f(X)\nwrite(Y, "./Y")'
+        prepared = shared_session().prepare(text, ["X"], ["Y"])
+        assert prepared.recompiled_functions() == ({"doubled"} if script is before else set())
+        results.append(prepared({"X": np.arange(12.0).reshape(3, 4)})["Y"])
+    np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_copies_have_names_that_are_free() -> None:
+    before = main_of("Y = sums(X) + sums(X)\nfor (i in 1:2) {\n  Y = Y + sums(X)\n}")
+    taken = {"sums_2": before.functions["straight"], **before.functions}
+    main, functions = with_copies(before.functions["f"], taken)
+    assert functions.keys() - taken.keys() == {"sums_1", "sums_3", "sums_4"}
+    assert "sums_1(X) + sums_3(X)" in print_script(Script((main,)))
+    assert functions["sums_2"] is taken["sums_2"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Y = sums(X)",
+        "Y = straight(straight(X))",
+        "Y = X\n" + "Y = Y + sums(X)\n" * (MOST_COPIES + 1),
+    ],
+)
+def test_calls_that_have_no_copy(body: str) -> None:
+    before = main_of(body)
+    assert with_copies(before.functions["f"], before.functions) == (before.functions["f"], before.functions)
+
+
+def test_calls_that_never_run_have_no_copy() -> None:
+    before = main_of("never = time() < 0\nif (never) {\n  print(sum(sums(X)))\n}\nY = sums(X) + sums(2 * X)")
+    main, functions = with_copies(before.functions["f"], before.functions)
+    text = print_script(Script((main,)))
+    assert "print(sum(sums(X)))" in text and "sums_1(X) + sums_2(2 * X)" in text and "sums_3" not in functions
+
+
 # --- in scripts ----------------------------------------------------------------------------------------------------
 
 
@@ -214,3 +267,15 @@ def test_parts_start_no_threads() -> None:
     assert with_threads is not None and "parfor" in with_threads
     assert texts_of(specialised(model, lambda text, constants: set(), is_part=True)) == [serial]
     assert serial is not None and "parfor" not in serial
+
+
+def test_in_a_script_on_its_own_each_call_has_a_copy() -> None:
+    model = stacked_layers([6, 8], "bidirectional")
+    script = import_model(model, dims={"steps": 34, "batch": 2})
+    assert [script.text.count(f"lstm_layer_{number}(") for number in (1, 2, 3, 4, 5)] == [1, 1, 1, 1, 0]
+    assert "lstm_layer = " not in script.text and "lstm_layer_4 = function(" in script.text
+    feeds = {"x": np.random.default_rng(7).normal(size=(34, 2, 5)).astype(np.float32)}
+    runtime = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (expected,) = runtime.run(None, feeds)
+    (given,) = score_plainly(script, feeds).values()
+    np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-5)

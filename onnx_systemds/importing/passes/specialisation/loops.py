@@ -1,8 +1,9 @@
-"""Loops as they are faster for known sizes: without threads of their own, and in the place of calls.
+"""Loops as they are faster for known sizes: without threads, and in the place of calls or in a function for each call.
 
 A `parfor` takes 2 to 5 ms to start its threads and to copy its body, at every call. A function with a loop that is
-called with matrices of several sizes is compiled anew at each of its calls; in the place of a call its loop is
-compiled once, for the sizes there.
+called at several places is compiled anew at each of its calls; in the place of a call its loop is compiled once, for
+the sizes there. So is a copy of the function for each place, which is for scripts that take weights out of a list: with
+such a loop in it, their main function is compiled anew at each call, as a whole.
 """
 
 from __future__ import annotations
@@ -17,6 +18,9 @@ from onnx_systemds.dml.scopes import assigned
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
+MOST_COPIES = 50
+"""Copies of a function; with more the script gets long."""
+_OF_ONE_CALL = "# A copy for one call: called at several places, it would be compiled anew each time."
 
 
 def without_threads(script: tree.Script) -> tree.Script:
@@ -43,6 +47,51 @@ def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tr
     Calls stay in conditions and in the heads of loops, and where arguments are not given one by one.
     """
     return _Bodies(main, functions).placed()
+
+
+def with_copies(
+    main: tree.Function, functions: Mapping[str, tree.Function]
+) -> tuple[tree.Function, dict[str, tree.Function]]:
+    """``main`` with a function of its own for each call of those that `called_with_loops` tells; all the others."""
+    return _Copies(main, functions).made()
+
+
+class _Copies:
+    """The copies of functions, while calls are given theirs."""
+
+    def __init__(self, main: tree.Function, functions: Mapping[str, tree.Function]) -> None:
+        self._main = main
+        self._functions = dict(functions)
+        places = Counter(node.function for node in tree.walk(main) if isinstance(node, tree.Call))
+        self._copied = {name for name in called_with_loops(main, functions) if places[name] <= MOST_COPIES}
+        self._counts: Counter[str] = Counter()
+
+    def made(self) -> tuple[tree.Function, dict[str, tree.Function]]:
+        body = tuple(map(self._statement, self._main.body)) if self._copied else self._main.body
+        return replace(self._main, body=body), self._functions
+
+    def _statement(self, statement: tree.Statement) -> tree.Statement:
+        if isinstance(statement, tree.If) and statement.condition == tree.Name("never"):  # never runs
+            return statement
+        changed: tree.Statement = rewritten(statement, self._change)
+        return changed
+
+    def _change(self, node: tree.Node) -> tree.Node:
+        if not isinstance(node, tree.Call) or node.function not in self._copied:
+            return node
+        function = self._functions[node.function]
+        name = self._name(function.name)
+        comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_CALL))
+        self._functions[name] = replace(function, name=name, comments=comments)
+        return replace(node, function=name)
+
+    def _name(self, function: str) -> str:
+        """The next name of a copy."""
+        while True:
+            self._counts[function] += 1
+            name = f"{function}_{self._counts[function]}"
+            if name not in self._functions and name != self._main.name:
+                return name
 
 
 class _Bodies:

@@ -15,7 +15,12 @@ from onnx_systemds.importing.passes.block_cuts import cut_blocks, with_never
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
-from onnx_systemds.importing.passes.specialisation.loops import called_with_loops, with_bodies, without_threads
+from onnx_systemds.importing.passes.specialisation.loops import (
+    called_with_loops,
+    with_bodies,
+    with_copies,
+    without_threads,
+)
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
 from onnx_systemds.importing.passes.specialisation.products import (
     FILTERS,
@@ -181,6 +186,14 @@ def _with_inlined_loops(work: Work) -> Work:
     return replace(work, main=with_bodies(work.main, functions)) if functions else work
 
 
+def _with_copies(work: Work) -> Work:
+    """A function for each call, where the script takes its weights out of a list; of others the bodies are placed."""
+    if work.form.is_prepared:
+        return work
+    main, functions = with_copies(work.main, work.functions)
+    return replace(work, main=main, functions=functions)
+
+
 def _without_threads(work: Work) -> Work:
     if not work.form.is_serial:
         return work
@@ -200,6 +213,7 @@ PASSES: tuple[Callable[[Work], Work], ...] = (
     _with_loads_first,
     _with_flat_extremes,
     _with_inlined_loops,
+    _with_copies,
     _without_threads,
 )
 """In their order: products want sizes as numbers, and what they make of weights is hoisted; bodies that take the place
