@@ -209,7 +209,7 @@ class _Body:
             statements += _parsed(in_front) if in_front else ()
             statements += fragments[number].statements
         statements += _parsed([*constants.get(-1, ()), *late.get(-1, ()), *returns])
-        self.statements = cut_blocks(statements)
+        self.statements = cut_blocks(statements, self.functions)
 
     def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph

@@ -72,3 +72,22 @@ def test_joined_statements_are_cut(text: str, reason: str) -> None:
 def test_others_are_left_alone(text: str) -> None:
     statements = parse_snippet(text)
     assert cut_blocks(statements) == list(statements)
+
+
+FUNCTIONS = """
+times = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { d = a * b; c = d }
+twice = function(matrix[double] a, matrix[double] b) return (matrix[double] c, matrix[double] e) { c = times(a, b); e = a }
+plus = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { c = a + b }
+looping = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { c = a * b; if (sum(c) > 0) { c = b } }
+"""
+
+
+@pytest.mark.parametrize(("text", "cuts"), [
+    ("m = times(x, z); y = x + m", 1), ("[m, n] = twice(x, z); y = x + m", 1), ("m = x * z; y = plus(m, x)", 1),
+    ("m = times(x, z); y = plus(m, z)", 1), ("m = times(x, z); y = w + m", 0), ("m = looping(x, z); y = x + m", 0),
+    ("m = times(x, z); n = times(z, w); y = n + x", 0),
+])  # fmt: skip
+def test_calls_that_the_engine_inlines_are_looked_through(text: str, cuts: int) -> None:
+    functions = {item.name: item for item in parse_snippet(FUNCTIONS) if isinstance(item, tree.Function)}
+    found = cut_blocks(parse_snippet(text), functions)
+    assert sum(isinstance(statement, tree.If) for statement in found) == cuts

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
 import pytest
 from onnx import NodeProto, helper, numpy_helper
 
@@ -341,3 +342,21 @@ def test_command_line(tmp_path: Path) -> None:
         name = list(GRAPHS)[int(file.removeprefix("open").removeprefix("fixed").split("_")[0])]
         assert actual.size == result.size, f"{file} ({name})"
         compare(actual.astype(result.dtype).reshape(result.shape), result, GRAPHS[name].tolerance, f"{file} ({name})")
+
+
+def test_functions_of_the_model_that_the_engine_inlines() -> None:
+    """``f`` is more than one statement until its dead ends are gone, and called twice: it stays a function."""
+    steps = "\n".join(f"t{place + 1} = Tanh(t{place})" for place in range(12))
+    model = onnx.parser.parse_model(f'''<ir_version: 10, opset_import: ["": 18, "own": 1]>
+        case (float[N, 2] x, float[N, 2] z) => (float[N, 2] y) {{ m = own.f(x, z)
+        s = Add(x, m)
+        n = own.f(s, z)
+        y = Add(s, n) }}
+        <domain: "own", opset_import: ["": 18]> f (a, b) => (c) {{ t0 = Identity(a)
+        {steps}
+        c = Mul(a, b) }}''')
+    script = import_model(model)
+    assert "gen_f" in script.text
+    with ScoringFunction(script) as function:
+        for result in results_of_all_forms(function, {"x": np.array([[INF, 1]], np.float32), "z": np.array([[-2, 3]], np.float32)}):
+            compare(result["y"], np.array([[NAN, 16]], np.float32), 1e-5, "function")

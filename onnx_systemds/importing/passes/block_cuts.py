@@ -7,11 +7,13 @@ apart by a cut between them (see `engine.faults`); a block that gets long is cut
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
 
 STATEMENTS_PER_BLOCK = 100
@@ -60,19 +62,24 @@ def _uses_never(block: Iterable[tree.Statement]) -> bool:
     return False
 
 
-def cut_blocks(statements: Sequence[tree.Statement]) -> list[tree.Statement]:
-    """The statements with cuts where a block gets long, and between those that the engine would join to a fault."""
+def cut_blocks(
+    statements: Sequence[tree.Statement], functions: Mapping[str, tree.Function] = MappingProxyType({})
+) -> list[tree.Statement]:
+    """The statements with cuts where a block gets long, and between those that the engine would join to a fault.
+
+    functions: those that the statements call and that the engine may inline, by name.
+    """
     found: list[tree.Statement] = []
     count = 0
     uses = _Uses(statements)
-    block = _Block(uses.of)
+    block = _Block(uses.of, functions)
     for statement in statements:
         reason = block.refuses(statement)
         if not statement.shares_line:
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block(uses.of)
+            count, block = 0, _Block(uses.of, functions)
         found.append(statement)
         count += not statement.shares_line
         block.add(statement)
@@ -100,24 +107,28 @@ class _Uses:
 class _Block:
     """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums."""
 
-    def __init__(self, uses: Callable[[str], int]) -> None:
+    def __init__(self, uses: Callable[[str], int], functions: Mapping[str, tree.Function]) -> None:
+        self.functions = functions
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
         self.values: dict[str, tree.Expression] = {}
         self.joined = JoinedOperations(self.values.get, uses)
 
     def add(self, statement: tree.Statement) -> None:
         """Take a statement into the block."""
-        if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
-            self.values[statement.target.name] = statement.value
-            kind = self._kind(statement.value)
+        for assigned in inlined(statement, self.functions):
+            name, value = assigned.target.name, assigned.value
+            self.values[name] = value
+            kind = self._kind(value)
             if kind:
-                self.kinds[statement.target.name] = kind
+                self.kinds[name] = kind
 
     def refuses(self, statement: tree.Statement) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
         is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
         nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
         reason = self.joined.reason(nodes) if is_plain else None
+        if reason is None and self.functions:
+            reason = self._inlined_reason(statement)
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
         if not self.kinds:
@@ -142,6 +153,17 @@ class _Block:
             return SHIFTED_CUT  # of rev(x) / (abs(x) + 1), where x holds zeros only, 0 / matrix(1, ..) and then -1
         if "t" in kinds and any(node.operator == "%*%" and self._is_transposed_product(node) for node in binaries):
             return TRANSPOSED_CUT
+        return None
+
+    def _inlined_reason(self, statement: tree.Statement) -> str | None:
+        """Why a call has to be cut off from the statements in front of it."""
+        for assigned in inlined(statement, self.functions):
+            if assigned is statement:
+                return None
+            reason = self.joined.reason([*tree.walk(assigned.value)])
+            if reason is not None:
+                return reason
+            self.values[assigned.target.name] = assigned.value
         return None
 
     def _is_transposed_product(self, node: tree.Binary) -> bool:

@@ -1,0 +1,51 @@
+"""What calls become where the engine inlines them: functions without control flow, as statements of their callers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
+
+
+def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -> Iterator[tree.Assign]:
+    """The assignments of matrices and numbers that a statement stands for, in their order.
+
+    A call of one of the functions becomes the assignments in its body; variables of the body get the name of the
+    first target in front, which no script can write.
+    """
+    if isinstance(statement, tree.MultiAssign):
+        call: tree.Expression = statement.call
+        targets = statement.targets
+    elif isinstance(statement, tree.Assign):
+        call, targets = statement.value, (statement.target,)
+    else:
+        return
+    names = [target.name for target in targets if isinstance(target, tree.Name)]
+    function = functions.get(call.function) if isinstance(call, tree.Call) else None
+    if len(names) < len(targets):
+        return
+    if not isinstance(call, tree.Call) or function is None or not _is_straight(function):
+        if isinstance(statement, tree.Assign):
+            yield statement
+        return
+    given = {parameter.name: argument.value for parameter, argument in zip(function.parameters, call.arguments)}
+
+    def own(node: tree.Node) -> tree.Node:
+        if isinstance(node, tree.Name):
+            return given.get(node.name, tree.Name(f"{names[0]}.{node.name}"))
+        return node
+
+    for inner in function.body:
+        if isinstance(inner, tree.Assign) and isinstance(inner.target, tree.Name):
+            value: tree.Expression = rewritten(inner.value, own)
+            target = tree.Name(f"{names[0]}.{inner.target.name}")
+            given[inner.target.name] = target
+            yield from inlined(replace(inner, target=target, value=value), functions)
+    for name, result in zip(names, function.results):
+        yield tree.Assign(tree.Name(name), given.get(result.name, tree.Name(f"{names[0]}.{result.name}")))
+
+
+def _is_straight(function: tree.Function) -> bool:
+    return not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in function.body)
