@@ -109,19 +109,19 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     return MainFunction(tuple(undetermined), tuple(body.returned), functions, scope.unchecked())
 
 
-def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] = ()) -> SubFunction:
+def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[Dim] = ()) -> SubFunction:
     """Render a sub-graph as a function: its inputs, what it captures, sizes, the dictionary of strings, the weights.
 
     Sub-graphs that give the same text share one function. The captured values are demanded of ``outer``; sizes that a
     parameter's matrix shows are read from it. Scalars are doubles on the way in and out, text tensors are codes. The
-    dictionary is the last result of a function that puts new strings into it. ``told``: sizes that it gives behind the
-    outputs.
+    dictionary is the last result of a function that puts new strings into it. ``returned``: sizes that it gives after
+    the outputs.
     """
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, outer)
     parameters = input_parameters(scope)
     scope.told_by(sized(scope, parameters))
-    body = _Body(scope, None, is_inner=True, told=told)
+    body = _Body(scope, None, is_inner=True, returned=returned)
     body.render()
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
@@ -142,7 +142,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, told: Sequence[Dim] 
         inputs.append(tree.Parameter(WEIGHTS, UNKNOWN_LIST))
         outer.uses_weights = True
         arguments.append(WEIGHTS)
-    gives_numbers = told or any(scope.value(output).dims == () for output in graph.outputs)
+    gives_numbers = returned or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
     first = _parsed([*element_statements(scope, parameters), *symbols, *checks, *views, *kept])
     statements: Sequence[tree.Statement] = with_never([*first, *body.statements])
@@ -172,10 +172,10 @@ class _Body:
     """The statements of one function, rendered from the last to the first."""
 
     def __init__(
-        self, scope: Scope, progress: Progress | None, *, is_inner: bool = False, told: Sequence[Dim] = ()
+        self, scope: Scope, progress: Progress | None, *, is_inner: bool = False, returned: Sequence[Dim] = ()
     ) -> None:
         self.scope = scope
-        self.told = told
+        self.returned_dims = returned
         self.progress = progress
         self.is_inner = is_inner
         self.statements: list[tree.Statement] = []
@@ -249,8 +249,8 @@ class _Body:
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
         return _Rendered(_parsed([*comments, *lines], view.place), fragment.imports, fragment.functions)
 
-    def _render_subgraph(self, graph: TypedGraph, hint: str, told: Sequence[Dim] = ()) -> SubFunction:
-        return render_body(graph, hint, self.scope, told)
+    def _render_subgraph(self, graph: TypedGraph, hint: str, returned: Sequence[Dim] = ()) -> SubFunction:
+        return render_body(graph, hint, self.scope, returned)
 
     def _demand_sizes(self, position: int) -> list[str]:
         """Statements that define the sizes which this node's run decides, where they are used."""
@@ -261,7 +261,7 @@ class _Body:
         for symbol in left:
             text = self._size_statement(position, symbol, known)
             if text is None:
-                scope.told.setdefault(symbol)
+                scope.returned.setdefault(symbol)
                 name = next(name for name in graph.nodes[position].outputs
                             if name and symbol in dim.symbols(scope.dims(name)))  # fmt: skip
                 scope.demand(name, scope.boundary(name))
@@ -357,7 +357,7 @@ class _Body:
                 text = scope.demand(name, form)
                 returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
             self.outputs.append(declaration(value, identifier, is_inner=self.is_inner))
-        for size in self.told:
+        for size in self.returned_dims:
             identifier = scope.names.fresh("size")
             returns.append(f"{identifier} = as.integer({scope.dim_text(size)})")
             self.outputs.append(tree.Parameter(identifier, INTEGER))
@@ -404,14 +404,14 @@ def _untold(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
 
     A frame without columns has no rows either, so that of text neither tells anything where there may be none.
     """
-    told = set(given)
+    known = set(given)
     tells = not is_text or not any(name.startswith("?") for name in dim.symbols(split_view(dims, 1).cols))
     for _ in range(2 if tells else 0):
         for size in split_view(dims, 1):
-            left = [name for name in dim.symbols(size) if name not in told]
+            left = [name for name in dim.symbols(size) if name not in known]
             if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:
-                told.add(left[0])
-    return [name for name in dim.symbols(dims) if name not in told and name.startswith("?")]
+                known.add(left[0])
+    return [name for name in dim.symbols(dims) if name not in known and name.startswith("?")]
 
 
 def _check_text(scope: Scope, node: Node) -> None:

@@ -100,8 +100,8 @@ class MappedFiles:
     def keep(self, buffer: Buffer) -> Buffer:
         """Note a buffer, so that `release` knows its pages; return it."""
         if isinstance(buffer, mmap.mmap):
-            first, behind = byte_bounds(np.frombuffer(buffer, dtype=np.uint8))
-            self._maps.append((first, behind, buffer))
+            first, after = byte_bounds(np.frombuffer(buffer, dtype=np.uint8))
+            self._maps.append((first, after, buffer))
         return buffer
 
     def release(self, array: Array) -> None:
@@ -109,8 +109,8 @@ class MappedFiles:
         if array.size == 0 or not hasattr(mmap, "MADV_DONTNEED"):
             return
         low, high = byte_bounds(array)
-        for first, behind, buffer in self._maps:
-            if first <= low and high <= behind:
+        for first, after, buffer in self._maps:
+            if first <= low and high <= after:
                 start = (low - first) // mmap.PAGESIZE * mmap.PAGESIZE
                 buffer.madvise(mmap.MADV_DONTNEED, start, high - first - start)
                 return

@@ -12,7 +12,7 @@ TURNS = 20
 """Calls of each candidate; the first half of them warms the JVM up."""
 
 
-class Contest(Generic[T]):
+class Autotuner(Generic[T]):
     """Candidates that do the same. Only the fastest one is left after `TURNS` calls of each."""
 
     def __init__(self, candidates: Sequence[T]) -> None:
@@ -26,8 +26,8 @@ class Contest(Generic[T]):
         places = range(len(calls)) if min(calls) % 2 == 0 else reversed(range(len(calls)))
         return self.candidates[min(places, key=calls.__getitem__)]
 
-    def took(self, candidate: T, seconds: float) -> None:
-        """Tell how long a call of a candidate took; of the last one left that is not kept."""
+    def record(self, candidate: T, seconds: float) -> None:
+        """Record how long a call of a candidate took; of the last one left that does not count."""
         if len(self.candidates) == 1:
             return
         for other, measured in zip(self.candidates, self._seconds):

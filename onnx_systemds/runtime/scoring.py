@@ -21,7 +21,7 @@ from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.runtime import list_transfer
-from onnx_systemds.runtime.autotune import Contest
+from onnx_systemds.runtime.autotune import Autotuner
 from onnx_systemds.runtime.batch_parts import divided, joined
 from onnx_systemds.runtime.boundary_integers import check_given, integers_of
 from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
@@ -62,7 +62,7 @@ class ScoringFunction:
         self._prepared = self._prepare_given()
         self._general = script if script.general is None else script.general
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
-        self._specialised: tuple[dict[str, tuple[int, ...]], Contest[Sequence[PreparedScript]]] | None = None
+        self._specialised: tuple[dict[str, tuple[int, ...]], Autotuner[Sequence[PreparedScript]]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}
         self._repeats, self._specialise_after = 0, specialise_after
         self._parts, self._shortest = parts, math.inf
@@ -154,7 +154,7 @@ class ScoringFunction:
         """Remember how long a call took, by which later ones are chosen."""
         self._shortest = min(self._shortest, seconds)
         if self._specialised is not None:
-            self._specialised[1].took(scripts, seconds)
+            self._specialised[1].record(scripts, seconds)
 
     def _in_parts(
         self, scripts: Sequence[PreparedScript], tensors: Mapping[str, Tensor], timeout: float | None
@@ -213,7 +213,7 @@ class ScoringFunction:
             of_parts = [(_shapes(self._matrices(part, {})), bind_sizes(self.script.inputs, part)) for part in parts]
             first = self._candidates([whole], most=1) if _starts_threads(self.script) else []
             candidates = [*first, *self._candidates(of_parts)]
-        self._specialised = (shapes, Contest(candidates))
+        self._specialised = (shapes, Autotuner(candidates))
         return self._specialised[1].next()
 
     def _candidates(

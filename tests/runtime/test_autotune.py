@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_systemds.runtime.autotune import TURNS, Contest
+from onnx_systemds.runtime.autotune import TURNS, Autotuner
 
 
 def played(seconds: dict[str, list[float]], calls: int) -> list[str]:
     """The names of the candidates that had a turn; each takes its seconds one after the other."""
-    contest = Contest([*seconds])
+    autotuner = Autotuner([*seconds])
     names = []
     for _ in range(calls):
-        name = contest.next()
+        name = autotuner.next()
         names.append(name)
-        contest.took(name, seconds[name][min(names.count(name), len(seconds[name])) - 1])
+        autotuner.record(name, seconds[name][min(names.count(name), len(seconds[name])) - 1])
     return names
 
 
@@ -39,18 +39,18 @@ def test_one_candidate_is_always_next() -> None:
 
 
 def test_nothing_is_kept_of_the_calls_of_the_last_candidate() -> None:
-    contest = Contest(["a", "b"])
+    autotuner = Autotuner(["a", "b"])
     for _ in range(2 * TURNS + 100):
-        contest.took(contest.next(), 1.0)
-    assert contest.candidates == ["a"] and contest._seconds == [[]]
+        autotuner.record(autotuner.next(), 1.0)
+    assert autotuner.candidates == ["a"] and autotuner._seconds == [[]]
 
 
 def test_what_is_dropped_has_no_more_turns() -> None:
-    contest = Contest(["a", "b", "c"])
-    contest.took("a", 1.0)
-    contest.drop("b", "z")
-    assert [contest.next(), contest.candidates] == ["c", ["a", "c"]]
-    contest.drop("a", "z")
-    assert contest.next() == "c"
-    contest.drop("c", "z")
-    assert contest.next() == "z" and contest._seconds == [[]]
+    autotuner = Autotuner(["a", "b", "c"])
+    autotuner.record("a", 1.0)
+    autotuner.drop("b", "z")
+    assert [autotuner.next(), autotuner.candidates] == ["c", ["a", "c"]]
+    autotuner.drop("a", "z")
+    assert autotuner.next() == "c"
+    autotuner.drop("c", "z")
+    assert autotuner.next() == "z" and autotuner._seconds == [[]]

@@ -38,7 +38,7 @@ class _Found:
     is_elsewhere: bool = False
     is_shared: bool = False
 
-    def behind(self, other: _Found) -> _Found:
+    def after(self, other: _Found) -> _Found:
         """What is found on the way through another value."""
         return _Found(self.value, self.is_elsewhere or other.is_elsewhere, self.is_shared or other.is_shared)
 
@@ -136,7 +136,7 @@ class JoinedOperations:
         if not last or left.is_shared:
             return False
         transposed = _argument(left.value, "t")
-        inner = left if transposed is None else self._find(transposed).behind(left)
+        inner = left if transposed is None else self._find(transposed).after(left)
         summands = _binary(inner.value, "+", "-")
         if summands is None or not inner.is_elsewhere:
             return False
@@ -163,17 +163,17 @@ class JoinedOperations:
         power = _binary(value, "*", "^")
         inner: _Found | None
         if isinstance(value, tree.Call) and value.function in _OF_PRODUCT and len(value.arguments) == 1:
-            inner = self._find(value.arguments[0].value).behind(right)
+            inner = self._find(value.arguments[0].value).after(right)
             if value.function == "log":
                 inner = self._sigmoid(inner) or inner
         elif power is not None and _number(power.right) == 2:
-            inner = self._find(power.left).behind(right)
+            inner = self._find(power.left).after(right)
         elif power is not None and power.operator == "*" and _number(power.left) == 2:
-            inner = self._find(power.right).behind(right)
+            inner = self._find(power.right).after(right)
         else:
             inner = self._sigmoid(right)
         if inner is not None and isinstance(inner.value, tree.Unary):
-            inner = self._find(inner.value.operand).behind(inner)
+            inner = self._find(inner.value.operand).after(inner)
         return inner if inner is not None and _binary(inner.value, "%*%") is not None else None
 
     def _sigmoid(self, found: _Found) -> _Found | None:
@@ -182,9 +182,9 @@ class JoinedOperations:
             outer = _binary(found.value, operator)
             if outer is None or _number(outer.left) != 1:
                 return None
-            found = self._find(outer.right).behind(found)
+            found = self._find(outer.right).after(found)
         power = _argument(found.value, "exp")
-        return None if power is None else self._find(power).behind(found)
+        return None if power is None else self._find(power).after(found)
 
     def _of_matrix_product(self, node: tree.Binary) -> str | None:
         if any(map(self._is_factor_of_chain, (node.left, node.right))):
@@ -211,10 +211,10 @@ class JoinedOperations:
             outer = _binary(weighted.value, "*", "/")
             if outer is None:
                 continue
-            inner = self._find(outer.right).behind(weighted)
+            inner = self._find(outer.right).after(weighted)
             summed = _binary(inner.value, "+", "-")
             if summed is not None:
-                inner = self._find(summed.left).behind(inner)
+                inner = self._find(summed.left).after(inner)
             product = _binary(inner.value, "%*%")
             if product is None or not inner.is_elsewhere:
                 continue

@@ -268,18 +268,18 @@ class NodeView(NodeFacts):
         return (self.position, attribute) in self.scope.graph.bodies
 
     def body(
-        self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", told: Sequence[Dim] = ()
+        self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", returned: Sequence[Dim] = ()
     ) -> SubFunction:
         """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
 
-        ``hint``: its name; without one it is named after the first output and the attribute. ``told``: sizes of the
+        ``hint``: its name; without one it is named after the first output and the attribute. ``returned``: sizes of the
         sub-graph that it gives behind the outputs.
         """
         typed = self.typed_body(attribute)
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
-        rendered = self._render_body(typed, hint or f"{base}_{attribute}", told)
+        rendered = self._render_body(typed, hint or f"{base}_{attribute}", returned)
         self._functions += rendered.functions
         return rendered
 
@@ -303,11 +303,11 @@ class NodeView(NodeFacts):
         """The symbols of sizes that only this node's statements decide."""
         return self.scope.graph.sizes.get(self.position, ())
 
-    def told_sizes(self) -> list[tuple[str, int, int]]:
+    def returned_sizes(self) -> list[tuple[str, int, int]]:
         """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
         found: list[tuple[str, int, int]] = []
         for name in self.scope.graph.sizes.get(self.position, ()):
-            if name not in self.scope.told:
+            if name not in self.scope.returned:
                 continue
             output, axis = next(
                 (output, axis) for output, value in enumerate(self.node.outputs) if value

@@ -130,7 +130,7 @@ class Scope:
         # sizes are read from the boundary form before there is another one
         self.at_boundary = {name for position, node in enumerate(graph.nodes) for name in node.outputs
                             if node.identity in boundary_operators or (position, BODY) in graph.bodies}  # fmt: skip
-        self.told: dict[str, None] = {}  # sizes that no result's rows and columns tell: the node gives them, too
+        self.returned: dict[str, None] = {}  # sizes that no result's rows and columns tell: the node gives them, too
         self.checks: Checks = Checks(graph, None if outer is None else outer.checks)
         self._told: frozenset[str] = frozenset()  # symbols that the inputs tell
         self.uses_weights = False
@@ -431,11 +431,11 @@ class Scope:
 
         Each condition ends a block of the engine's, which small scripts feel: so there is one for all.
         """
-        told = [found for found in self.checks.at_start if all(map(self.can_tell, found.symbols))]
-        lines = [assumption.statement(self.dim_text, self.factor_text) for assumption in told]
+        checked = [found for found in self.checks.at_start if all(map(self.can_tell, found.symbols))]
+        lines = [assumption.statement(self.dim_text, self.factor_text) for assumption in checked]
         if len(lines) < 2:
             return lines
-        broken = " | ".join(f"({assumption.broken(self.dim_text)})" for assumption in told)
+        broken = " | ".join(f"({assumption.broken(self.dim_text)})" for assumption in checked)
         return ["\n".join([f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"])]
 
     def _checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:

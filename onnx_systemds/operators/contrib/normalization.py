@@ -130,9 +130,9 @@ def group_norm(node: Expansion) -> None:
 def skip_group_norm(node: Expansion) -> None:
     """GroupNormalization of a sum, which is an output, too; what is skipped may have one number per channel."""
     rank, skip = node.rank("X"), node.input("skip")
-    behind = range(1, rank - 1) if node.attribute("channels_last") else range(2, rank)
+    after = range(1, rank - 1) if node.attribute("channels_last") else range(2, rank)
     if node.rank("skip") == 2:
-        skip = node.unsqueeze(skip, *behind)
+        skip = node.unsqueeze(skip, *after)
     bias = node.input("bias")
     if bias and not node.attribute("channels_last"):
         bias = node.unsqueeze(bias, *range(1, rank - 1))

@@ -71,27 +71,27 @@ def _labels(term: str, rank: int, text: str) -> Labels:
 
 
 def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
-    before, ellipsis, behind = term.partition("...")
-    letters = before + behind
+    before, ellipsis, after = term.partition("...")
+    letters = before + after
     if any(letter not in string.ascii_letters for letter in letters):
         raise UnsupportedCase(f"the equation {quoted(text)} is not valid")
-    return (*before, *(open_axes if ellipsis else ()), *behind)
+    return (*before, *(open_axes if ellipsis else ()), *after)
 
 
 @shape_rule("Einsum")
 def einsum_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sizes of the result's labels."""
     equation = equation_of(node)
-    told: dict[str, str] = {}  # by label the words for an axis that has its size
+    words: dict[str, str] = {}  # by label the words for an axis that has its size
     axes = [(label, position, axis) for position, labels in enumerate(equation.operands)
             for axis, label in enumerate(labels)]  # fmt: skip
     for label, position, axis in axes:
         if node.dims(position)[axis] == equation.sizes[label]:
-            told.setdefault(label, node.axis_words(position, axis))
+            words.setdefault(label, node.axis_words(position, axis))
     for label, position, axis in axes:
         size = node.dims(position)[axis]
         if size != 1:
-            node.assume_equal(equation.sizes[label], size, told[label], node.axis_words(position, axis))
+            node.assume_equal(equation.sizes[label], size, words[label], node.axis_words(position, axis))
     return (node.tensor([equation.sizes[label] for label in equation.result]),)
 
 
@@ -233,10 +233,10 @@ class _Contraction:
         products = partial(batch_product, self.node, count=count, rows=m)
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
-            text = self._multiplied(x, y, partial(products, behind=n, transposed=True))
+            text = self._multiplied(x, y, partial(products, after=n, transposed=True))
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
-        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, behind=depth))
+        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, after=depth))
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
 

@@ -97,11 +97,12 @@ def if_1(node: NodeView) -> Fragment:
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> _Branch:
     """The branch of that name, whose statements give the targets."""
     values = output_values(node.typed_body(name))
-    told = node.told_sizes()
-    if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in told):
+    returned = node.returned_sizes()
+    if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in returned):
         raise UnsupportedCase("the branches give sizes of different ranks that the result does not tell")
-    function = node.body(name, list(targets), told=[(values[output].dims or ())[axis] for _, output, axis in told])
-    lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in told)])]
+    sizes = [(values[output].dims or ())[axis] for _, output, axis in returned]
+    function = node.body(name, list(targets), returned=sizes)
+    lines = [function.call([], [*targets.values(), *(identifier for identifier, _, _ in returned)])]
     for position, target in targets.items():
         lines += _as_joined(node, position, target, values[position])
     return lines, function.extends_texts

@@ -112,18 +112,18 @@ def _gather_one(node: NodeView, steps: Steps, axis: int) -> None:
         return
     index, place = node.scalar("indices"), node.temporary("place")
     steps.statements.append(f"{place} = {index} + {node.factor(size)} * as.double({index} < 0) + 1")
-    before, size, behind = steps.around(axis)
+    before, size, after = steps.around(axis)
     if before == 1:
-        x = steps.matrix(View(size, behind))
-        steps.set(f"{x}[{place}, ]", View(1, behind), axis, 1)
-    elif behind == 1:
+        x = steps.matrix(View(size, after))
+        steps.set(f"{x}[{place}, ]", View(1, after), axis, 1)
+    elif after == 1:
         x = steps.matrix(View(before, size))
         steps.set(f"{x}[, {place}]", View(before, 1), axis, 1)
     else:
-        x = steps.matrix(View(before, size * behind))
-        width = node.factor(behind)
+        x = steps.matrix(View(before, size * after))
+        width = node.factor(after)
         chosen = f"{x}[, (({place} - 1) * {width} + 1):({place} * {width})]"
-        steps.set(chosen, View(before, behind), axis, 1)
+        steps.set(chosen, View(before, after), axis, 1)
 
 
 def gather_index(node: NodeView, position: int, size: Dim, count: Dim) -> str:
@@ -313,7 +313,7 @@ def compress(node: NodeView) -> Fragment:
         chosen_count = f"{node.dim(count)} = as.integer(sum({node.view('condition', View(node.size('condition'), 1))}))"
         return node.fragment([] if isinstance(count, int) else [chosen_count]) + empty(node)
     whole: Dims = (product(dims),) if flat else dims
-    before, size, behind = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
+    before, size, after = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
     count, length = node.output_dims()[axis], node.size("condition")
     x = node.view("input", View(size, 1)) if flat else axis_first(node, 0, axis)
     mask = node.view("condition", View(length, 1))
@@ -324,5 +324,5 @@ def compress(node: NodeView) -> Fragment:
     statements = [f'{chosen} = removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)']
     if not isinstance(count, int):
         statements.append(f"{node.dim(count)} = nrow({chosen})")
-    text, view = from_axis_first(node, chosen, before, count, behind)
+    text, view = from_axis_first(node, chosen, before, count, after)
     return node.result(text, view, before=statements)

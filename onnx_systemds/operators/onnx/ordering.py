@@ -47,10 +47,10 @@ def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _register_arg(op_type: str, function: str) -> None:
     def generate(node: NodeView) -> Fragment:
         axis = node.axis()
-        before, _, behind = _around(node.dims(0), axis)
+        before, _, after = _around(node.dims(0), axis)
         last = "TRUE" if node.attribute("select_last_index") else "FALSE"
         found = node.call(f"{function}_last" if last == "TRUE" else function, axis_last(node, 0, axis))
-        return node.result(*from_axis_last(node, found, before, 1, behind))
+        return node.result(*from_axis_last(node, found, before, 1, after))
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type}: the first of several, or (from opset 12 on) the last; the first NaN wins."
@@ -89,16 +89,16 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
     def generate(node: NodeView) -> Fragment:
         dims = node.dims(0)
         axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
-        before, size, behind = _around(dims, axis)
+        before, size, after = _around(dims, axis)
         backwards = bool(node.attribute("reverse"))
         wraps = wrapped(node.dtype(0), "x") != "x"
-        if behind == 1 and before != 1 and op_type == "CumSum" and not backwards and not wraps:
+        if after == 1 and before != 1 and op_type == "CumSum" and not backwards and not wraps:
             return _along_rows(node, before, size)
         x = axis_first(node, 0, axis)
         x = f"rev({x})" if backwards else x
         exclusive = bool(node.attribute("exclusive"))
         if exclusive:
-            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(behind * before)})"
+            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(after * before)})"
             x = f"rbind({neutral}, {x})"
         statements: list[str] = []
         if function == "cumprod" and node.dtype(0) in WORDS:
@@ -114,9 +114,9 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
             whole = node.temporary("whole")
             statements.append(f"{whole} = {text}")
             # the engine takes the number of columns of an ifelse of unknown dims for 0
-            text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(behind * before)}]"
+            text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(after * before)}]"
         text = f"rev({text})" if backwards else text
-        return node.result(*from_axis_first(node, text, before, size, behind), before=statements)
+        return node.result(*from_axis_first(node, text, before, size, after), before=statements)
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} down the rows, with the axis in the rows; 32-bit integers wrap around."
@@ -150,14 +150,14 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
 def top_k(node: NodeView) -> Fragment:
     """Sorted, ties to the lower index; NaN is the largest. Opset 11 added the smallest."""
     axis, count = node.axis(), top_k_count(node)
-    before, _, behind = _around(node.dims("X"), axis)
+    before, _, after = _around(node.dims("X"), axis)
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
     call = node.call(function, axis_last(node, 0, axis), node.dim(count), "TRUE" if largest else "FALSE")
     fragment = node.fragment([f"[{values}, {indices}] = {call}"])
     for output, name in enumerate((values, indices)):
-        text, view = from_axis_last(node, name, before, count, behind)
+        text, view = from_axis_last(node, name, before, count, after)
         wanted = node.wanted_form(output)
         if may_be_zero(count) and wanted is not SCALAR and wanted != view:
             text, view = node.call("shaped", text, node.dim(wanted.rows), node.dim(wanted.cols)), wanted
@@ -191,8 +191,8 @@ def non_zero(node: NodeView) -> Fragment:
     ]
     rows = []
     for axis, size in enumerate(dims):
-        _, _, behind = _around(dims, axis)
-        row = f"t({place})" if behind == 1 else f"(t({place}) %/% {node.factor(behind)})"
+        _, _, after = _around(dims, axis)
+        row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
     text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
     return node.result(text, View(len(dims), count), before=statements)
@@ -220,7 +220,7 @@ def unique(node: NodeView) -> Fragment:
     dims = node.dims("X")
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
-    before, size, behind = (1, product(dims), 1) if flat else _around(dims, axis)
+    before, size, after = (1, product(dims), 1) if flat else _around(dims, axis)
     x = node.view("X", View(size, 1)) if flat else axis_first(node, 0, axis)
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
@@ -228,13 +228,13 @@ def unique(node: NodeView) -> Fragment:
         values, rows = node.temporary("values"), node.output_dims(0)[0]
         found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
         return node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
-    columns = before * behind
+    columns = before * after
     if columns == 0:
         raise UnsupportedCase("slices without elements are compared")
     # slices are compared in row-major order, and the columns hold [behind, before]
     order = f"seq(1, {node.dim(columns)})"
-    if before != 1 and behind != 1:
-        order = f"matrix(t(matrix({order}, rows={node.dim(behind)}, cols={node.dim(before)})), "
+    if before != 1 and after != 1:
+        order = f"matrix(t(matrix({order}, rows={node.dim(after)}, cols={node.dim(before)})), "
         order += f"rows={node.dim(columns)}, cols=1)"
     count = node.output_dims(0)[axis] if node.node.outputs[0] else unknown_size(node, 0, axis)
     names = [node.temporary(hint) for hint in ("values", "first", "inverse", "counts")]
@@ -251,7 +251,7 @@ def unique(node: NodeView) -> Fragment:
         statements.append(f"{values} = {node.call('codes_of_ranks', names[0], by_rank)}")
     fragment = node.fragment(statements)
     if node.wants(0):
-        fragment += node.result(*from_axis_first(node, values, before, count, behind), 0)
+        fragment += node.result(*from_axis_first(node, values, before, count, after), 0)
     for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):
         if node.wants(output):
             fragment += node.result(name, View(rows, 1), output)

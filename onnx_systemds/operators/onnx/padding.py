@@ -121,18 +121,18 @@ def _run_time_padded(node: NodeView, amounts: Amounts) -> Fragment:
     """As `padded`, where only the run knows what crops and what pads: axis by axis, the last first."""
     steps = Steps(node)
     mode = node.attribute("mode") or "constant"
-    for axis, (before, behind) in reversed(list(enumerate(amounts))):
-        if (before, behind) == (0, 0):
+    for axis, (before, after) in reversed(list(enumerate(amounts))):
+        if (before, after) == (0, 0):
             continue
         prefix, size, suffix = steps.around(axis)
         count = node.output_dims()[axis]
         if mode == "constant":
             x = steps.matrix(View(prefix, size * suffix))
-            text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(behind * suffix), _fill(node))
+            text = node.call("pad_cols", x, node.dim(before * suffix), node.dim(after * suffix), _fill(node))
             steps.set(text, View(prefix, count * suffix), axis, count)
         else:
-            kept = size + minimum(before, 0) + minimum(behind, 0)
-            added = [node.dim(maximum(amount, 0)) for amount in (before, behind)]
+            kept = size + minimum(before, 0) + minimum(after, 0)
+            added = [node.dim(maximum(amount, 0)) for amount in (before, after)]
             positions = node.call(f"{mode}_positions", added[0], node.dim(kept), added[1])
             steps.take(axis, f"{positions} + {node.factor(1 - minimum(before, 0))}", count)
     return steps.fragment()
@@ -151,7 +151,7 @@ def _fill(node: NodeView) -> str:
 def center_crop_pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The wanted sizes on the axes."""
     return (
-        node.tensor([before + dim + behind for dim, (before, behind) in zip(node.dims("input_data"), _centred(node))]),
+        node.tensor([before + dim + after for dim, (before, after) in zip(node.dims("input_data"), _centred(node))]),
     )
 
 

@@ -53,7 +53,7 @@ class Reduction:
     whole: str
     empty: float
     ahead: Callable[[str], str] | None = None
-    behind: Callable[[str], str] | None = None
+    after: Callable[[str], str] | None = None
     axes_as_input: int = 18
 
 
@@ -68,8 +68,8 @@ REDUCTIONS = {
     "ReduceMin": Reduction("Mins", "min", float("inf")),
     "ReduceProd": Reduction("Prods", "prod", 1.0),
     "ReduceL1": Reduction("Sums", "sum", 0.0, ahead=lambda x: f"abs({x})"),
-    "ReduceL2": Reduction("Sums", "sum", 0.0, ahead=_square, behind=lambda x: f"sqrt({x})"),
-    "ReduceLogSum": Reduction("Sums", "sum", -float("inf"), behind=lambda x: f"log({x})"),
+    "ReduceL2": Reduction("Sums", "sum", 0.0, ahead=_square, after=lambda x: f"sqrt({x})"),
+    "ReduceLogSum": Reduction("Sums", "sum", -float("inf"), after=lambda x: f"log({x})"),
     "ReduceLogSumExp": Reduction("LogSumExp", "", -float("inf")),
     "ReduceSumSquare": Reduction("Sums", "sum", 0.0, ahead=_square),
 }
@@ -157,7 +157,7 @@ def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
 
 def _unreduced(node: NodeView, reduction: Reduction) -> Fragment:
     """Every result comes from one element; what is not the reduction itself is still done."""
-    if reduction.ahead is None and reduction.behind is None:
+    if reduction.ahead is None and reduction.after is None:
         return node.same_elements()
     form = node.wanted_form()
     x = node.scalar(0) if form is SCALAR else node.view(0, form)
@@ -168,10 +168,10 @@ def _unreduced(node: NodeView, reduction: Reduction) -> Fragment:
 def _finished(node: NodeView, reduction: Reduction, text: str) -> str:
     """The last step, in the input's type: integers are truncated and wrap."""
     dtype = node.dtype(0)
-    if reduction.behind is not None:
-        text = reduction.behind(text)
+    if reduction.after is not None:
+        text = reduction.after(text)
     if dtype in INTEGER_DTYPES:
-        if reduction.behind is not None or reduction.aggregate in ("Means", "LogSumExp"):
+        if reduction.after is not None or reduction.aggregate in ("Means", "LogSumExp"):
             text = truncated(text)
         elif reduction.aggregate not in ("Maxs", "Mins", "WrappedProds"):
             text = wrapped(dtype, f"({text})")
@@ -210,44 +210,44 @@ class _Steps:
     def _reduce_run(self, position: int, first: bool) -> None:
         ahead = product(size for _, size in self.runs[:position])
         size = self.runs[position][1]
-        behind = product(size for _, size in self.runs[position + 1 :])
+        after = product(size for _, size in self.runs[position + 1 :])
         if position == len(self.runs) - 1:
             x = self._source(View(ahead, size), first)
             self._set(self._aggregate("row", x, size), View(ahead, 1))
         elif position == 0:
-            x = self._source(View(size, behind), first)
-            self._set(self._aggregate("col", x, size), View(1, behind))
+            x = self._source(View(size, after), first)
+            self._set(self._aggregate("col", x, size), View(1, after))
         else:
-            self._reduce_inner(ahead, size, behind, first)
+            self._reduce_inner(ahead, size, after, first)
         del self.runs[position]
         if 0 < position < len(self.runs):  # the runs around it were kept, or reduced later
             merged = self.runs[position - 1][1] * self.runs[position][1]
             if self.runs[position - 1][0] == self.runs[position][0]:
                 self.runs[position - 1 : position + 1] = [(self.runs[position][0], merged)]
 
-    def _reduce_inner(self, ahead: Dim, size: Dim, behind: Dim, first: bool) -> None:
-        rows = View(ahead * size, behind)
+    def _reduce_inner(self, ahead: Dim, size: Dim, after: Dim, first: bool) -> None:
+        rows = View(ahead * size, after)
         if isinstance(ahead, int) and isinstance(size, int) and ahead <= MOST_SLICES:
             x = self._named(self._source(rows, first))
             slices = [self._aggregate("col", f"{x}[{i * size + 1}:{(i + 1) * size}, ]", size) for i in range(ahead)]
-            self._set(f"rbind({', '.join(slices)})", View(ahead, behind))
+            self._set(f"rbind({', '.join(slices)})", View(ahead, after))
         elif self.reduction.aggregate in ("Sums", "Means") and isinstance(ahead, int) and ahead >= SPARSE_SUMS:
             x = self._source(rows, first)
             total = self.node.dim(ahead * size)
             index = f"(seq(0, {self.node.dim(ahead * size - 1)}) %/% {self.node.factor(size)}) + 1"
             text = f"(table({index}, seq(1, {total}), {self.node.dim(ahead)}, {total}) %*% {x})"
             divisor = f" / {self.node.factor(size)}" if self.reduction.aggregate == "Means" else ""
-            self._set(f"{text}{divisor}", View(ahead, behind))
+            self._set(f"{text}{divisor}", View(ahead, after))
         elif self.reduction.aggregate in _PAIRWISE and isinstance(size, int) and size <= MOST_PARTS:
-            x = self._named(self._source(View(ahead, size * behind), first))
+            x = self._named(self._source(View(ahead, size * after), first))
             span = self.node.factor
-            parts = [f"{x}[, {span(i * behind + 1)}:{span((i + 1) * behind)}]" for i in range(size)]
-            self._set(_paired(_PAIRWISE[self.reduction.aggregate], parts), View(ahead, behind))
+            parts = [f"{x}[, {span(i * after + 1)}:{span((i + 1) * after)}]" for i in range(size)]
+            self._set(_paired(_PAIRWISE[self.reduction.aggregate], parts), View(ahead, after))
         else:
-            x = self._source(View(ahead, size * behind), first)
-            front = self.node.reshape(f"t({x})", View(size, behind * ahead))
-            turned = self.node.reshape(self._aggregate("col", front, size), View(behind, ahead))
-            self._set(f"t({turned})", View(ahead, behind))
+            x = self._source(View(ahead, size * after), first)
+            front = self.node.reshape(f"t({x})", View(size, after * ahead))
+            turned = self.node.reshape(self._aggregate("col", front, size), View(after, ahead))
+            self._set(f"t({turned})", View(ahead, after))
 
     def _source(self, view: View, first: bool) -> str:
         """What is to be aggregated next, as an operand."""

@@ -250,18 +250,18 @@ def _multiply(steps: Steps, known: dict[int, Array]) -> None:
 def _multiply_by(steps: Steps, axis: int, count: Dim, parts: str) -> None:
     """Replace an axis by weighted sums: ``parts`` has a column for each new element."""
     node = steps.node
-    before, size, behind = steps.around(axis)
-    if before == 1 and behind != 1:
-        view = View(count, behind)
-        steps.set(_interpolated(node, steps.matrix(View(size, behind)), parts, view, by_rows=True), view, axis, count)
+    before, size, after = steps.around(axis)
+    if before == 1 and after != 1:
+        view = View(count, after)
+        steps.set(_interpolated(node, steps.matrix(View(size, after)), parts, view, by_rows=True), view, axis, count)
         return
-    if behind == 1:
+    if after == 1:
         view = View(before, count)
         steps.set(_interpolated(node, steps.matrix(View(before, size)), parts, view), view, axis, count)
         return
-    turned = node.reshape(f"t({steps.matrix(View(before * size, behind))})", View(behind * before, size))
-    product_ = _interpolated(node, turned, parts, View(behind, before * count))
-    steps.set(f"t({product_})", View(before * count, behind), axis, count)
+    turned = node.reshape(f"t({steps.matrix(View(before * size, after))})", View(after * before, size))
+    product_ = _interpolated(node, turned, parts, View(after, before * count))
+    steps.set(f"t({product_})", View(before * count, after), axis, count)
 
 
 def _interpolated(node: NodeView, x: str, parts: str, view: View, *, by_rows: bool = False) -> str:

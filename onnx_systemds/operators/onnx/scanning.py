@@ -172,10 +172,10 @@ class _Blocks:
         return grown(node, room, node.call("append_row", room, self.step, row))
 
     def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
-        before, behind = product(dims[:axis]), product(dims[axis + 1 :])
+        before, after = product(dims[:axis]), product(dims[axis + 1 :])
         if axis == 0:
-            return View(self.count, behind), View(1, behind)
-        return View(before, self.count * behind), View(before, behind)
+            return View(self.count, after), View(1, after)
+        return View(before, self.count * after), View(before, after)
 
     def _index(self, piece: View, axis: int, backward: bool) -> str:
         at = self._at(backward)

@@ -87,7 +87,7 @@ def tensor_scatter(node: NodeView) -> Fragment:
     dims, new = node.dims("past_cache"), node.dims("update")
     axis = node.axis()
     batch, size, length = dims[0], dims[axis], new[axis]
-    middle, behind = product(dims[1:axis]), product(dims[axis + 1 :])
+    middle, after = product(dims[1:axis]), product(dims[axis + 1 :])
     if node.has("write_indices"):
         starts = node.view("write_indices", View(batch, 1))
     else:
@@ -95,5 +95,5 @@ def tensor_scatter(node: NodeView) -> Fragment:
     circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
     index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
     rows, count = batch * middle * size, batch * middle * length
-    x, u = node.view("past_cache", View(rows, behind)), node.view("update", View(count, behind))
-    return node.result(node.call("scatter_rows", x, u, index), View(rows, behind))
+    x, u = node.view("past_cache", View(rows, after)), node.view("update", View(count, after))
+    return node.result(node.call("scatter_rows", x, u, index), View(rows, after))

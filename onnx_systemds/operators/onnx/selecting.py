@@ -51,29 +51,29 @@ class Steps:
 
     def slice(self, axis: int, start: Dim, count: Dim) -> None:
         """Keep ``count`` elements from ``start`` (from 0) on: a range of rows or columns."""
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         if count == size and start == 0:
             return
         if may_be_zero(count):
             self._slice_or_none(axis, start, count)
         elif before == 1:
-            x = self.matrix(View(size, behind))
-            self.set(f"{x}[{self._range(start, count)}, ]", View(count, behind), axis, count)
+            x = self.matrix(View(size, after))
+            self.set(f"{x}[{self._range(start, count)}, ]", View(count, after), axis, count)
         else:
-            x = self.matrix(View(before, size * behind))
-            self.set(f"{x}[, {self._range(start * behind, count * behind)}]", View(before, count * behind), axis, count)
+            x = self.matrix(View(before, size * after))
+            self.set(f"{x}[, {self._range(start * after, count * after)}]", View(before, count * after), axis, count)
 
     def _slice_or_none(self, axis: int, start: Dim, count: Dim) -> None:
         """As `slice`, where the run may decide that nothing is left: the engine refuses empty ranges."""
         node = self.node
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         if before == 1:
-            text = node.call("row_range", self.matrix(View(size, behind)), node.dim(start), node.dim(count))
-            self.set(text, View(count, behind), axis, count)
+            text = node.call("row_range", self.matrix(View(size, after)), node.dim(start), node.dim(count))
+            self.set(text, View(count, after), axis, count)
         else:
-            x = self.matrix(View(before, size * behind))
-            text = node.call("col_range", x, node.dim(start * behind), node.dim(count * behind))
-            self.set(text, View(before, count * behind), axis, count)
+            x = self.matrix(View(before, size * after))
+            text = node.call("col_range", x, node.dim(start * after), node.dim(count * after))
+            self.set(text, View(before, count * after), axis, count)
 
     def _reshaped(self, view: View) -> str:
         """The current elements in another view."""
@@ -88,9 +88,9 @@ class Steps:
 
     def reverse(self, axis: int) -> None:
         """Keep all elements of an axis, the last one first."""
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         if before == 1:
-            self.set(f"rev({self.matrix(View(size, behind))})", View(size, behind), axis, size)
+            self.set(f"rev({self.matrix(View(size, after))})", View(size, after), axis, size)
         else:
             self.take(axis, progression(self.node.dim(size), "1", "(-1)"), size)
 
@@ -102,27 +102,27 @@ class Steps:
         if len(runs) == 1:
             self.slice(axis, *runs[0])
             return
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         if before == 1 and list(indices) == list(range(count))[::-1] and size == count:
             self.reverse(axis)
         elif self._pick_every(axis, indices) or self._pick_repeated(axis, indices):
             return
         elif len(runs) <= MOST_RUNS:
             if before == 1:
-                x = self.matrix(View(size, behind))
+                x = self.matrix(View(size, after))
                 pieces = ", ".join(f"{x}[{self._range(start, length)}, ]" for start, length in runs)
-                self.set(f"rbind({pieces})", View(count, behind), axis, count)
+                self.set(f"rbind({pieces})", View(count, after), axis, count)
             else:
-                x = self.matrix(View(before, size * behind))
-                pieces = ", ".join(f"{x}[, {self._range(start * behind, length * behind)}]" for start, length in runs)
-                self.set(f"cbind({pieces})", View(before, count * behind), axis, count)
+                x = self.matrix(View(before, size * after))
+                pieces = ", ".join(f"{x}[, {self._range(start * after, length * after)}]" for start, length in runs)
+                self.set(f"cbind({pieces})", View(before, count * after), axis, count)
         else:
             column = np.asarray(indices, dtype=np.int64).reshape(-1, 1) + 1
             self.take(axis, _progression(indices) or self.node.constant_matrix(column, "index"), count)
 
     def _pick_every(self, axis: int, indices: Sequence[int]) -> bool:
         """Keep every n-th index: the axis in blocks of n, of which one column (or run of them) is kept."""
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         count, step = len(indices), int(indices[1]) - int(indices[0])
         if step < 2 or not isinstance(size, int) or _progression(indices) is None:
             return False
@@ -131,43 +131,43 @@ class Steps:
         if offset >= step or start < 0:
             return False
         self.slice(axis, start, count * step)
-        x = self.matrix(View(before * count, step * behind))
-        kept = self._range(offset * behind, behind)
-        self.set(f"{x}[, {kept}]", View(before * count, behind), axis, count)
+        x = self.matrix(View(before * count, step * after))
+        kept = self._range(offset * after, after)
+        self.set(f"{x}[, {kept}]", View(before * count, after), axis, count)
         return True
 
     def _pick_repeated(self, axis: int, indices: Sequence[int]) -> bool:
         """Keep each index several times in a row: the elements side by side with themselves."""
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         times = len(indices) // size if isinstance(size, int) and size else 0
-        if not 2 <= times <= MOST_RUNS or behind == 1:
+        if not 2 <= times <= MOST_RUNS or after == 1:
             return False
         if [int(index) for index in indices] != [place for place in range(int(str(size))) for _ in range(times)]:
             return False
-        x = self.matrix(View(before * size, behind))
-        self.set(f"cbind({', '.join([x] * times)})", View(before * size, behind * times), axis, len(indices))
+        x = self.matrix(View(before * size, after))
+        self.set(f"cbind({', '.join([x] * times)})", View(before * size, after * times), axis, len(indices))
         return True
 
     def take(self, axis: int, index: str, count: Dim) -> None:
         """Keep the elements that a DML column of ``count`` indices (from 1) names."""
         node = self.node
-        before, size, behind = self.around(axis)
+        before, size, after = self.around(axis)
         if may_be_zero((count, *self.dims)):
-            x = self.matrix(View(before * size, behind))
+            x = self.matrix(View(before * size, after))
             text = node.call("picked_rows", x, index, node.dim(before))
-            self.set(text, View(before * count, behind), axis, count)
+            self.set(text, View(before * count, after), axis, count)
         elif before == 1:
-            x = self.matrix(View(size, behind))
-            text = gather_rows_text(node, x, index, size, count, behind, finite=self.finite)
-            self.set(_bare(text), View(count, behind), axis, count)
-        elif behind == 1:
+            x = self.matrix(View(size, after))
+            text = gather_rows_text(node, x, index, size, count, after, finite=self.finite)
+            self.set(_bare(text), View(count, after), axis, count)
+        elif after == 1:
             self._take_columns(axis, index, count)
         else:
-            x = self.matrix(View(before * size, behind))
+            x = self.matrix(View(before * size, after))
             starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
             whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
-            text = gather_rows_text(node, x, whole, before * size, before * count, behind, finite=self.finite)
-            self.set(_bare(text), View(before * count, behind), axis, count)
+            text = gather_rows_text(node, x, whole, before * size, before * count, after, finite=self.finite)
+            self.set(_bare(text), View(before * count, after), axis, count)
 
     def _take_columns(self, axis: int, index: str, count: Dim) -> None:
         """A product with a 0/1 matrix; few columns are padded so that it is stored sparse (0 * NaN is NaN)."""
@@ -198,41 +198,41 @@ def axis_last(node: NodeView, position: int, axis: int) -> str:
     `from_axis_last` undoes it; for results of any width this costs two transpositions and no permutation.
     """
     dims = node.dims(position)
-    before, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
-    if behind == 1:
+    before, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    if after == 1:
         return node.view(position, View(before, size))
-    turned = f"t({node.view(position, View(before * size, behind))})"
-    return turned if before == 1 else node.reshape(turned, View(behind * before, size))
+    turned = f"t({node.view(position, View(before * size, after))})"
+    return turned if before == 1 else node.reshape(turned, View(after * before, size))
 
 
-def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, behind: Dim) -> tuple[str, View]:
+def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, after: Dim) -> tuple[str, View]:
     """A result of ``count`` columns for the rows of `axis_last`, back in row-major order."""
-    if behind == 1:
+    if after == 1:
         return text, View(before, count)
     if before != 1 and may_be_zero(count):
-        text = node.call("shaped", text, node.dim(behind), node.dim(before * count))
+        text = node.call("shaped", text, node.dim(after), node.dim(before * count))
     elif before != 1:
-        text = node.reshape(text, View(behind, before * count))
-    return f"t({text})", View(before * count, behind)
+        text = node.reshape(text, View(after, before * count))
+    return f"t({text})", View(before * count, after)
 
 
 def axis_first(node: NodeView, position: int, axis: int) -> str:
     """Text of an input with the axis in the rows and [behind, before] in the columns."""
     dims = node.dims(position)
-    before, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    before, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
     if before == 1:
-        return node.view(position, View(size, behind))
-    turned = f"t({node.view(position, View(before, size * behind))})"
-    return turned if behind == 1 else node.reshape(turned, View(size, behind * before))
+        return node.view(position, View(size, after))
+    turned = f"t({node.view(position, View(before, size * after))})"
+    return turned if after == 1 else node.reshape(turned, View(size, after * before))
 
 
-def from_axis_first(node: NodeView, text: str, before: Dim, count: Dim, behind: Dim) -> tuple[str, View]:
+def from_axis_first(node: NodeView, text: str, before: Dim, count: Dim, after: Dim) -> tuple[str, View]:
     """A result of ``count`` rows for the columns of `axis_first`, back in row-major order."""
     if before == 1:
-        return text, View(count, behind)
-    if behind != 1:
-        text = node.reshape(text, View(count * behind, before))
-    return f"t({text})", View(before, count * behind)
+        return text, View(count, after)
+    if after != 1:
+        text = node.reshape(text, View(count * after, before))
+    return f"t({text})", View(before, count * after)
 
 
 def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:

@@ -51,22 +51,22 @@ def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
     if not dims:
         before, text = normalize(node, node.view(0, View(1, 1)), False)
         return node.result(text, View(1, 1), before=before)
-    before_axis, size, behind = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
-    if behind == 1:
+    before_axis, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    if after == 1:
         view = View(before_axis, size)
         before, text = normalize(node, node.view(0, view), False)
         return node.result(text, view, before=before)
     if before_axis == 1:
-        view = View(size, behind)
+        view = View(size, after)
         before, text = normalize(node, node.view(0, view), True)
         return node.result(text, view, before=before)
     front = node.temporary("front")
-    x = node.view(0, View(before_axis, size * behind))
+    x = node.view(0, View(before_axis, size * after))
     before, text = normalize(node, front, True)
     return node.result(
-        f"t({node.reshape(text, View(size * behind, before_axis))})",
-        View(before_axis, size * behind),
-        before=[f"{front} = {node.reshape(f't({x})', View(size, behind * before_axis))}", *before],
+        f"t({node.reshape(text, View(size * after, before_axis))})",
+        View(before_axis, size * after),
+        before=[f"{front} = {node.reshape(f't({x})', View(size, after * before_axis))}", *before],
     )
 
 

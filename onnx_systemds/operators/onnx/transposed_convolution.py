@@ -185,8 +185,8 @@ def _placed(node: NodeView, image: Image, axes: tuple[Spread, ...]) -> tuple[lis
     if image.sizes == tuple(axis.output for axis in axes):
         return [], image
     none = (0,) * len(axes)
-    behind = tuple(maximum(axis.before + axis.output - axis.whole, 0) for axis in axes)
-    statements, image = padded(node, image, none, behind)
+    after = tuple(maximum(axis.before + axis.output - axis.whole, 0) for axis in axes)
+    statements, image = padded(node, image, none, after)
     more, image = cropped(node, image, tuple(axis.before for axis in axes), tuple(axis.output for axis in axes))
     return [*statements, *more], image
 

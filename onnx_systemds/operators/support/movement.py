@@ -110,10 +110,10 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
         cut = order.index(last) + 1
         moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
         moved = moved.bound(node, "blocks")
-        behind = View(
+        after = View(
             product(dims[axis] for axis in order[cut:]), product(dims[axis] for axis in order[:cut])
         )
-        return Moved(f"t({moved.source(node)(behind)})", View(behind.cols, behind.rows), moved.before)
+        return Moved(f"t({moved.source(node)(after)})", View(after.cols, after.rows), moved.before)
     cut = wanted + 1
     flipped = split_view(dims, cut)
     turned = Moved(f"t({source(flipped)})", View(flipped.cols, flipped.rows))
@@ -166,11 +166,11 @@ def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
 def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tuple[Moved | None, Dims]:
     """Take away what negative ``amounts`` say; None where they say nothing. The dims that are left follow."""
     moved: Moved | None = None
-    for axis, (before, behind) in enumerate(amounts):
-        first, gone = -1 * minimum(before, 0), -1 * minimum(behind, 0)
+    for axis, (before, after) in enumerate(amounts):
+        first, gone = -1 * minimum(before, 0), -1 * minimum(after, 0)
         if (first, gone) == (0, 0):
             continue
-        for amount in (before, behind):
+        for amount in (before, after):
             _require_sign(amount)
         kept = dims[axis] - first - gone
         text, view, statements = _sliced(node, source, dims, axis, (first, kept))
@@ -208,11 +208,11 @@ def _require_sign(amount: Dim) -> None:
 
 def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
     """The axes that a pad changes, from the last to the first, with what it adds before and behind."""
-    for axis, (before, behind) in reversed(list(enumerate(amounts))):
-        if (before, behind) != (0, 0):
+    for axis, (before, after) in reversed(list(enumerate(amounts))):
+        if (before, after) != (0, 0):
             _require_sign(before)
-            _require_sign(behind)
-            yield axis, before, behind
+            _require_sign(after)
+            yield axis, before, after
 
 
 def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
@@ -221,12 +221,12 @@ def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
     moved = Moved("", View(0, 0))
-    for axis, before, behind in _grown_axes(amounts):
+    for axis, before, after in _grown_axes(amounts):
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
-        moved = _padded_axis(node, source, dims, axis, (before, behind), value, moved.before)
-        dims = (*dims[:axis], before + dims[axis] + behind, *dims[axis + 1 :])
+        moved = _padded_axis(node, source, dims, axis, (before, after), value, moved.before)
+        dims = (*dims[:axis], before + dims[axis] + after, *dims[axis + 1 :])
     return moved
 
 
@@ -234,7 +234,7 @@ def _padded_axis(
     node: NodeView, source: Source, dims: Dims, axis: int, amounts: tuple[Dim, Dim], value: str,
     statements: tuple[str, ...],
 ) -> Moved:  # fmt: skip
-    before, behind = amounts
+    before, after = amounts
     prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
     by_rows = prefix == 1
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
@@ -243,14 +243,14 @@ def _padded_axis(
         view = View(amount, suffix) if by_rows else View(prefix, amount * suffix)
         return f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
 
-    first, last = margin(before), margin(behind)
-    if before == behind and before != 0:
+    first, last = margin(before), margin(after)
+    if before == after and before != 0:
         name = node.temporary("margin")
         statements = (*statements, f"{name} = {first}")
         first = last = name
-    parts = [part for part, amount in ((first, before), (text, 1), (last, behind)) if amount != 0]
+    parts = [part for part, amount in ((first, before), (text, 1), (last, after)) if amount != 0]
     joined = f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})"
-    whole = before + size + behind
+    whole = before + size + after
     return Moved(joined, View(whole, suffix) if by_rows else View(prefix, whole * suffix), statements)
 
 
@@ -280,13 +280,13 @@ def gathered(
     return Moved(rows.removeprefix("(").removesuffix(")"), View(count, suffix), (statement,))
 
 
-def _few_runs(mode: str, before: Dim, size: Dim, behind: Dim) -> list[tuple[int, int]]:
+def _few_runs(mode: str, before: Dim, size: Dim, after: Dim) -> list[tuple[int, int]]:
     """The continued axis as ascending runs (start, length) of its elements, if sizes are known and they are few."""
-    if not (isinstance(before, int) and isinstance(size, int) and isinstance(behind, int)):
+    if not (isinstance(before, int) and isinstance(size, int) and isinstance(after, int)):
         return []
-    if before + behind >= MOST_PIECES:
+    if before + after >= MOST_PIECES:
         return []
-    places = range(-before, size + behind)
+    places = range(-before, size + after)
     if mode == "edge":
         found = [min(max(place, 0), size - 1) for place in places]
     elif mode == "wrap":
@@ -330,19 +330,19 @@ def padded_from_inside(
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
     moved = Moved("", View(0, 0))
-    for axis, before, behind in _grown_axes(amounts):
+    for axis, before, after in _grown_axes(amounts):
         size = dims[axis]
-        length = before + size + behind
+        length = before + size + after
         if moved.text:
             moved = moved.bound(node, "padded")
             source = moved.source(node)
-        pieces = _few_runs(mode, before, size, behind)
+        pieces = _few_runs(mode, before, size, after)
         if pieces:
             moved = _joined(node, source, dims, axis, pieces, moved.before)
             dims = (*dims[:axis], length, *dims[axis + 1 :])
             continue
         positions = node.temporary("positions")
-        call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(behind))
+        call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(after))
         step = gathered(node, source, dims, axis, positions, length, finite=finite)
         moved = Moved(step.text, step.view, (*moved.before, f"{positions} = {call}", *step.before))
         dims = (*dims[:axis], length, *dims[axis + 1 :])
@@ -351,4 +351,4 @@ def padded_from_inside(
 
 def positive_parts(amounts: Amounts) -> Amounts:
     """What is added, where ``amounts`` may also crop."""
-    return [(maximum(before, 0), maximum(behind, 0)) for before, behind in amounts]
+    return [(maximum(before, 0), maximum(after, 0)) for before, after in amounts]
