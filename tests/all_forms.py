@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto
 
 from onnx_systemds.engine import PreparedScript, ScriptCompileError
-from onnx_systemds.runtime.autotune import Contest
+from onnx_systemds.runtime.autotune import Autotuner
 from onnx_systemds.runtime.forms import SpecialisedScript
 from onnx_systemds.runtime.scoring import ScoringFunction
 
@@ -19,7 +19,7 @@ from onnx_systemds.runtime.scoring import ScoringFunction
 def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A call of each form that competes at these sizes; none may be refused by the engine, at compile time or later."""
 
-    def refuse(self: Contest[Any], candidate: Any, instead: Any) -> None:
+    def refuse(self: Autotuner[Any], candidate: Any, instead: Any) -> None:
         raise AssertionError(f"the engine refuses form {self.candidates.index(candidate)} of {len(self.candidates)}")
 
     prepare = ScoringFunction._prepare_specialised
@@ -31,7 +31,7 @@ def results_of_all_forms(function: ScoringFunction, inputs: Mapping[str, Any]) -
             raise AssertionError(f"the engine does not compile form {form} of {len(script.programs)}") from error
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Contest, "drop", refuse)
+        patch.setattr(Autotuner, "drop", refuse)
         patch.setattr(ScoringFunction, "_prepare_specialised", compiled)
         results = [function(inputs)]
         if function._specialised is not None:

@@ -16,7 +16,7 @@ from onnx_systemds.engine.errors import EngineClosed, EngineTimeout
 from onnx_systemds.importing.batching import Batch
 from onnx_systemds.importing.passes.specialisation import products
 from onnx_systemds.runtime import scoring
-from onnx_systemds.runtime.autotune import Contest
+from onnx_systemds.runtime.autotune import Autotuner
 from onnx_systemds.runtime.scoring import ScoringFunction
 
 SPECIALISED = 20
@@ -179,10 +179,10 @@ def test_a_form_that_the_engine_refuses_is_dropped() -> None:
         text = 'X = read("./in0", rows=3, cols=30)\nstop("refused")\nwrite(X, "./out0")'
         refused = [function._session.prepare(text, ["in0"], ["out0"])]
         good = function._specialised[1].candidates[0]
-        function._specialised = (function._specialised[0], Contest([refused, good]))
+        function._specialised = (function._specialised[0], Autotuner([refused, good]))
         check(function, 3, 0)
         assert function._specialised[1].candidates == [good]
-        function._specialised = (function._specialised[0], Contest([refused]))
+        function._specialised = (function._specialised[0], Autotuner([refused]))
         check(function, 3, 1)
         assert function._specialised[1].candidates == [[function._prepared]]
 
