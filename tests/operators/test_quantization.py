@@ -105,7 +105,7 @@ CASES = [
     Case("DequantizeLinear", 13, {"x": quantized("int32"), "scale": scale(0.1)}),
     at_sizes(Case("DequantizeLinear", 13, {"x": quantized("uint8"), "scale": np.float32([0.5]), "zero": np.uint8([3])},
                   expected=lambda x, s, z: ((x.astype(np.int32) - z) * s).astype(np.float32)),
-             {"zero": ["z"]}, {"zero": np.uint8([5])}),
+             {"x": ["batch", 3, 4], "zero": ["z"]}, {"x": random(1, 3, 4, dtype="uint8"), "zero": np.uint8([5])}),
     *[Case("DequantizeLinear", 21, {"x": quantized("int8"), "scale": SCALES, "zero": random(3, dtype="int8")},
            {"axis": axis}) for axis in (1, -2)],
     Case("DequantizeLinear", 21, {"x": quantized("int8"), "scale": random(2, 3, 2),
