@@ -110,7 +110,7 @@ CASES = [
     layer("RNN", 14, "b", activations=["Softsign"]),
     *[Case(kind, 9, {"x": random(4, 2, 1), "w": random(1, gates, 1), "r": random(1, gates, 1, seed=1), "b": None,
                      "l": np.array([1, 3], np.int32), "h": random(1, 2, 1, seed=2)}, {"hidden_size": 1}, ["h"],
-           {"x": ["t", "n", 1], "l": ["n"]}, outputs=2, note="one unit")
+           {"x": ["t", "n", 1], "l": ["n"]}, outputs=2, note="one unit", sizes=({"x": random(5, 2, 1)},))
       for kind, gates in (("RNN", 1), ("GRU", 3), ("LSTM", 4))],
     layer("RNN", 14, "b", activations=["Softplus"]),
     layer("RNN", 14, "b", activations=["ThresholdedRelu"], activation_alpha=[0.2]),
