@@ -26,7 +26,9 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.backend import SystemDSBackendRep
-from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.syntax import Function
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
@@ -84,8 +86,9 @@ def _computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Ar
     """Return the outputs that the exported function of a script gives."""
     arrays = {port.name: np.asarray(tensors[port.name]) for port in script.inputs}
     sizes = bind_sizes(script.inputs, arrays)
-    text = script.body_text()
-    function = parse_script(text).functions[script.function]
+    function, text = _with_constants(script), script.body_text()
+    if script.constants is not None:
+        text = "\n".join([text, *map(print_statement, (*script.constants.library, function))])
     parameters = iter(function.parameters)
     specs: dict[str, str] = {}
     feeds: dict[str, Array] = {}
@@ -100,11 +103,23 @@ def _computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Ar
         bindings[parameter.name] = sizes[symbol]
     for parameter in parameters:
         bindings[parameter.name] = {w.name: np.asarray(w.array, np.float64) for w in script.weights}
-    model = export_script(text, script.function, inputs=specs, bindings=bindings, dtype=dtype)
+    model = export_script(text, function.name, inputs=specs, bindings=bindings, dtype=dtype)
     found = _run(model, feeds)
     for symbol, value in zip(script.returned, found[len(script.outputs) :]):
         sizes[symbol] = int(value.item())
     return [restored(port, np.atleast_2d(array), sizes) for port, array in zip(script.outputs, found)]
+
+
+def _with_constants(script: Script) -> Function:
+    """The main function behind what its init function computes of the weights."""
+    main, constants = script.main, script.constants
+    if constants is None:
+        return main
+    added = [f"weights = rbind(weights, list({name}={name}))" for name in constants.names]
+    results = ", ".join(result.name for result in main.results)
+    call = f"[{results}] = {main.name}({', '.join(parameter.name for parameter in main.parameters)})"
+    body = (*constants.statements, *parse_snippet("\n".join([*added, call])))
+    return Function(f"{main.name}_whole", main.parameters, main.results, body)
 
 
 def _run(model: onnx.ModelProto, feeds: Mapping[str, Array]) -> list[Array]:

@@ -111,6 +111,8 @@ FUNCTIONS = [
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
     row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),
+    row("lists joined", "L = list(a=X)\nL = rbind(L, list(c=X + 1))\nL = cbind(L, list(d=X * 2))\n"
+        'Y = as.matrix(L["a"]) - as.matrix(L["c"]) + as.matrix(L[3])'),
     row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
     row("scaleApply", "Y = scaleApply(X, colMeans(X), colSds(X))"),
     row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),

@@ -177,14 +177,18 @@ def _wide(ctx: Context, value: Value) -> Tensor:
 
 @builtin("cbind")
 def cbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices beside each other; the items of a list are parts of their own."""
-    return _bound(ctx, parts, 1)
+    """Matrices beside each other, or those of a list; a list and more: see `append`."""
+    return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 1)
 
 
 @builtin("rbind")
 def rbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices below each other."""
-    return _bound(ctx, parts, 0)
+    """Matrices below each other, or those of a list; a list and more: see `append`."""
+    return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 0)
+
+
+def _extends_list(parts: tuple[Value, ...]) -> bool:
+    return len(parts) > 1 and isinstance(parts[0], ListValue)
 
 
 def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
