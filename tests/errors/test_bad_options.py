@@ -82,13 +82,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "void.npy": header("{'descr': '|V0', 'fortran_order': False, 'shape': (2,), }\n"),
         "bad.onnx": b"no model", "bad.py": b"def", "exits.py": b"raise SystemExit('a plugin that ends')",
         "latin.dml": b"x = \xff", "half.dml": b"x = (1", "a.csv": b"1,2\n3,x\n", "empty.csv": b"",
-        "b.mtd": b"{}", "b": b"", "c.mtd": b"[", "c": b"", "d.mtd": b'{"data_type": "list"}', "d": b"",
-        "e.mtd": b'{"data_type": "matrix", "format": "binary", "rows": 2, "cols": 2}', "e": b"SEQ\x06",
-        "g.mtd": b'{"data_type": "scalar"}', "g": b"", "h.mtd": b'{"format": "text", "rows": 1, "cols": 1}', "h": b"9 9 1",
-        "i.mtd": b'{"format": "text", "rows": 1e99, "cols": 1}', "i": b"1 1 1", "j.mtd": b"\xff", "j": b"",
-        "k.mtd": b'{"format": "csv", "sep": 5}', "k": b"1",
+        "file_b.mtd": b"{}", "file_b": b"", "file_c.mtd": b"[", "file_c": b"", "file_d.mtd": b'{"data_type": "list"}', "file_d": b"",
+        "file_e.mtd": b'{"data_type": "matrix", "format": "binary", "rows": 2, "cols": 2}', "file_e": b"SEQ\x06",
+        "file_g.mtd": b'{"data_type": "scalar"}', "file_g": b"", "file_h.mtd": b'{"format": "text", "rows": 1, "cols": 1}', "file_h": b"9 9 1",
+        "file_i.mtd": b'{"format": "text", "rows": 1e99, "cols": 1}', "file_i": b"1 1 1", "file_j.mtd": b"\xff", "file_j": b"",
+        "file_k.mtd": b'{"format": "csv", "sep": 5}', "file_k": b"1",
     }  # fmt: skip
-    for name, content in contents.items():
+    for name, content in contents.items():  # of names that no test reads: a JVM that starts here stays here
         (folder / name).write_bytes(content)
     (folder / "folder").mkdir()
     (folder / "folder.npz").mkdir()
@@ -108,7 +108,7 @@ TARGETS = ["folder", ".", "..", "/", "nowhere/y", "m.onnx/y", "m.onnx", "./folde
 DIMS = ["batch", "batch=", "=3", "=", "batch=x", "batch=0", "batch=-1", "batch=1.5", "batch=²", "batch=٣", "batch=1e3",
         "batch=2147483648", "batch=" + "9" * 5000, "bach=4", "\n=4", "batch=inf"]  # fmt: skip
 WEIGHTS = ["a", "a=", "=1", "a=x", "a=nowhere.csv", "a=folder", "a=a.csv", "a=empty.csv", "a=empty.npz", "a=start.npz",
-           "a=nested.npy", "a=dates.npz", "a=pickled.npy", *(f"a={name}" for name in "bcdeghijk"), "ghost=1",
+           "a=nested.npy", "a=dates.npz", "a=pickled.npy", *(f"a=file_{name}" for name in "bcdeghijk"), "ghost=1",
            "a=" + "9" * 5000, "a=loop"]  # fmt: skip
 CONVERSION: dict[str, list[str]] = {
     "dims": DIMS,
