@@ -510,6 +510,16 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((float("-inf"), float("-inf"), 3, 2),),
     ),
     Fault(
+        "several-items-below-a-named-list",
+        "rbind of a list with names and of one with more than one item is refused",
+        "3.4.0",
+        'L = rbind(list(a=X), list(b=X, c=X))\nresult = as.matrix(L["c"])',
+        ((1,),),
+        "templates/init.dml.jinja: one item at a time",
+        inputs=((1,),),
+        raises="Cannot add to a named list",
+    ),
+    Fault(
         "means-of-deviations",
         "colMeans(X - colMeans(X)) is 0, whatever X holds",
         "3.4.0",

@@ -240,7 +240,8 @@ class _Body:
         except MemoryError as error:
             raise OverBudget("the node takes more memory than there is", view.place) from error
         except RecursionError as error:
-            raise OverBudget("its sizes are nested deeper than Python goes", view.place, "fix the dims by --dim") from error
+            hint = "fix the dims by --dim"
+            raise OverBudget("its sizes are nested deeper than Python goes", view.place, hint) from error
         except Exception as error:
             refusal = refusal_by_onnx(view)
             if refusal is None:

@@ -155,7 +155,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         except MemoryError as error:
             raise OverBudget("the node takes more memory than there is", facts.place) from error
         except RecursionError as error:
-            raise OverBudget("its sizes are nested deeper than Python goes", facts.place, "fix the dims by --dim") from error
+            hint = "fix the dims by --dim"
+            raise OverBudget("its sizes are nested deeper than Python goes", facts.place, hint) from error
         except Exception as error:
             refusal = refusal_by_onnx(facts)
             if refusal is None:

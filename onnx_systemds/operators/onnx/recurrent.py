@@ -470,7 +470,7 @@ class Variant:
         """Take the new states; a sequence that has ended keeps its state and gives zeros."""
         if not self.has_lens:
             return [*(f"{state} = {state}_new" for state in states), "Y[at, ] = matrix(h, rows=1, cols=n * m)"]
-        # ifelse takes a product with the matrix of a single 1 for another one
+        # not as a product with a row of ones, which may be a single one: ifelse-of-a-vector-of-unknown-length
         lines = ["live = matrix(1, rows=n, cols=m) * lens >= at"]
         lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
         return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]
