@@ -87,7 +87,7 @@ class _Search:
             if self._counts(call.arguments):
                 self.names.add(computed)
 
-    def _counts(self, sizes: Iterable[Dim]) -> bool:
+    def _counts(self, sizes: Dim | Iterable[Dim]) -> bool:
         return not self.names.isdisjoint(symbols(sizes))
 
     def axis(self, value: str) -> int | None:
@@ -95,7 +95,7 @@ class _Search:
         dims = self.values[value].dims
         if dims is None or self.values[value].is_text:
             return MANY
-        having = [axis for axis, size in enumerate(dims) if self._counts((size,))]
+        having = [axis for axis, size in enumerate(dims) if not isinstance(size, int) and self._counts(size)]
         return None if not having else having[0] if len(having) == 1 else MANY
 
     def tells_size(self, value: str) -> bool:

@@ -14,6 +14,7 @@ from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
 from onnx_systemds.importing.batching import find_batch
+from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.passes.specialisation.specialise import specialise
 from onnx_systemds.importing.script import Port, Script
@@ -32,6 +33,7 @@ from onnx_systemds.operators.api.scope import ScriptParts
 WEIGHTS_MODES = ("auto", "inline", "files")
 
 
+@seldom_collected()
 def import_model(  # noqa: PLR0913 - a public entry point: all but the first go by name
     source: str | Path | bytes | onnx.ModelProto | Model,
     *,
