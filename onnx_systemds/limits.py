@@ -37,6 +37,13 @@ class OverBudget(UnsupportedCase):
     """The model asks for more work or memory than a conversion may take."""
 
 
+def exhausted(error: MemoryError | RecursionError, place: object) -> OverBudget:
+    """What to raise for a node at which Python's memory or stack came to its end."""
+    if isinstance(error, MemoryError):
+        return OverBudget("the node takes more memory than there is", place)
+    return OverBudget("its sizes are nested deeper than Python goes", place, "fix the dims by --dim")
+
+
 class TooManyNodes(OverBudget):
     """Nodes become too many: nothing more of the model is looked at."""
 

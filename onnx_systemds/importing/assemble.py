@@ -33,6 +33,7 @@ from onnx_systemds.importing.parameters import (
 from onnx_systemds.importing.passes.block_cuts import GUARDED, NOT_INLINED, cut_blocks, with_never
 from onnx_systemds.importing.passes.call_guards import guarding_calls
 from onnx_systemds.importing.passes.dictionaries import with_numbered_texts
+from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dim, Dims
@@ -41,7 +42,7 @@ from onnx_systemds.inference.registry import find, operator_generators, text_ope
 from onnx_systemds.inference.signatures import refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import check_constants
-from onnx_systemds.limits import OverBudget
+from onnx_systemds.limits import OverBudget, exhausted
 from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import reverse_order
 from onnx_systemds.operators.api.fragment import Fragment
@@ -158,7 +159,7 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
     if name is None:
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
     functions = (*body.functions.values(), replace(function, name=name))
-    is_inlined = not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in statements)
+    is_inlined = is_straight(statements)
     return SubFunction(name, arguments, functions, extends_texts=extends_texts, is_inlined=is_inlined)
 
 
@@ -237,11 +238,8 @@ class _Body:
             error.sources = error.sources or graph.run_sizes.sources
             scope.parts.errors.add(error)
             return None
-        except MemoryError as error:
-            raise OverBudget("the node takes more memory than there is", view.place) from error
-        except RecursionError as error:
-            hint = "fix the dims by --dim"
-            raise OverBudget("its sizes are nested deeper than Python goes", view.place, hint) from error
+        except (MemoryError, RecursionError) as error:
+            raise exhausted(error, view.place) from error
         except Exception as error:
             refusal = refusal_by_onnx(view)
             if refusal is None:

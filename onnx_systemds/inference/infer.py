@@ -37,7 +37,7 @@ from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value
-from onnx_systemds.limits import OverBudget, TooManyNodes, check_results
+from onnx_systemds.limits import TooManyNodes, check_results, exhausted
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
 from onnx_systemds.model.ir import (
@@ -152,11 +152,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                 error.sources = run_sizes.sources
             context.errors.add(error)
             outputs = (FAILED,) * len(node.outputs)
-        except MemoryError as error:
-            raise OverBudget("the node takes more memory than there is", facts.place) from error
-        except RecursionError as error:
-            hint = "fix the dims by --dim"
-            raise OverBudget("its sizes are nested deeper than Python goes", facts.place, hint) from error
+        except (MemoryError, RecursionError) as error:
+            raise exhausted(error, facts.place) from error
         except Exception as error:
             refusal = refusal_by_onnx(facts)
             if refusal is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
@@ -26,7 +26,7 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
     function = functions.get(call.function) if isinstance(call, tree.Call) else None
     if len(names) < len(targets):
         return
-    if not isinstance(call, tree.Call) or function is None or not _is_straight(function):
+    if not isinstance(call, tree.Call) or function is None or not is_straight(function.body):
         if isinstance(statement, tree.Assign):
             yield statement
         return
@@ -47,5 +47,6 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
         yield tree.Assign(tree.Name(name), given.get(result.name, tree.Name(f"{names[0]}.{result.name}")))
 
 
-def _is_straight(function: tree.Function) -> bool:
-    return not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in function.body)
+def is_straight(statements: Iterable[tree.Statement]) -> bool:
+    """Whether there is no control flow among the statements of a function: the engine inlines its calls."""
+    return not any(isinstance(statement, (tree.If, tree.For, tree.While)) for statement in statements)
