@@ -64,6 +64,21 @@ def matrix_literal(array: np.ndarray[Any, Any], rows: int, cols: int) -> str:
     return f'matrix("{_joined(values)}", {dims})'
 
 
+def element_literal(array: np.ndarray[Any, Any]) -> str:
+    """The single element of an array as a DML number; booleans are 0 and 1. Raises UnsupportedCase for other sizes."""
+    if array.size != 1:
+        raise UnsupportedCase(f"a tensor of {array.size} elements stands where one is needed")
+    element = array.ravel()[0]
+    return literal(int(element) if array.dtype.kind == "b" else element)
+
+
+def is_uniform(array: np.ndarray[Any, Any]) -> bool:
+    """Whether all elements are the same number; only looked at where that is quick."""
+    if array.size == 0:
+        return True
+    return array.size <= 1 << 20 and bool(np.all(array == array.flat[0]))
+
+
 def string_literal(text: str, *, replacement: str | None = None) -> str:
     """Return `text` as a quoted DML string on one line; no character of it can end the literal.
 

@@ -47,9 +47,12 @@ from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import reverse_order
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_view
-from onnx_systemds.operators.api.node_view import NodeView, SubFunction
-from onnx_systemds.operators.api.scope import TEXTS, WEIGHTS, Scope, ScriptParts
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api.reserved_names import TEXTS, WEIGHTS
+from onnx_systemds.operators.api.sub_function import SubFunction
 from onnx_systemds.operators.onnx.control_flow import call_function
+from onnx_systemds.operators.rendering.scope import Scope
+from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.operators.support.movement import without_elements
 
 Progress = Callable[[int], None]
@@ -84,14 +87,14 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     """Render the main function. Raises TranspileError with the place of the node that cannot be rendered."""
     scope = Scope(graph, parts, graph.values)
     parameters = input_parameters(scope)
-    scope.told_by(sized(scope, parameters))
+    scope.sizes.read_from(sized(scope, parameters))
     body = _Body(scope, progress)
     body.render()
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
     given = sized(scope, parameters)
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.symbol_statements(given, checked=True)
+    symbols, unsolved = scope.sizes.definitions(given, checked=True)
     undetermined = [symbol for symbol in unsolved if not symbol.startswith("?")]  # the others are defined by nodes
     first = _parsed([*element_statements(scope, parameters), *symbols, *checks, *views])
     statements: Sequence[tree.Statement] = [*first, *body.statements]
@@ -102,12 +105,12 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     if scope.uses_texts:
         statements = [*_parsed([_dictionary(scope)]), *with_numbered_texts(statements, scope.names.fresh)[0]]
     inputs = [declaration(scope.value(value), identifier) for value, identifier in parameters]
-    inputs += [tree.Parameter(scope.size_name(symbol), INTEGER) for symbol in undetermined]
-    if scope.uses_weights:
+    inputs += [tree.Parameter(scope.sizes.name(symbol), INTEGER) for symbol in undetermined]
+    if scope.constants.uses_weights:
         inputs.append(tree.Parameter(WEIGHTS, UNKNOWN_LIST))
     main = _function(name, graph.doc_string, inputs, body.outputs, tuple(statements))
     functions = (*body.functions.values(), main)
-    return MainFunction(tuple(undetermined), tuple(body.returned), functions, scope.unchecked())
+    return MainFunction(tuple(undetermined), tuple(body.returned), functions, scope.sizes.unchecked())
 
 
 def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[Dim] = ()) -> SubFunction:
@@ -121,27 +124,27 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
     parts = outer.parts
     scope = Scope(graph, parts, graph.own, outer)
     parameters = input_parameters(scope)
-    scope.told_by(sized(scope, parameters))
+    scope.sizes.read_from(sized(scope, parameters))
     body = _Body(scope, None, is_inner=True, returned=returned)
     body.render()
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
     parameters += [(value, captured_parameter(scope, value)) for value in scope.captured]
     views = input_statements(scope, parameters)  # first: reshapes of inputs ask for sizes, too
-    symbols, unsolved = scope.symbol_statements(sized(scope, parameters))
+    symbols, unsolved = scope.sizes.definitions(sized(scope, parameters))
     own = graph.own_sizes
     sizes = [symbol for symbol in unsolved if symbol not in own]
     _check_carried_sizes(graph, sizes, outer)
     inputs = [declaration(scope.value(value), identifier, is_inner=True) for value, identifier in parameters]
-    inputs += [tree.Parameter(scope.size_name(symbol), INTEGER) for symbol in sizes]
+    inputs += [tree.Parameter(scope.sizes.name(symbol), INTEGER) for symbol in sizes]
     arguments = [outer.demand(value, outer.boundary(value)) for value in scope.captured]
-    arguments += [outer.size_name(symbol) for symbol in sizes]
+    arguments += [outer.sizes.name(symbol) for symbol in sizes]
     if scope.uses_texts:
         inputs.append(tree.Parameter(TEXTS, TEXT_FRAME))
         arguments.append(outer.texts())
-    if scope.uses_weights:
+    if scope.constants.uses_weights:
         inputs.append(tree.Parameter(WEIGHTS, UNKNOWN_LIST))
-        outer.uses_weights = True
+        outer.constants.uses_weights = True
         arguments.append(WEIGHTS)
     gives_numbers = returned or any(scope.value(output).dims == () for output in graph.outputs)
     kept = [NOT_INLINED] if gives_numbers else []
@@ -160,13 +163,13 @@ def render_body(graph: TypedGraph, hint: str, outer: Scope, returned: Sequence[D
         name = parts.bodies[text] = parts.function_names.fresh(f"gen_{hint}")
     functions = (*body.functions.values(), replace(function, name=name))
     is_inlined = is_straight(statements)
-    return SubFunction(name, arguments, functions, extends_texts=extends_texts, is_inlined=is_inlined)
+    return SubFunction(name, tuple(arguments), functions, extends_texts, is_inlined)
 
 
 def _start_checks(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[str]:
-    if scope.checks.at_start:
+    if scope.sizes.checks.at_start:
         input_statements(scope, parameters)  # reshapes of inputs ask for sizes, which then are there
-    return scope.start_checks()
+    return scope.sizes.start_checks()
 
 
 class _Body:
@@ -202,10 +205,10 @@ class _Body:
                 self.functions.setdefault(function.name, function)
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
         statements = [*_parsed(scope.element_statements())]
-        constants = scope.constant_statements()
-        late = scope.late_statements()
+        constants = scope.constants.statements()
+        late = scope.late.statements()
         for number in reversed(range(len(fragments))):
-            checks = [text for assumption, text in self.checks.get(number, ()) if scope.checks.is_new(assumption)]
+            checks = [text for assumption, text in self.checks.get(number, ()) if scope.sizes.checks.is_new(assumption)]
             in_front = [*constants.get(number, ()), *self.computed.get(number, ()), *checks, *late.get(number, ())]
             statements += _parsed(in_front) if in_front else ()
             statements += fragments[number].statements
@@ -229,7 +232,7 @@ class _Body:
                 check_constants(view)
                 fragment = without_elements(view) or generate(view)
                 fragment = Fragment(tuple(scope.sum_checks(position))) + fragment
-            elif not any(symbol in scope.sizes for symbol in graph.run_sizes.calls_at(position)):
+            elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):
                 return None
             self._check_sizes(position)
             fragment += self._compute_sizes(position)
@@ -257,8 +260,8 @@ class _Body:
         """Statements that define the sizes which this node's run decides, where they are used."""
         scope, graph = self.scope, self.scope.graph
         statements: list[str] = []
-        left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes]
-        known = set(scope.sizes) - set(left)
+        left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes.used]
+        known = set(scope.sizes.used) - set(left)
         for symbol in left:
             text = self._size_statement(position, symbol, known)
             if text is None:
@@ -276,11 +279,11 @@ class _Body:
         scope, run_sizes = self.scope, self.scope.graph.run_sizes
         symbols = run_sizes.elements_at(self.scope.graph.nodes[position].outputs)
         statements: list[str] = []
-        for symbol in filter(scope.sizes.__contains__, symbols):
+        for symbol in filter(scope.sizes.used.__contains__, symbols):
             name, element = run_sizes.elements[symbol]
             form = scope.boundary(name)
             text = element_text(scope.demand(name, form), scope.dims(name), element)
-            statements.append(f"{scope.size_name(symbol)} = {text}")
+            statements.append(f"{scope.sizes.name(symbol)} = {text}")
         return statements
 
     def _compute_sizes(self, position: int) -> Fragment:
@@ -289,11 +292,11 @@ class _Body:
         statements: list[str] = []
         imports: list[str] = []
         for symbol in reversed(run_sizes.calls_at(position)):
-            if symbol in scope.sizes:
+            if symbol in scope.sizes.used:
                 call = run_sizes.calls[symbol]
-                arguments = ", ".join(map(scope.dim_text, call.arguments))
+                arguments = ", ".join(map(scope.sizes.text, call.arguments))
                 text = f"{call.function}({arguments})" if call.function else arguments
-                statements.insert(0, f"{scope.size_name(symbol)} = {text}")
+                statements.insert(0, f"{scope.sizes.name(symbol)} = {text}")
                 imports += [call.function] if call.function else []
         self.computed[scope.rendered] = statements
         return Fragment((), tuple(imports))
@@ -302,9 +305,9 @@ class _Body:
         """Note the checks in front of this node of sizes that other nodes give, where the script can tell these."""
         scope = self.scope
         self.checks[scope.rendered] = [
-            (assumption, assumption.statement(scope.dim_text, scope.factor_text))
-            for assumption in scope.checks.of_node(position)
-            if all(scope.can_tell(name) or self._is_shown(name) for name in assumption.symbols)
+            (assumption, assumption.statement(scope.sizes.text, scope.sizes.factor))
+            for assumption in scope.sizes.checks.of_node(position)
+            if all(scope.sizes.is_known(name) or self._is_shown(name) for name in assumption.symbols)
         ]
 
     def _is_shown(self, symbol: str) -> bool:
@@ -328,9 +331,9 @@ class _Body:
                     others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
                     if symbol not in dim.symbols(size) or any(other not in known for other in others):
                         continue
-                    text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.size_name)
+                    text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.sizes.name)
                     if text is not None:
-                        return f"{scope.size_name(symbol)} = {text}"
+                        return f"{scope.sizes.name(symbol)} = {text}"
         if node.identity == ("", "If"):
             return None
         raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
@@ -360,7 +363,7 @@ class _Body:
             self.outputs.append(declaration(value, identifier, is_inner=self.is_inner))
         for size in self.returned_dims:
             identifier = scope.names.fresh("size")
-            returns.append(f"{identifier} = as.integer({scope.dim_text(size)})")
+            returns.append(f"{identifier} = as.integer({scope.sizes.text(size)})")
             self.outputs.append(tree.Parameter(identifier, INTEGER))
         return returns if self.is_inner else returns + self._return_sizes()
 
@@ -395,7 +398,7 @@ class _Body:
         statements: list[str] = []
         for symbol in self.returned:
             identifier = scope.names.fresh(f"size_{symbol}")
-            statements.append(f"{identifier} = {scope.size_name(symbol)}")
+            statements.append(f"{identifier} = {scope.sizes.name(symbol)}")
             self.outputs.append(tree.Parameter(identifier, INTEGER))
         return statements
 
@@ -428,7 +431,7 @@ def _dictionary(scope: Scope) -> str:
     strings = vocabulary.strings()
     if not scope.parts.goes_to_file(strings) and (vocabulary.is_plain or scope.parts.weights_mode == "inline"):
         return f"{TEXTS} = {vocabulary.literal()}"
-    scope.uses_weights = True
+    scope.constants.uses_weights = True
     key = scope.parts.weight_key(TEXTS, strings, View(*strings.shape))
     return f'{TEXTS} = as.frame({WEIGHTS}["{key}"])'
 

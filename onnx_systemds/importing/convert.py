@@ -28,7 +28,7 @@ from onnx_systemds.model.given_inputs import given_value
 from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalType, SequenceType, TensorType, Type
 from onnx_systemds.model.load import load_model
 from onnx_systemds.model.walk import nodes_written
-from onnx_systemds.operators.api.scope import ScriptParts
+from onnx_systemds.operators.rendering.script_parts import ScriptParts
 
 WEIGHTS_MODES = ("auto", "inline", "files")
 

@@ -9,7 +9,8 @@ from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form
-from onnx_systemds.operators.api.scope import NEW_TEXTS, Scope
+from onnx_systemds.operators.api.reserved_names import NEW_TEXTS
+from onnx_systemds.operators.rendering.scope import Scope
 
 MATRIX = tree.DataType("matrix", "double")
 UNKNOWN_LIST = tree.DataType("list", "unknown")
@@ -26,12 +27,12 @@ def input_parameters(scope: Scope) -> list[tuple[str, str]]:
         identifier = scope.names.of(name)
         form = scope.boundary(name)
         if scope.value(name).is_text and scope.is_main:
-            scope.forms[name] = {form: scope.names.fresh(f"{name}_codes")}
+            scope.forms.give(name, form, scope.names.fresh(f"{name}_codes"))
         elif form is SCALAR:
             # a boolean cannot be calculated with, and a parameter may be any kind of number
-            scope.forms[name] = {form: scope.names.fresh(f"{name}_number")}
+            scope.forms.give(name, form, scope.names.fresh(f"{name}_number"))
         else:
-            scope.forms[name] = {form: identifier}
+            scope.forms.give(name, form, identifier)
         parameters.append((name, identifier))
     return parameters
 
@@ -42,25 +43,25 @@ def input_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> lis
     for name, identifier in parameters:
         form = scope.boundary(name)
         if scope.value(name).is_text and scope.is_main:
-            statements += _text_input(scope, name, identifier, form) if name in scope.used_inputs else []
+            statements += _text_input(scope, name, identifier, form) if name in scope.forms.used_inputs else []
             continue
-        statements += scope.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
+        statements += scope.forms.define(name, f"as.double({identifier})" if form is SCALAR else identifier, form)
     return statements
 
 
 def _text_input(scope: Scope, name: str, identifier: str, form: Form) -> list[str]:
     """The codes of a frame, a string or a list of frames that comes in."""
-    codes = scope.forms[name][form]
+    codes = scope.forms.of(name)[form]
     function = "text_codes"
     if form == LIST:
         function = "nested_codes" if is_nested(scope.value(name)) else "list_codes"
     scope.parts.imports[function] = None
     if form is not SCALAR:
         return [f"[{codes}, {NEW_TEXTS}] = {function}({identifier}, {scope.texts()})",
-                *scope.define(name, codes, form)]  # fmt: skip
+                *scope.forms.define(name, codes, form)]  # fmt: skip
     matrix = scope.names.fresh(f"{name}_code")
     return [f"[{matrix}, {NEW_TEXTS}] = text_codes(as.frame({identifier}), {scope.texts()})",
-            *scope.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
+            *scope.forms.define(name, f"as.scalar({matrix})", form)]  # fmt: skip
 
 
 def is_nested(value: Value) -> bool:
@@ -71,7 +72,7 @@ def is_nested(value: Value) -> bool:
 def captured_parameter(scope: Scope, name: str) -> str:
     """The parameter of a captured value: the identifier by which the function already calls it, if it is a matrix."""
     form = scope.boundary(name)
-    forms = scope.forms.get(name, {})
+    forms = scope.forms.of(name)
     return forms[form] if form is not SCALAR and form in forms else scope.names.fresh(name)
 
 
@@ -84,7 +85,7 @@ def demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) 
     if run_sizes.elements:
         input_statements(scope, parameters)  # reshapes of inputs ask for sizes, too
     for symbol, (name, _) in run_sizes.elements.items():
-        if symbol in scope.sizes and name not in scope.own:
+        if symbol in scope.sizes.used and name not in scope.own:
             scope.demand(name, scope.boundary(name))
 
 
@@ -92,9 +93,9 @@ def element_statements(scope: Scope, parameters: Sequence[tuple[str, str]]) -> l
     """Definitions of the sizes that are elements of the function's parameters."""
     identifiers = dict(parameters)
     return [
-        f"{scope.size_name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
+        f"{scope.sizes.name(symbol)} = {element_text(identifiers[name], scope.dims(name), element)}"
         for symbol, (name, element) in scope.graph.run_sizes.elements.items()
-        if symbol in scope.sizes and name in identifiers
+        if symbol in scope.sizes.used and name in identifiers
     ]
 
 

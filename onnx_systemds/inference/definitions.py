@@ -74,8 +74,11 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
 
 
 def _type_of(facts: NodeFacts, position: int) -> Type:
-    given = facts.value(position).type
-    return TensorType(facts.dtype(position), facts.known_or_none(position)) if given is None else given
+    value = facts.value(position)
+    if value.type is not None:
+        return value.type
+    known = None if value.dims is None else tuple(size if isinstance(size, int) else None for size in value.dims)
+    return TensorType(value.dtype, known)
 
 
 def inline(node: Node, function: Function, prefix: str) -> tuple[Node, ...]:

@@ -78,7 +78,7 @@ class NodeFacts:
         """Name of the value that is given as an input."""
         return self.node.inputs[self.index(given)]
 
-    def words(self, given: Input) -> str:
+    def _words(self, given: Input) -> str:
         """An input, in messages."""
         return f"input {self.index(given)}"
 
@@ -118,14 +118,9 @@ class NodeFacts:
         dims = self.dims(given)
         if not all(isinstance(dim, int) for dim in dims):
             shown = ", ".join(map(str, dims))
-            message = f"{why} needs known dims, {self.words(given)} has [{shown}]"
+            message = f"{why} needs known dims, {self._words(given)} has [{shown}]"
             raise UnsupportedCase(message, hint="fix them by --dim")
         return tuple(dim for dim in dims if isinstance(dim, int))
-
-    def known_or_none(self, given: Input) -> tuple[int | None, ...] | None:
-        """Dims of an input with None for those that are expressions; None when the rank is unknown."""
-        dims = self.value(given).dims
-        return None if dims is None else tuple(dim if isinstance(dim, int) else None for dim in dims)
 
     def size(self, given: Input) -> Dim:
         """Number of elements of an input. Raises ShapeUnknown."""
@@ -139,7 +134,7 @@ class NodeFacts:
         """Content of an input that must be known at conversion. Raises ConstantNeeded."""
         content = self.constant(given)
         if content is None:
-            raise ConstantNeeded(f"{what} ({self.words(given)}) must be a constant", self.name(given))
+            raise ConstantNeeded(f"{what} ({self._words(given)}) must be a constant", self.name(given))
         return content
 
     def integers(self, given: Input) -> tuple[Dim, ...] | None:
@@ -158,7 +153,7 @@ class NodeFacts:
         found = self.integers(given)
         if found is None:
             raise ConstantNeeded(
-                f"{what} ({self.words(given)}) is only known when the model runs", self.name(given)
+                f"{what} ({self._words(given)}) is only known when the model runs", self.name(given)
             )
         return found
 
@@ -176,15 +171,12 @@ class NodeFacts:
     def computed(self, function: str, *arguments: Dim, hint: str, signed: bool = False) -> Dim:
         """A size that a library function computes from others when the model runs, named after the first output.
 
+        Without a function one of several terms gets a name of its own: it is computed once, and texts stay short.
         ``signed``: whether it may be negative.
         """
         assert self.run_sizes is not None
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         return self.run_sizes.call(function, arguments, f"{base}_{hint}", signed=signed)
-
-    def named(self, size: Dim, hint: str) -> Dim:
-        """A size of several terms under a name of its own: it is computed once, and texts stay short."""
-        return self.computed("", size, hint=hint)
 
     def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
         """Take two sizes for equal; the script checks it where only the run knows.

@@ -14,7 +14,7 @@ from onnx_systemds.importing.passes.specialisation.trees import is_entry
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import INTEGER_DTYPES
-from onnx_systemds.operators.api.scope import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.runtime import list_transfer
 
 Sizes = Mapping[str, int]

@@ -13,7 +13,7 @@ import pytest
 
 from onnx_systemds import backend, import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.operators.api.scope import LARGEST_LITERAL
+from onnx_systemds.operators.rendering.script_parts import LARGEST_LITERAL
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.command_line import run_dml
 from tests.operators.harness import Covered

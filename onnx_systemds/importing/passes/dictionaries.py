@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import renamed
 from onnx_systemds.dml.scopes import assigned, read_first
-from onnx_systemds.operators.api.scope import NEW_TEXTS, OLD_TEXTS, TEXTS
+from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
 
 
 def with_numbered_texts(

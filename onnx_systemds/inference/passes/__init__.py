@@ -4,7 +4,7 @@ Each is a function in a file of its own, which says what it rewrites to what, un
 pass did, and why it did not where one would expect it to, it writes into `Context.notes`.
 
 Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the reverse walk writes only what is demanded
-(see `operators.api.scope`).
+(see `operators.rendering.scope`).
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,54 +12,21 @@ import numpy as np
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
-from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Dims, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
+from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array, Node
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, reshaped, split_view
-from onnx_systemds.operators.api.scope import NEW_TEXTS, OLD_TEXTS, Scope
+from onnx_systemds.operators.api.sub_function import SubFunction
+from onnx_systemds.operators.api.texts import Texts
+from onnx_systemds.operators.rendering.scope import Scope
 
 RenderTemplate = Callable[..., str]
-RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], "SubFunction"]
-
-
-class SubFunction:
-    """A rendered sub-graph: its DML function, behind those that it calls, and what a call must pass.
-
-    extends_texts: whether its last result is the dictionary with new strings (see `texts`). is_inlined: whether the
-    engine may put its statements in the place of a call.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        arguments: Sequence[str],
-        functions: Sequence[tree.Function],
-        *,
-        extends_texts: bool,
-        is_inlined: bool,
-    ) -> None:
-        self.name = name
-        self.arguments = tuple(arguments)
-        self.functions = tuple(functions)
-        self.extends_texts = extends_texts
-        self.is_inlined = is_inlined
-
-    def call(
-        self, given: Sequence[str], targets: Sequence[str], texts: tuple[str, str] = (OLD_TEXTS, NEW_TEXTS)
-    ) -> str:
-        """A statement that calls the function with its inputs and gives its results.
-
-        texts: the dictionary of strings that it is given and the one that it gives, if it makes new strings.
-        """
-        old, new = texts
-        arguments = [old if argument == OLD_TEXTS else argument for argument in self.arguments]
-        called = f"{self.name}({', '.join([*given, *arguments])})"
-        results = [*targets, new] if self.extends_texts else targets
-        return f"{results[0]} = {called}" if len(results) == 1 else f"[{', '.join(results)}] = {called}"
+RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], SubFunction]
 
 
 class NodeView(NodeFacts):
@@ -73,8 +41,9 @@ class NodeView(NodeFacts):
     ) -> None:
         super().__init__(node, scope.graph.values, scope.graph.name)
         self.run_sizes = scope.graph.run_sizes
-        self.scope = scope
+        self._scope = scope
         self.position = position
+        self.texts = Texts(scope.parts.vocabulary, scope.texts)
         self._render_template = render_template
         self._render_body = render_body
         self._imports: dict[str, None] = {}
@@ -83,7 +52,7 @@ class NodeView(NodeFacts):
     def constant(self, given: Input) -> Array | None:
         """Content of an input that is known at conversion, else None; of text its codes."""
         content = super().constant(given)
-        return content if content is None or self.dtype(given) != "string" else self.codes(content)
+        return content if content is None or self.dtype(given) != "string" else self.texts.codes(content)
 
     # --- inputs ------------------------------------------------------------------------------------------------
 
@@ -92,21 +61,17 @@ class NodeView(NodeFacts):
         dims = self.dims(given)
         return self.view(given, split_view(dims, split))
 
-    def view(self, given: Input, view: View) -> str:
-        """Identifier of an input as a matrix of the given rows and columns."""
-        return self.scope.demand(self.name(given), view)
-
-    def form(self, given: Input, form: Form) -> str:
-        """Text of an input in the given form."""
-        return self.scope.demand(self.name(given), form)
+    def view(self, given: Input, form: Form) -> str:
+        """Text of an input in a form: the identifier of a matrix of the given rows and columns, or a scalar."""
+        return self._scope.demand(self.name(given), form)
 
     def scalar(self, given: Input) -> str:
         """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
-        return self.scope.demand(self.name(given), SCALAR)
+        return self._scope.demand(self.name(given), SCALAR)
 
     def known_form(self, given: Input) -> Form:
         """The form of an input that others already asked for, else that of function boundaries."""
-        return self.scope.preferred(self.name(given))
+        return self._scope.forms.first(self.name(given))
 
     def integer_span(self, given: Input) -> Span:
         """Where an input of 64-bit integers lies; of other types all that is exact."""
@@ -115,18 +80,24 @@ class NodeView(NodeFacts):
             return Span(int(content.min(initial=0)), int(content.max(initial=0)))
         if self.dtype(given) not in TYPES:
             return Span(0, 0)
-        return self.scope.integers.spans.get(self.name(given), EXACT)
+        return self._scope.forms.integers.spans.get(self.name(given), EXACT)
+
+    def computing(self, given: Input) -> Node | None:
+        """The node of the same graph that computes an input, None for inputs of the graph, constants and captures."""
+        name = self.name(given)
+        before = reversed(self._scope.graph.nodes[: self.position])
+        return next((node for node in before if name in node.outputs), None)
 
     # --- outputs -----------------------------------------------------------------------------------------------
 
     def wants(self, output: int = 0) -> bool:
         """Whether any consumer wants the output."""
         names = self.node.outputs
-        return output < len(names) and names[output] != "" and self.scope.is_demanded(names[output])
+        return output < len(names) and names[output] != "" and self._scope.is_demanded(names[output])
 
     def output_dims(self, output: int = 0) -> Dims:
         """Dims of an output. Raises ShapeUnknown."""
-        return self.scope.dims(self.node.outputs[output])
+        return self._scope.dims(self.node.outputs[output])
 
     def output_dtype(self, output: int = 0) -> str:
         """Element type of an output."""
@@ -134,13 +105,13 @@ class NodeView(NodeFacts):
 
     def wanted_form(self, output: int = 0) -> Form:
         """The form in which the output's consumers want it first."""
-        return self.scope.preferred(self.node.outputs[output])
+        return self._scope.forms.first(self.node.outputs[output])
 
     def result(self, text: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
         """The fragment that gives an output from an expression, after the statements ``before``."""
         if not self.wants(output):
             return self.fragment(before)
-        return self.fragment([*before, *self.scope.define(self.node.outputs[output], text, form)])
+        return self.fragment([*before, *self._scope.forms.define(self.node.outputs[output], text, form)])
 
     def matrix_result(self, text: str, split: int, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
         """As `result`, for an expression whose columns hold the output's axes from ``split`` on."""
@@ -150,7 +121,7 @@ class NodeView(NodeFacts):
         """The output holds the input's elements in the same order: rename where possible, else reshape."""
         statements: list[str] = []
         name, out_name = self.name(given), self.node.outputs[output]
-        for form, identifier in list(self.scope.forms.get(out_name, {}).items()):
+        for form, identifier in list(self._scope.forms.of(out_name).items()):
             fitting = form
             if form == LIST:
                 pass
@@ -158,10 +129,10 @@ class NodeView(NodeFacts):
                 fitting = View(1, 1)
             elif form is not SCALAR and self.dims(given) == ():
                 fitting = SCALAR
-            if fitting == form and self.scope.alias(name, form, identifier):
+            if fitting == form and self._scope.alias(name, form, identifier):
                 continue
-            if form is not SCALAR and fitting is not SCALAR and self.scope.is_late(name, form):
-                known = self.scope.demand(name, self.scope.known_form(name))
+            if form is not SCALAR and fitting is not SCALAR and self._scope.is_late(name, form):
+                known = self._scope.demand(name, self._scope.known_form(name))
                 statements.append(f"{identifier} = {self.reshape(known, form)}")
                 continue
             if form is SCALAR:
@@ -180,11 +151,11 @@ class NodeView(NodeFacts):
 
     def dim(self, size: Dim) -> str:
         """A size as a DML expression, not in parentheses."""
-        return self.scope.dim_text(size)
+        return self._scope.sizes.text(size)
 
     def factor(self, size: Dim) -> str:
         """A size as a DML operand."""
-        return self.scope.factor_text(size)
+        return self._scope.sizes.factor(size)
 
     def reshape(self, text: str, view: View) -> str:
         """The DML expression that reshapes ``text``."""
@@ -205,10 +176,18 @@ class NodeView(NodeFacts):
             return self.call(ZEROS, self.dim(view.rows), self.dim(view.cols))
         return full_matrix(value, self.dim(view.rows), self.dim(view.cols))
 
+    def rounded(self, text: str, form: Form, output: int = 0) -> str:
+        """A step to an output as FP32 holds it, where it is computed so."""
+        return self._scope.forms.rounded(self.node.outputs[output], text, form)
+
+    def fresh(self, hint: str) -> str:
+        """A new identifier."""
+        return self._scope.names.fresh(hint)
+
     def temporary(self, hint: str) -> str:
         """A new identifier for an intermediate result, named after the first output."""
         base = next((name for name in self.node.outputs if name), self.node.op_type)
-        return self.scope.names.fresh(f"{base}_{hint}")
+        return self.fresh(f"{base}_{hint}")
 
     def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> tuple[str, tuple[str, ...]]:
         """The identifier of an expression over ``sizes`` alone, and the statements that define it here.
@@ -218,36 +197,20 @@ class NodeView(NodeFacts):
         if any(name.startswith("?") for name in symbols(sizes)):
             name = self.temporary(hint)
             return name, (f"{name} = {text}",)
-        return self.scope.shared(text, hint), ()
+        return self._scope.shared(text, hint), ()
 
     def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
         """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         name = f"{base}_{hint}"
-        while name in self.scope.constants or name in self.scope.graph.values:
+        while name in self._scope.constants or name in self._scope.graph.values:
             name += "_"
-        return self.scope.constant(name, array, View(*array.shape))
-
-    def code(self, text: str) -> int:
-        """The code of a string that is known at conversion (see `texts`)."""
-        return self.scope.parts.vocabulary.code(text)
-
-    def codes(self, strings: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """The codes of a tensor of strings that is known at conversion."""
-        return self.scope.parts.vocabulary.codes(strings)
-
-    def texts(self) -> str:
-        """The dictionary of strings, as an argument."""
-        return self.scope.texts()
-
-    def extending_texts(self, call: str, *results: str) -> str:
-        """A statement that assigns the results of a call, the last of which is the dictionary with new strings."""
-        return f"[{', '.join(results)}, {NEW_TEXTS}] = {call}"
+        return self._scope.constant(name, array, View(*array.shape))
 
     def text_result(self, call: str, form: Form, output: int = 0, *, before: Sequence[str] = ()) -> Fragment:
         """As `result`, for a call that gives codes and the dictionary with the strings that are new in it."""
         codes = self.temporary("codes")
-        lines = [*before, self.extending_texts(call, codes)]
+        lines = [*before, self.texts.extending(call, codes)]
         return self.result(f"as.scalar({codes})" if form is SCALAR else codes, form, output, before=lines)
 
     def render(self, template: str, /, **names: object) -> list[str]:
@@ -259,13 +222,12 @@ class NodeView(NodeFacts):
         self._imports.setdefault(function)
         return f"{function}({', '.join(map(str, arguments))})"
 
-    def typed_body(self, attribute: str) -> TypedGraph:
-        """The sub-graph in an attribute with the types that the shape rule found."""
-        return self.scope.graph.bodies[self.position, attribute]
-
-    def has_body(self, attribute: str) -> bool:
-        """Whether the shape rule kept the sub-graph in an attribute: it leaves out one that cannot be executed."""
-        return (self.position, attribute) in self.scope.graph.bodies
+    @cached_property
+    def bodies(self) -> Mapping[str, TypedGraph]:
+        """By attribute the sub-graphs that can be executed, with the types that the shape rule found."""
+        known = self._scope.graph.bodies
+        places = [(self.position, attribute) for attribute in (*self.node.attributes, BODY)]
+        return {place[1]: known[place] for place in places if place in known}
 
     def body(
         self, attribute: str, outputs: Sequence[int] | None = None, *, hint: str = "", returned: Sequence[Dim] = ()
@@ -275,7 +237,7 @@ class NodeView(NodeFacts):
         ``hint``: its name; without one it is named after the first output and the attribute. ``returned``: sizes of the
         sub-graph that it gives behind the outputs.
         """
-        typed = self.typed_body(attribute)
+        typed = self.bodies[attribute]
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
         base = next((name for name in self.node.outputs if name), self.node.op_type)
@@ -285,48 +247,35 @@ class NodeView(NodeFacts):
 
     def own_function(self, hint: str, key: str, text: Callable[[str], str]) -> str:
         """A function whose text is made here: its name, the same one for each use of the same ``key``."""
-        name = self.scope.parts.function_name(hint, key)
+        name = self._scope.parts.function_name(hint, key)
         self._functions.append(function_of(text(name)))
         return name
 
-    def target(self, output: int = 0) -> str:
-        """An identifier for an output in boundary form; `result` then writes the other forms from it."""
+    def target(self, output: int = 0, view: View | None = None) -> str:
+        """An identifier for an output in boundary form or a view, its own where that is wanted; see `result`."""
         name = self.node.outputs[output] if output < len(self.node.outputs) else ""
-        return self.target_in(self.boundary(output) if name else None, output)
-
-    def target_in(self, form: Form, output: int = 0) -> str:
-        """An identifier for an output in some form, its own where that is wanted."""
-        name = self.node.outputs[output] if output < len(self.node.outputs) else ""
-        return self.scope.forms.get(name, {}).get(form) or self.temporary(f"result{output}")
+        form = self.boundary(output) if name and view is None else view
+        return self._scope.forms.of(name).get(form) or self.temporary(f"result{output}")
 
     def own_sizes(self) -> tuple[str, ...]:
         """The symbols of sizes that only this node's statements decide."""
-        return self.scope.graph.sizes.get(self.position, ())
+        return self._scope.graph.sizes.get(self.position, ())
 
     def returned_sizes(self) -> list[tuple[str, int, int]]:
         """The sizes that this node has to give beside its outputs: identifier, output and axis of each."""
         found: list[tuple[str, int, int]] = []
-        for name in self.scope.graph.sizes.get(self.position, ()):
-            if name not in self.scope.returned:
+        for name in self._scope.graph.sizes.get(self.position, ()):
+            if name not in self._scope.returned:
                 continue
             output, axis = next(
                 (output, axis) for output, value in enumerate(self.node.outputs) if value
                 for axis, size in enumerate(self.values[value].dims or ()) if size == symbol(name)
             )  # fmt: skip
-            found.append((self.scope.size_name(name), output, axis))
+            found.append((self._scope.sizes.name(name), output, axis))
         return found
 
     # --- dims --------------------------------------------------------------------------------------------------
 
-    def split(self, output: int, split: int) -> View:
-        """The view of an output with the axes from ``split`` on in the columns."""
-        return split_view(self.output_dims(output), split)
-
     def boundary(self, output: int = 0) -> Form:
         """The form of an output at function boundaries."""
-        return self.scope.boundary(self.node.outputs[output])
-
-    @staticmethod
-    def count(dims: Sequence[Dim]) -> Dim:
-        """Number of elements of some dims."""
-        return product(dims)
+        return self._scope.boundary(self.node.outputs[output])

@@ -35,7 +35,7 @@ def label_result(node: NodeView, index: str, labels: Labels, rows: Dim) -> Fragm
 
 
 def _label_text(node: NodeView, index: str, labels: Labels, rows: Dim) -> str:
-    given = node.codes(np.array(labels, dtype=object)) if labels_dtype(labels) == "string" else labels
+    given = node.texts.codes(np.array(labels, dtype=object)) if labels_dtype(labels) == "string" else labels
     numbers = [int(label) for label in given]
     step = numbers[1] - numbers[0] if len(numbers) > 1 else 1
     if numbers == [numbers[0] + step * position for position in range(len(numbers))]:

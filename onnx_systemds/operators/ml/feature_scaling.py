@@ -80,7 +80,7 @@ def scaler(node: NodeView) -> Fragment:
         row = row_operand(node, offset, "offset")
         text = f"({text} - {row})" if scaled else minus_vector(text, row)
         if scaled:
-            text = node.scope.rounded(node.node.outputs[0], text, view)
+            text = node.rounded(text, view)
     if scaled:
         return node.result(f"{text} * {row_operand(node, scale, 'scale')}", view)
     return node.result(text, view)

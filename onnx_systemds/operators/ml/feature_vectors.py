@@ -26,9 +26,9 @@ def _widths(node: NodeFacts) -> list[tuple[int, int]]:
     """For each input the number of its columns, and of those that it gets in the result."""
     given = []
     for position in range(node.input_count):
-        dims = node.known_or_none(position) or ()
-        own = product([-1 if dim is None else dim for dim in dims[min(1, len(dims) - 1) :]])
-        if not isinstance(own, int) or own < 0:
+        dims = node.dims(position)
+        own = product(dims[min(1, len(dims) - 1) :])
+        if not isinstance(own, int):
             raise UnsupportedCase("FeatureVectorizer needs known numbers of features", hint="fix them by --dim")
         given.append(own)
     wanted = node.attribute("inputdimensions") or given
@@ -95,7 +95,7 @@ def _categories(node: NodeView) -> list[int]:
     """The categories, of texts their codes. Raises UnsupportedCase where there are none of the input's type."""
     if node.dtype("X") == "string":
         texts = node.attribute("cats_strings") or ()
-        found = [int(code) for code in node.codes(np.array(texts, dtype=object))]
+        found = [int(code) for code in node.texts.codes(np.array(texts, dtype=object))]
     else:
         found = [int(category) for category in node.attribute("cats_int64s") or ()]
     if not found:

@@ -117,7 +117,7 @@ def _looked_up(node: NodeView, given: Column, results: Column, otherwise: Any, *
 
 
 def _numbers(node: NodeView, column: Column) -> Column:
-    return (node.codes(column) if column.dtype == object else column).astype(np.float64)
+    return (node.texts.codes(column) if column.dtype == object else column).astype(np.float64)
 
 
 def _is_whole(node: NodeFacts) -> bool:

@@ -76,14 +76,14 @@ def _columns(node: NodeView, missing: str, *, as_text: bool) -> tuple[list[str],
     name, keys, values = node.temporary("map"), node.temporary("keys"), node.temporary("values")
     given = node.view("X", View(node.dims("X")[0], 2))
     if "string" in (key, value):
-        first = [0.0 if key == "string" else float(node.code("inf")), float(node.code(missing))]
+        first = [0.0 if key == "string" else float(node.texts.code("inf")), float(node.texts.code(missing))]
     else:
         first = [np.inf, float(missing)]
     row = node.constant_matrix(np.array([first], dtype=np.float64), "missing")
     texts = [f"{name}[, 1]", f"{name}[, 2]"]
     if "string" in (key, value):
         stays = (key == "string", value == "string" and as_text)
-        texts = [text if is_code else node.call("texts_numbers", text, node.texts())
+        texts = [text if is_code else node.call("texts_numbers", text, node.texts.dictionary())
                  for text, is_code in zip(texts, stays)]  # fmt: skip
     before = [f"{name} = rbind({row}, {given})", f"{keys} = {texts[0]}", f"{values} = {texts[1]}"]
     return before, keys, values
@@ -111,7 +111,7 @@ def dict_vectorizer(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"DictVectorizer without a vocabulary of type {key}")
     before, keys, values = _columns(node, "" if value == "string" else "0", as_text=True)
     if key == "string":
-        words = node.codes(np.array(words, dtype=object)).tolist()
+        words = node.texts.codes(np.array(words, dtype=object)).tolist()
     return node.result(_wanted(node, keys, values, words), View(1, len(words)), before=before)
 
 
@@ -145,8 +145,8 @@ def cast_map(node: NodeView) -> Fragment:
     before, keys, values = _columns(node, "0.f" if value == target == "string" else "0", as_text=to_text)
     if to_text and value != "string":
         written = node.temporary("written")
-        before.append(node.extending_texts(node.call("fixed_texts", values, node.texts()), written))
-        before.append(f"{written}[1, 1] = {node.code('0.f')}")
+        before.append(node.texts.extending(node.call("fixed_texts", values, node.texts.dictionary()), written))
+        before.append(f"{written}[1, 1] = {node.texts.code('0.f')}")
         values = written
     size = _map_size(node)
     if node.attribute("map_form") == "DENSE":

@@ -72,7 +72,7 @@ Gram = tuple[int, ...]
 def _grams(node: NodeView) -> tuple[Array, dict[Gram, int]]:
     """The distinct tokens as a column, and the column (from 1) of each n-gram, by the positions of its tokens."""
     strings = node.attribute("pool_strings")
-    given = node.codes(np.array(strings, dtype=object)) if strings else np.array(node.attribute("pool_int64s"))
+    given = node.texts.codes(np.array(strings, dtype=object)) if strings else np.array(node.attribute("pool_int64s"))
     pool, numbers = np.unique(given, return_inverse=True)
     starts = [*node.attribute("ngram_counts"), len(given)]
     columns = node.attribute("ngram_indexes")

@@ -43,8 +43,8 @@ def tokenizer(node: NodeView) -> Fragment:
     pad = java_string_literal(str(node.attribute("pad_value")))
     marked = "TRUE" if node.attribute("mark") else "FALSE"
     tokens = node.temporary("tokens")
-    call = node.call("tokenize_texts", codes, node.texts(), f"'{_statement(node)}'", f"'{pad}'", marked)
-    before = [node.extending_texts(call, tokens)]
+    call = node.call("tokenize_texts", codes, node.texts.dictionary(), f"'{_statement(node)}'", f"'{pad}'", marked)
+    before = [node.texts.extending(call, tokens)]
     dims = node.output_dims()
     if len(dims) == 2:
         return node.result(tokens, split_view(dims, 1), before=before)

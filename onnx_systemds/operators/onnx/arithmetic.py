@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
-from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
@@ -19,7 +19,6 @@ from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.api.scope import is_uniform
 from onnx_systemds.operators.onnx.combining import (
     OPERANDS_TOGETHER,
     as_matrix,

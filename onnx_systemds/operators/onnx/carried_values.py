@@ -14,9 +14,13 @@ from onnx_systemds.inference.lists import joined, list_value, local_dims, same_e
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType
-from onnx_systemds.operators.api.layout import SCALAR, View, boundary_form, converted
-from onnx_systemds.operators.api.node_view import NodeView, SubFunction
-from onnx_systemds.operators.api.scope import COPIES_CUT, NEW_TEXTS, OLD_TEXTS, TEXTS
+from onnx_systemds.operators.api.layout import LIST, SCALAR, View, boundary_form, converted
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
+from onnx_systemds.operators.api.sub_function import SubFunction
+
+# Where an old value is handed on after a new one in a block, the engine hands on the new one.
+_COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
 
 
 def local_sizes(graph: TypedGraph) -> set[str]:
@@ -144,8 +148,8 @@ def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[
 
 def start_text(node: NodeView, position: int) -> str:
     """A carried value before the first iteration, in boundary form."""
-    form = node.scope.boundary(node.node.inputs[position])
-    text = node.form(position, form)
+    form = LIST if node.value(position).is_list else boundary_form(node.dims(position))
+    text = node.view(position, form)
     return f"as.double({text})" if form is SCALAR else text
 
 
@@ -184,14 +188,14 @@ def iteration(
     """
     is_mixed = function.is_inlined and len(results) + function.extends_texts > 1
     fresh = {
-        name: node.scope.names.fresh(f"{name}_next") for name, changes in carried.items()
+        name: node.fresh(f"{name}_next") for name, changes in carried.items()
         if is_mixed or any(changes) or not function.is_inlined
     }
-    texts = (NEW_TEXTS, node.scope.names.fresh(f"{TEXTS}_next")) if function.extends_texts else (OLD_TEXTS, NEW_TEXTS)
+    texts = (NEW_TEXTS, node.fresh(f"{TEXTS}_next")) if function.extends_texts else (OLD_TEXTS, NEW_TEXTS)
     call = function.call(given, [fresh.get(name, name) for name in results], texts)
     before: list[str] = []
     after = [line for name in fresh for line in _hidden_size(fresh[name], carried[name])]
-    after = after or ([COPIES_CUT] if is_mixed and fresh else [])
+    after = after or ([_COPIES_CUT] if is_mixed and fresh else [])
     if function.extends_texts:
         before.append(f"{NEW_TEXTS} = {OLD_TEXTS}")
         fresh[NEW_TEXTS] = texts[1]

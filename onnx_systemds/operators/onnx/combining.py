@@ -113,7 +113,7 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
     if condition.kind == SINGLE and all_known(view):
         return node.result(f"ifelse({condition.text} != 0, {', '.join(branches)})", view)
     if condition.kind == SINGLE:
-        name = node.target_in(view)
+        name = node.target(view=view)
         first, second = (f"  {name} = {branch}" for branch in branches)
         lines = [f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]
         return node.result(name, view, before=["\n".join(lines)])

@@ -20,7 +20,7 @@ from onnx_systemds.inference.values import FAILED, Value, is_parameter
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, boundary_form, converted
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.api.scope import NEW_TEXTS, OLD_TEXTS
+from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.operators.onnx.carried_values import (
     Changes,
     as_block,
@@ -84,7 +84,7 @@ def if_1(node: NodeView) -> Fragment:
     """A call of either branch."""
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
-    branches = [_branch(node, name, targets) if node.has_body(name) else ([f"stop({impossible(node, name)})"], False)
+    branches = [_branch(node, name, targets) if name in node.bodies else ([f"stop({impossible(node, name)})"], False)
                 for name in BRANCHES]  # fmt: skip
     then, otherwise = ([f"  {line}" for line in branch] for branch in _with_texts(branches))
     lines = [f"if ({node.scalar('cond')} != 0) {{", *then, "} else {", *otherwise, "}"]
@@ -96,7 +96,7 @@ def if_1(node: NodeView) -> Fragment:
 
 def _branch(node: NodeView, name: str, targets: Mapping[int, str]) -> _Branch:
     """The branch of that name, whose statements give the targets."""
-    values = output_values(node.typed_body(name))
+    values = output_values(node.bodies[name])
     returned = node.returned_sizes()
     if any(len(values[output].dims or ()) != len(node.output_dims(output)) for _, output, _ in returned):
         raise UnsupportedCase("the branches give sizes of different ranks that the result does not tell")
@@ -132,7 +132,7 @@ def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list
 
 def call_function(node: NodeView) -> Fragment:
     """A call of the DML function that stands for a model's own function."""
-    body = node.typed_body(BODY)
+    body = node.bodies[BODY]
     wanted = [position for position in range(len(node.node.outputs)) if node.wants(position)]
     targets = {position: node.target(position) for position in wanted}
     function = node.body(BODY, wanted, hint=node.node.op_type)
@@ -214,7 +214,7 @@ class _LoopText:
 
     def __init__(self, node: NodeView) -> None:
         self.node = node
-        self.body = node.typed_body("body")
+        self.body = node.bodies["body"]
         self.results = output_values(self.body)
         self.stops = may_stop(node, self.body)
         self.carried_count = node.input_count - 2

@@ -51,7 +51,7 @@ class _Step:
     def old(self, group: int) -> str:
         """Input of the given group: 0 the tensor, 1 its gradient, further ones its accumulators."""
         position = 2 + group * self.count + self.number
-        return self.node.scalar(position) if self.form is SCALAR else self.node.form(position, self.form)
+        return self.node.scalar(position) if self.form is SCALAR else self.node.view(position, self.form)
 
     def bind(self, hint: str, text: str) -> str:
         """A new identifier for an intermediate result."""

@@ -241,7 +241,7 @@ def unique(node: NodeView) -> Fragment:
     statements: list[str] = []
     if ranked:
         ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
-        statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts())}")
+        statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
         x = ranks
     call = node.call("unique_rows", x, f"t({order})", "TRUE" if node.attribute("sorted") else "FALSE")
     statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]

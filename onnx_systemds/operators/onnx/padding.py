@@ -37,7 +37,7 @@ def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
     dims: list[Dim] = []
     for axis, (dim, amounts) in enumerate(zip(node.dims("data"), pad_amounts(node))):
         size = amounts[0] + dim + amounts[1]
-        dims.append(node.named(size, f"size{axis}") if may_be_zero(amounts) else size)
+        dims.append(node.computed("", size, hint=f"size{axis}") if may_be_zero(amounts) else size)
     return (node.tensor(dims),)
 
 

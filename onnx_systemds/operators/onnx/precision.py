@@ -14,14 +14,10 @@ _EXACT = frozenset(["Floor", "Ceil", "Round", "Sign", "Cast", "Constant", "Quant
 
 def is_computed(node: NodeView) -> bool:
     """Whether the first input is a float that an inexact operator of the same graph computes."""
-    name = node.node.inputs[0]
-    graph = node.scope.graph
-    if node.dtype(0) != "float" or name in graph.inputs or node.constant(0) is not None:
+    if node.dtype(0) != "float" or node.constant(0) is not None:
         return False
-    for other in reversed(graph.nodes[: node.position]):
-        if name in other.outputs:
-            return other.op_type not in _EXACT
-    return False
+    source = node.computing(0)
+    return source is not None and source.op_type not in _EXACT
 
 
 def as_float(node: NodeView, x: str, *, single: bool) -> str:

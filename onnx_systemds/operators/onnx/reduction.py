@@ -24,7 +24,7 @@ from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elemen
 from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
@@ -151,7 +151,7 @@ def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
         number = 0 if np.isnan(number) else float(limits.max if number > 0 else limits.min)
     if node.output_dims() == ():
         return node.result(literal(number), SCALAR)
-    view = node.split(0, 1)
+    view = split_view(node.output_dims(), 1)
     return node.result(f"matrix({literal(number)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)
 
 

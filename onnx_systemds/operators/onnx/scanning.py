@@ -83,7 +83,7 @@ def scan_9(node: NodeView) -> Fragment:
     """A for loop over rows or blocks of columns; what is collected goes into a matrix of its final size."""
     axes = _input_axes(node)
     first = node.input_count - len(axes)
-    typed = node.typed_body("body")
+    typed = node.bodies["body"]
     results = output_values(typed)
     wanted = [position for position in range(first, len(results)) if node.wants(position)]
     count, step = _count(node), node.temporary("step")
@@ -153,7 +153,7 @@ class _Blocks:
         view, piece = self._views(node.output_dims(position), axis)
         whole = node.temporary(f"all{position}")
         one = node.temporary(f"slice{position}")
-        if set(symbols(piece)).intersection(node.scope.graph.sizes.get(node.position, ())):
+        if set(symbols(piece)).intersection(node.own_sizes()):
             return whole, view, one, self._append(whole, one, value, first=axis == 0 and not backward)
         self.before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
         form = boundary_form(value.dims or ())
@@ -218,7 +218,7 @@ def scan_8(node: NodeView) -> Fragment:
     """A loop over the batch around one over the steps; what lies behind a sequence's length stays zero."""
     count = int(node.attribute("num_scan_inputs"))
     first = node.input_count - count
-    typed = node.typed_body("body")
+    typed = node.bodies["body"]
     results = output_values(typed)
     states = first - 1
     batch, steps = node.dims(first)[:2]

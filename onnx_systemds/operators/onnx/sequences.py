@@ -113,14 +113,14 @@ def sequence_erase_11(node: NodeView) -> Fragment:
 
 
 def _list(node: NodeView, position: int = 0) -> str:
-    return node.form(position, LIST)
+    return node.view(position, LIST)
 
 
 def _item(node: NodeView, position: int) -> str:
     """A value in the form that it has in a list."""
     value = node.value(position)
     if value.is_list:
-        return node.form(position, LIST)
+        return node.view(position, LIST)
     return node.view(position, item_form(node.dims(position)))
 
 

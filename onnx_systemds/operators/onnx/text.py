@@ -32,7 +32,7 @@ def string_concat_20(node: NodeView) -> Fragment:
     """Each different pair is joined once."""
     given = operands(node, (0, 1), node.output_dims(), full=True)
     matrices = [_full(node, operand.text, operand.kind, given.form) for operand in given.items]
-    return node.text_result(node.call("concat_texts", *matrices, node.texts()), given.form)
+    return node.text_result(node.call("concat_texts", *matrices, node.texts.dictionary()), given.form)
 
 
 def _full(node: NodeView, text: str, kind: str, form: Form) -> str:
@@ -53,7 +53,7 @@ def regex_full_match_rule(node: NodeFacts) -> tuple[Value, ...]:
 def regex_full_match_20(node: NodeView) -> Fragment:
     """Each different string is matched once, by Java's regular expressions."""
     pattern = _in_dml(java_string_literal(java_regex(str(node.attribute("pattern") or ""))))
-    return _mapped(node, lambda codes: node.call("texts_match", codes, node.texts(), pattern))
+    return _mapped(node, lambda codes: node.call("texts_match", codes, node.texts.dictionary(), pattern))
 
 
 def _in_dml(java: str) -> str:
@@ -66,7 +66,7 @@ def _mapped(node: NodeView, call: Callable[[str], str]) -> Fragment:
     form = node.known_form("X")
     if form is SCALAR:
         return node.result(f"as.scalar({call(f'as.matrix({node.scalar(0)})')})", SCALAR)
-    return node.result(call(node.form("X", form)), form)
+    return node.result(call(node.view("X", form)), form)
 
 
 @shape_rule("StringSplit")
@@ -85,8 +85,8 @@ def string_split_20(node: NodeView) -> Fragment:
     delimiter = _in_dml(java_string_literal(str(node.attribute("delimiter") or "")))
     codes = node.view("X", View(count, 1))
     pieces, counts = node.temporary("pieces"), node.temporary("counts")
-    call = node.call("split_texts", codes, node.texts(), delimiter, -1 if limit is None else int(limit))
-    before = [node.extending_texts(call, pieces, counts)]
+    call = node.call("split_texts", codes, node.texts.dictionary(), delimiter, -1 if limit is None else int(limit))
+    before = [node.texts.extending(call, pieces, counts)]
     dims = node.output_dims(0)
     if dims[:1] == (count,):
         first = node.result(pieces, split_view(dims, 1), 0, before=before)
@@ -120,9 +120,9 @@ def string_normalizer_10(node: NodeView) -> Fragment:
         compared = codes
         if not node.attribute("is_case_sensitive"):
             compared = node.temporary("folded")
-            before.append(node.extending_texts(_cased(node, codes, "LOWER", locale), compared))
+            before.append(node.texts.extending(_cased(node, codes, "LOWER", locale), compared))
             stop = sorted({word.lower() for word in stop})
-        words = node.constant_matrix(node.codes(np.array(stop, dtype=object)).reshape(1, -1), "stopwords")
+        words = node.constant_matrix(node.texts.codes(np.array(stop, dtype=object)).reshape(1, -1), "stopwords")
         kept = node.temporary("kept")
         before.append(f'{kept} = rowSums(outer({compared}, {words}, "==")) == 0')
         # nothing left is one empty string, code 1
@@ -133,7 +133,7 @@ def string_normalizer_10(node: NodeView) -> Fragment:
     if action == "NONE":
         return node.result(result, form, before=before)
     changed = node.temporary("changed")
-    before.append(node.extending_texts(_cased(node, codes, action, locale), changed))
+    before.append(node.texts.extending(_cased(node, codes, action, locale), changed))
     return node.result(changed if result == codes else f"t({changed})", form, before=before)
 
 
@@ -142,4 +142,4 @@ def _cased(node: NodeView, codes: str, action: str, locale: str) -> str:
     if method is None:
         raise UnsupportedCase(f"case_change_action {action!r} is none of LOWER, UPPER and NONE")
     java = f"x.{method}(java.util.Locale.forLanguageTag({java_string_literal(locale)}))"
-    return node.call("map_texts", codes, node.texts(), _in_dml(java))
+    return node.call("map_texts", codes, node.texts.dictionary(), _in_dml(java))

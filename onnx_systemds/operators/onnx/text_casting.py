@@ -24,7 +24,7 @@ _KINDS = {"bool": "bool", "double": "float64", "float": "float32", "float16": "f
 def _given(node: NodeView) -> tuple[str, Form]:
     """The input as a matrix, and the form that stands for."""
     form = node.known_form(0)
-    return (f"as.matrix({node.scalar(0)})" if form is SCALAR else node.form(0, form)), form
+    return (f"as.matrix({node.scalar(0)})" if form is SCALAR else node.view(0, form)), form
 
 
 def number_to_text(node: NodeView, rounding: Sequence[object]) -> Fragment:
@@ -35,7 +35,7 @@ def number_to_text(node: NodeView, rounding: Sequence[object]) -> Fragment:
         x = as_float(node, x, single=False) if source == "float" else node.call("round_to_float", x, *rounding)
     # types of fewer bits than float are written as the floats they are
     kind = "int" if source in INTEGER_DTYPES else _KINDS.get(source, "float32")
-    return node.text_result(node.call("numbers_texts", x, node.texts(), f'"{kind}"'), form)
+    return node.text_result(node.call("numbers_texts", x, node.texts.dictionary(), f'"{kind}"'), form)
 
 
 def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> Fragment:
@@ -44,7 +44,7 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
     To integers fractions are cut off, and what does not fit loses its higher bits, as in casts of numbers.
     """
     codes, form = _given(node)
-    text = node.call("texts_numbers", codes, node.texts())
+    text = node.call("texts_numbers", codes, node.texts.dictionary())
     before: list[str] = []
     if target == "bool" or target in INTEGER_DTYPES:
         number = node.temporary("number")

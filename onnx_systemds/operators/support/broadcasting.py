@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.api.scope import constant_literal, is_uniform
 
 FULL, ROW, COLUMN, SINGLE = "full", "row", "column", "single"
 
@@ -104,7 +104,7 @@ def _uniform_literals(
     for position in positions:
         constant = node.constant(position)
         uniform = constant is not None and constant.size > 1 and is_uniform(constant)
-        texts.append(constant_literal(constant.ravel()[:1]) if constant is not None and uniform else None)
+        texts.append(element_literal(constant.ravel()[:1]) if constant is not None and uniform else None)
     return texts
 
 

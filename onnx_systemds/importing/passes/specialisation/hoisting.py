@@ -17,7 +17,7 @@ from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, si
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import call, calls, is_entry, known_sizes, reads
-from onnx_systemds.operators.api.scope import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
 _NEVER_CONSTANT = {

@@ -37,7 +37,7 @@ from onnx_systemds.importing.script import Constants, Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note
-from onnx_systemds.operators.api.scope import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()

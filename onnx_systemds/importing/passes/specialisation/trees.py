@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned, read_in
-from onnx_systemds.operators.api.scope import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
 def reads(statement: tree.Statement) -> frozenset[str]:

@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.specialisation.hoisting import Flow, Hoisted, flow_of, impure_functions
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
 from onnx_systemds.importing.passes.specialisation.products import Convolution
-from onnx_systemds.operators.api.scope import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
 @dataclass(frozen=True)

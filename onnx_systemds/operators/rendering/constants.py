@@ -1,0 +1,92 @@
+"""The constant matrices of one function: literals, or entries of the list of weights."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from onnx_systemds.dml.literals import matrix_literal
+from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.model.ir import Array
+from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+from onnx_systemds.operators.rendering.script_parts import ScriptParts
+from onnx_systemds.operators.rendering.value_forms import ValueForms
+
+
+class Constants:
+    """Constants by name, each defined where it is used first. uses_weights: whether any comes from a file."""
+
+    def __init__(self, graph: TypedGraph, parts: ScriptParts, forms: ValueForms) -> None:
+        self.uses_weights = False
+        self._graph = graph
+        self._parts = parts
+        self._forms = forms
+        self._arrays: dict[str, Array] = {}
+        self._users: dict[str, int] = {}  # by constant: the fragment that uses it first in the script
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._arrays
+
+    def note(self, name: str, array: Array, user: int) -> None:
+        """Have a constant defined in front of a fragment, or of one that uses it before."""
+        self._arrays[name] = array
+        self._users[name] = user
+
+    def statements(self) -> dict[int, list[str]]:
+        """Definitions of the constants, by the number of the fragment that uses them first.
+
+        They stand near their use: a value that lives through many blocks costs compile time in each of them.
+        """
+        statements: dict[int, list[str]] = {}
+        for name in reversed(list(self._arrays)):
+            view = next(iter(self._forms.of(name)))
+            assert view is not SCALAR
+            statements.setdefault(self._users[name], []).extend(self._lines(name, view))
+        return statements
+
+    def _lines(self, name: str, view: View) -> list[str]:
+        array = self._arrays[name]
+        if not self._parts.goes_to_file(array):
+            return self._forms.define(name, self._literal(name, array, view), view)
+        self.uses_weights = True
+        key = self._parts.weight_key(name, array, view)
+        text = f'as.matrix({WEIGHTS}["{key}"])'
+        if self._parts.weights[key].array.shape != (view.rows, view.cols):  # of another function, or by another name
+            return self._forms.define(name, f"matrix({text}, rows={view.rows}, cols={view.cols})", view)
+        read, *others = self._forms.define(name, text, view)
+        # the whole range tells the compiler the sizes, for a tenth of what a reshape costs
+        identifier = self._forms.of(name)[view]
+        return [f"{read}; {identifier} = {identifier}[1:{view.rows}, 1:{view.cols}]", *others]
+
+    def _literal(self, name: str, array: Array, view: View) -> str:
+        """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""
+        text = matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        number = text.removeprefix("matrix(").partition(",")[0]
+        if array.size == 0 or number.startswith('"') or name not in self._beside_constants:
+            return text
+        if is_zero(number):
+            self._parts.imports[ZEROS] = None
+        return full_matrix(number, str(view.rows), str(view.cols))
+
+    @cached_property
+    def _beside_constants(self) -> set[str]:
+        """The inputs of nodes that have no others than constants."""
+        values = self._graph.values
+        inputs = [[name for name in node.inputs if name] for node in self._graph.nodes]
+        known = [names for names in inputs if all(values[name].constant is not None for name in names)]
+        return {name for names in known for name in names}
+
+
+def known_view(size: int, view: View) -> View | None:
+    """A view of that many elements in integers: an operator may ask for a size of the run that has to be equal."""
+    rows, cols = view
+    if isinstance(rows, int) and isinstance(cols, int):
+        return view
+    known = rows if isinstance(rows, int) else cols
+    if not isinstance(known, int):
+        return None
+    if known == 0 or size % known:
+        raise UnsupportedCase(f"{size} elements do not fill a {rows} x {cols} matrix")
+    return View(rows, size // known) if isinstance(rows, int) else View(size // known, cols)

@@ -1,0 +1,129 @@
+"""The sizes that one DML function uses: their identifiers, definitions and checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from onnx_systemds.dml.names import Names
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.checks import Checks
+from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.operators.api.layout import split_view
+
+
+class FunctionSizes:
+    """The sizes of one function. used: the symbols that it has to define. checks: what it has to check of sizes."""
+
+    def __init__(self, names: Names, checks: Checks, outer: FunctionSizes | None) -> None:
+        """Start a function; ``outer``: the sizes of the one around it."""
+        self.used: dict[str, None] = {}
+        self.checks = checks
+        self._names = names
+        self._outer = outer
+        self._symbol_names: dict[str, str] = {}
+        self._of_inputs: frozenset[str] = frozenset()  # symbols that the inputs determine
+
+    def name(self, symbol: str) -> str:
+        """The identifier of a symbol; from now on the function has to define it."""
+        self.used.setdefault(symbol)
+        return self._symbol_name(symbol)
+
+    def _symbol_name(self, symbol: str) -> str:
+        if symbol not in self._symbol_names:
+            self._symbol_names[symbol] = self._names.fresh(symbol)
+        return self._symbol_names[symbol]
+
+    def text(self, size: Dim) -> str:
+        """A size as a DML expression (not in parentheses)."""
+        return dim.text(size, self.name)
+
+    def factor(self, size: Dim) -> str:
+        """A size as a DML operand."""
+        return dim.factor_text(size, self.name)
+
+    def read_from(self, given: Sequence[tuple[str, Dims]]) -> None:
+        """Note the symbols that inputs determine, of which there are the identifiers and dims."""
+        self._of_inputs = frozenset(_solved(given, str)[0])
+
+    def is_known(self, symbol: str) -> bool:
+        """Whether a size is there without one more argument of the main function."""
+        if symbol in self.used or symbol in self._of_inputs:
+            return True
+        return self._outer is not None and self._outer.is_known(symbol)
+
+    def definitions(
+        self, given: Sequence[tuple[str, Dims]], *, checked: bool = False
+    ) -> tuple[list[str], list[str]]:
+        """Definitions of the sizes used, and the identifiers of those that the inputs do not determine.
+
+        ``given``: identifier and dims of each matrix input, which has the form of function boundaries. With ``checked``
+        inputs that contradict each other end the run with a message.
+        """
+        solved, needs, left = _solved(given, self._symbol_name)
+        checks: list[str] = []
+        if checked:
+            equal = self.checks.replacements(self.is_known)
+            left = [(total, dim.substitute(size, equal)) for total, size in left if dim.symbols(size)]
+            there = {*solved, *self.used}
+            checks = self._input_checks([equation for equation in left if there.issuperset(dim.symbols(equation[1]))])
+        wanted = {name for name in self.used if name in solved}
+        for name in reversed(list(solved)):
+            if name in wanted:
+                wanted.update(needs[name])
+        statements = [f"{self.name(name)} = {text}" for name, text in solved.items() if name in wanted]
+        return statements + checks, [name for name in self.used if name not in solved]
+
+    def unchecked(self) -> tuple[Assumption, ...]:
+        """What is taken for granted of sizes that the function cannot tell apart, such as those of a product."""
+        return tuple(found for found in self.checks.at_start if not all(map(self.is_known, found.symbols)))
+
+    def start_checks(self) -> list[str]:
+        """Statements that check what is taken for granted of sizes that are known at the start of the function.
+
+        Each condition ends a block of the engine's, which small scripts feel: so there is one for all.
+        """
+        checked = [found for found in self.checks.at_start if all(map(self.is_known, found.symbols))]
+        lines = [assumption.statement(self.text, self.factor) for assumption in checked]
+        if len(lines) < 2:
+            return lines
+        broken = " | ".join(f"({assumption.broken(self.text)})" for assumption in checked)
+        return ["\n".join([f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"])]
+
+    def _input_checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
+        """Statements that stop the run where an input's rows or columns are not what other inputs say."""
+        checks: list[str] = []
+        for total, size in equations:
+            expected = self.text(size)
+            kind, _, identifier = total.rstrip(")").partition("(")
+            what = "rows" if kind == "nrow" else "columns"
+            known = f" = \" + {self.factor(size)}" if dim.symbols(size) else '"'
+            message = f'"{identifier} has " + {total} + " {what}, not {expected}{known}'
+            checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
+        return checks
+
+
+def _solved(
+    given: Sequence[tuple[str, Dims]], symbol_text: Callable[[str], str]
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], list[tuple[str, Dim]]]:
+    """The symbols that matrices of function boundaries show: how, with the help of which, and the equations left."""
+    equations: list[tuple[str, Dim]] = []
+    for identifier, dims in given:
+        if dims:
+            view = split_view(dims, 1)
+            equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
+    solved: dict[str, str] = {}
+    needs: dict[str, tuple[str, ...]] = {}
+    left = equations
+    progress = True
+    while progress:
+        progress = False
+        for total, size in list(left):
+            open_symbols = [name for name in dim.symbols(size) if name not in solved]
+            text = dim.solve(size, open_symbols[0], total, symbol_text) if len(open_symbols) == 1 else None
+            if text is not None:
+                solved[open_symbols[0]] = text
+                needs[open_symbols[0]] = dim.symbols(size)
+                left = [equation for equation in left if equation[0] != total]
+                progress = True
+    return solved, needs, left

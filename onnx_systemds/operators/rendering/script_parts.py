@@ -1,0 +1,72 @@
+"""What the functions of one script share: names, weights, library functions, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from onnx_systemds.dml.literals import is_uniform
+from onnx_systemds.dml.names import Names, legal_identifier
+from onnx_systemds.engine.matrix_files import Weight
+from onnx_systemds.errors import Reasons
+from onnx_systemds.inference.wide_integers import WideIntegers
+from onnx_systemds.model.ir import Array
+from onnx_systemds.model.texts import Vocabulary
+from onnx_systemds.operators.api.layout import View
+
+LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
+
+
+@dataclass
+class ScriptParts:
+    """What the functions of one script share.
+
+    weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages of an array.
+    errors: what generators refused.
+    """
+
+    weights_mode: str = "auto"
+    release: Callable[[Array], None] | None = None
+    function_names: Names = field(default_factory=Names)
+    imports: dict[str, None] = field(default_factory=dict)
+    errors: Reasons = field(default_factory=Reasons)
+    weights: dict[str, Weight] = field(default_factory=dict)
+    bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
+    vocabulary: Vocabulary = field(default_factory=Vocabulary)
+    integers: WideIntegers | None = None
+    _function_keys: dict[str, str] = field(default_factory=dict)
+    _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
+
+    def function_name(self, hint: str, key: str) -> str:
+        """The name of the function that ``key`` stands for, made on first use."""
+        if key not in self._function_keys:
+            self._function_keys[key] = self.function_names.fresh(hint)
+        return self._function_keys[key]
+
+    def weight_key(self, name: str, array: Array, view: View) -> str:
+        """Register a weight under the name of its value; returns its key in the list."""
+        # by identity: two sub-graphs may call different weights by the same name
+        _, key = self._weight_keys.get(id(array), (array, ""))
+        if not key:
+            key = base = _camel_case(name)
+            number = 1
+            while key in self.weights:
+                number += 1
+                key = f"{base}x{number}"
+            self._weight_keys[id(array)] = (array, key)  # holds the array, so that its id stays its own
+            matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
+            release = self.release
+            self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
+        return key
+
+    def goes_to_file(self, array: Array) -> bool:
+        """Whether a constant becomes a file beside the script."""
+        if self.weights_mode == "inline" or array.size <= 1:
+            return False
+        return self.weights_mode == "files" or (array.size > LARGEST_LITERAL and not is_uniform(array))
+
+
+def _camel_case(name: str) -> str:
+    """A list key: an identifier without underscores, at which the engine cuts the names of a list's files."""
+    first, *rest = legal_identifier(name, "w").split("_")
+    return first + "".join(part[:1].upper() + part[1:] for part in rest)
