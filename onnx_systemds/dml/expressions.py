@@ -32,26 +32,17 @@ class ExpressionParser(TokenReader):
 
     def whole_expression(self, purpose: str = "") -> tree.Expression:
         """Parse an expression that stands alone, so that parentheses around all of it mean nothing."""
-        start, last = self.token, self.index
+        start, index = self.token, self.index
         found = self.expression(purpose=purpose)
-        if start.kind == "(" and self.is_snippet and self.closing(last) == self.index - 1:
-            self.drop_parentheses(start)
+        if start.kind == "(":
+            self.end_whole(start, index)
         return found
 
-    def closing(self, index: int) -> int:
-        """The number of the token that closes the parenthesis of this number."""
-        depth = 0
-        for place in range(index, self.index):
-            kind = self.tokens[place].kind
-            depth += (kind == "(") - (kind == ")")
-            if depth == 0:
-                return place
-        return self.index
+    def end_whole(self, opening: Token, index: int) -> None:
+        """Take note of an expression that stands alone and begins with a parenthesis, the token of number `index`."""
 
-    def drop_parentheses(self, opening: Token) -> None:
-        """Note that the last token closes a needless parenthesis."""
-        if self.is_snippet and self.last is not None:
-            self.needless += (opening.offset, self.last.offset)
+    def end_parenthesised(self, opening: Token) -> None:
+        """Take note that the last token closes a parenthesis around what needs none."""
 
     def operand(self, purpose: str) -> tree.Expression:
         """Parse an expression that begins with no name and no operand in front of it."""
@@ -68,7 +59,7 @@ class ExpressionParser(TokenReader):
             self.open_brackets -= 1
             self.close(")", "the parentheses", token)
             if not isinstance(found, (tree.Binary, tree.Unary)):
-                self.drop_parentheses(token)
+                self.end_parenthesised(token)
             return found
         if kind == "[":
             self.advance()

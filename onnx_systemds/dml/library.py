@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
-from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.snippets import parse_snippet
 
 
 def library_functions(imports: Iterable[str]) -> list[tree.Function]:

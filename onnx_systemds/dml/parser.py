@@ -33,18 +33,8 @@ _MAKERS = {
 def parse_script(text: str, file: str = "<text>") -> tree.Script:
     """Return the tree of a script; `file` is the name its places carry. Raises ScriptSyntaxError."""
     warnings: list[str] = []
-    parser = _Parser(tokenize(text, file, warnings), text, file)
+    parser = ScriptParser(tokenize(text, file, warnings), text, file)
     return parser.script(tuple(warnings))
-
-
-def parse_snippet(text: str) -> tuple[tree.Item, ...]:
-    """Return statements and functions as they are written: each keeps its spelling, and none has a place.
-
-    Parentheses around a name, a call or all of an expression are dropped, so that generators may write them anywhere.
-
-    Raises ScriptSyntaxError.
-    """
-    return tuple(_Parser(tokenize(text, "<snippet>"), text, "<snippet>", is_snippet=True).items()[0])
 
 
 def parse_file(path: str | Path) -> tree.Script:
@@ -65,12 +55,13 @@ def parse_file(path: str | Path) -> tree.Script:
     return parse_script(text.replace("\r\n", "\n").replace("\r", "\n"), str(path))
 
 
-class _Parser(SignatureParser):
+class ScriptParser(SignatureParser):
     """Parses statements, functions and whole scripts."""
 
     # Scripts and blocks
 
     def script(self, warnings: tuple[str, ...]) -> tree.Script:
+        """Parse a whole script."""
         items, left = self.items()
         return tree.Script(
             tuple(items),
@@ -110,40 +101,16 @@ class _Parser(SignatureParser):
         make = self.statement_maker(top)
         found = make()
         within, self.pending = tuple(self.pending), outer
-        if self.is_snippet and not within:
-            self.keep_spelling(found, before if not comments else None, start)
+        if not within:
+            self.end_statement(found, before if not comments else None, start)
         beside = self.comments_beside()
         self.depth -= 1
         if comments or within or beside:
             _add_comments(found, comments + within, beside)
         return found
 
-    def keep_spelling(self, found: tree.Item, before: Token | None, start: Token) -> None:
-        """Give a statement that begins with the token ``start`` its text; before: the token in front of it."""
-        assert self.last is not None
-        text = self.text_between(start.offset, self.last.end).rstrip("; \t\r\n")
-        if "\n" in text:
-            within = self.tokens[self.index - 1 :: -1]
-            for token in within:
-                if token.kind == STRING and "\n" in token.text:
-                    return  # its lines cannot be moved
-                if token is start:
-                    break
-            indent = self.text[self.text.rfind("\n", 0, start.offset) + 1 : start.offset]
-            text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
-        is_beside = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
-        tree.keep_spelling(found, text, shares_line=is_beside and "\n" not in text)
-
-    def text_between(self, begin: int, end: int) -> str:
-        """A part of the text without needless parentheses."""
-        if not self.needless:
-            return self.text[begin:end]
-        pieces = []
-        for offset in sorted(self.needless):
-            if begin <= offset < end:
-                pieces.append(self.text[begin:offset])
-                begin = offset + 1
-        return "".join((*pieces, self.text[begin:end]))
+    def end_statement(self, found: tree.Item, before: Token | None, start: Token) -> None:
+        """Take note of a statement that begins with the token ``start``; before: the token in front of it."""
 
     def statement_maker(self, top: bool) -> Callable[[], tree.Item]:
         """Return the method that parses the statement which begins with the next token."""
@@ -280,6 +247,7 @@ class _Parser(SignatureParser):
         return tree.CallStatement(call, position=call.position)
 
     def end_of_call(self, hint: str) -> None:
+        """Where a call ends its statement."""
         if self.token.kind in LEVELS:
             self.fail("the end of the statement", hint)
         self.skip_semicolons()
@@ -377,6 +345,7 @@ class _Parser(SignatureParser):
         return tree.SetWorkingFolder(path, position=self.place(start))
 
     def path_in_parentheses(self, owner: str) -> str:
+        """The path of ``source`` or ``setwd``, as it is written."""
         opening = self.expect("(", f"after {owner}")
         if self.token.kind != STRING:
             self.fail(f"the path of {owner} in quotes", "the path must be written out")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from onnx_systemds.dml.excerpts import excerpt
-from onnx_systemds.dml.syntax import NOWHERE
 from onnx_systemds.dml.tokens import DOUBLE, END, INT, KEYWORDS, NAME, STRING, Token
 from onnx_systemds.errors import ScriptPlace, ScriptSyntaxError, escaped
 
@@ -23,9 +22,7 @@ class NestedTooDeep(ScriptSyntaxError):
 class TokenReader:
     """Walks over the tokens. `token` is the next one, `last` the one consumed before it."""
 
-    def __init__(self, tokens: list[Token], text: str, file: str, *, is_snippet: bool = False) -> None:
-        self.is_snippet = is_snippet
-        self.needless: list[int] = []  # offsets of parentheses that mean nothing
+    def __init__(self, tokens: list[Token], text: str, file: str) -> None:
         self.tokens = tokens
         self.end = len(tokens) - 1
         self.text = text
@@ -67,8 +64,8 @@ class TokenReader:
             self.advance()
 
     def place(self, token: Token | None = None) -> ScriptPlace:
-        """Return where `token`, or else the next one, begins; nodes of a snippet have no places."""
-        return NOWHERE if self.is_snippet else (token or self.token).place
+        """Return where `token`, or else the next one, begins."""
+        return (token or self.token).place
 
     def fail(self, expected: str, hint: str = "") -> NoReturn:
         """Raise: expected this, found the next token."""

@@ -10,9 +10,9 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import Names
-from onnx_systemds.dml.parser import parse_snippet
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.errors import InternalError, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.parameters import (

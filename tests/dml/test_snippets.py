@@ -9,8 +9,9 @@ import pytest
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
-from onnx_systemds.dml.parser import parse_script, parse_snippet
-from onnx_systemds.dml.printer import print_block, print_script
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import print_block, print_script, print_statement
+from onnx_systemds.dml.snippets import _SnippetParser, parse_snippet
 from onnx_systemds.errors import ScriptSyntaxError
 
 GOLDEN = sorted((Path(__file__).parent.parent / "golden" / "scripts").glob("*.dml"))
@@ -45,6 +46,38 @@ def test_scripts_keep_every_line(path: Path) -> None:
     items = parse_snippet(text)
     assert items == parse_script(text).items
     assert [line for line in print_script(tree.Script(items)).split("\n") if line] == [line for line in text.split("\n") if line]
+
+
+@pytest.mark.parametrize("path", [*GOLDEN, *LIBRARY], ids=lambda path: path.stem)
+def test_statements_of_one_shape_are_as_the_first(path: Path) -> None:
+    for function in parse_snippet(path.read_text(encoding="utf-8")):
+        assert isinstance(function, tree.Function)
+        for statement in tree.walk(*function.body):
+            if isinstance(statement, tree.StatementNode):
+                text = print_statement(statement)
+                (first,), *others = (parse_snippet(text) for _ in range(3))
+                expected = first, first.spelling, first.comments, print_block((first, first))
+                for (other,) in others:
+                    assert (other, other.spelling, other.comments, print_block((other, other))) == expected
+
+
+@pytest.mark.parametrize(("first", "texts"), [
+    ("x = y", ["a = b", "x = TRUE", "x = Inf", "pi = y", "x = f1", "rows = cols"]),
+    ("x = f(y, rows=n)", ["a = g(b, cols=m)", "a = f(b, rows=a)", "a = f(TRUE, rows=NaN)"]),
+    ('x = y["key"]', ['a = b["other key"]', 'a = b["it\'s # no comment"]', 'a = b[""]', "a = b[key]", "a = b['key']"]),
+    ("x = (y) + (-z); z = x", ["a = (b) + (-c); c = a", "mark_of_leaf_0_ = (b) + (-c); c = mark_of_leaf_0_"]),
+    ('for (i in 1:n) { x = "a" }', ['for (j in 1:m) { y = "b" }', "for (j in 1:m) { y = b }"]),
+    ("if (a) { x = 1 }", ["if (b) { y = 1 }", "if (TRUE) { y = 1 }"]), ("x = 1e5 * y", ["a = 1e5 * b"]),
+    ("x = s::f(y)", ["a = s::f(b)", "a = t::f(b)"]), ("x = as.scalar(y)", ["a = as.scalar(b)"]), ("x = $y", ["x = $z"]),
+    ('x = "a\\"b"', ['x = "a\\"c"', 'y = "b\\"c"']), ("x = y  # z", ["x = a  # b"]), ("x = /* y */ z", ["x = /* a */ b"]),
+])  # fmt: skip
+def test_texts_of_one_shape_have_their_own_names(first: str, texts: list[str]) -> None:
+    parse_snippet(first), parse_snippet(first)
+    for text in texts:
+        for _ in range(3):
+            snippet = parse_snippet(text)
+            assert snippet == parse_script(text).items
+            assert print_block(snippet) == print_block(_SnippetParser(text).snippet())
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
@@ -85,6 +118,7 @@ def test_needless_parentheses_are_dropped(text: str, expected: str) -> None:
 
 
 def test_errors_tell_the_place() -> None:
-    with pytest.raises(ScriptSyntaxError, match="expected an expression") as caught:
-        parse_snippet("x = 1\ny = *")
+    for _ in range(3):
+        with pytest.raises(ScriptSyntaxError, match="expected an expression") as caught:
+            parse_snippet("x = 1\ny = *")
     assert caught.value.place is not None and "2:5" in str(caught.value.place)

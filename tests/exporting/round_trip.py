@@ -26,8 +26,8 @@ from onnx.backend.test.case.test_case import TestCase
 from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.backend import SystemDSBackendRep
-from onnx_systemds.dml.parser import parse_snippet
 from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.dml.syntax import Function
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.importing.script import Script

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes import joined_operations as joined
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 

@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.parser import parse_snippet
 from onnx_systemds.dml.printer import print_block
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.block_cuts import (
     BLOCK_CUT,
     COMPARED_CUT,

@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.parser import parse_snippet
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
 
