@@ -140,6 +140,8 @@ CASES += [
       for dtype in ("int32", "uint32", "int8")],
     at_sizes(Case("Compress", 11, {"x": Y, "c": np.array([False, True])}, {"axis": 0}), {"x": ["n", 3, "h", 5], "c": ["n"]},
              {"x": random(4, 3, 2, 5), "c": np.array([True, False, True, True])}),
+    at_sizes(Case("Compress", 11, {"x": np.array([["a"]]), "c": np.array([False])}, {"axis": 1}, constants=["x"], note="text"),
+             {"c": ["c"]}, {"c": np.array([True])}),
     *[at_sizes(Case("TensorScatter", 24, {"x": random(2, 3, 6, 4), "u": random(2, 3, 2, 4, seed=1), "w": w},
                     {"axis": -2, "mode": mode}, note=mode, expected=lambda x, u, w, axis, mode: cached(x, u, w)),
                {"x": ["n", 3, "length", 4], "u": ["n", 3, "new", 4], "w": ["n"]},
