@@ -52,6 +52,17 @@ def _squares_overflow(node: NodeProto, feeds: Feeds) -> bool:
     return numbers.dtype.kind in "iu" and float((numbers.astype(np.float64) ** 2).sum()) ** 0.5 >= np.iinfo(numbers.dtype).max
 
 
+def _power_is_none(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether integers to the power of numbers with places are none of the integers' type."""
+    base, exponent = (np.asarray(feeds.get(name, 0)) for name in node.input[:2])
+    if base.dtype.kind not in "iu" or exponent.dtype.kind != "f":
+        return False
+    with np.errstate(all="ignore"):
+        powers = np.trunc(base.astype(np.float64) ** exponent.astype(np.float64))
+    limits = np.iinfo(base.dtype)
+    return not ((powers >= limits.min) & (powers <= limits.max)).all()
+
+
 def _norm_overflows(node: NodeProto, feeds: Feeds) -> bool:
     """Whether squares or sums of integers that a Normalizer divides by pass their type."""
     powers = [{b"L1": 1, b"L2": 2}.get(attribute.s) for attribute in node.attribute if attribute.name == "norm"]
@@ -153,7 +164,10 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"Normalizer"}), "of integers it gives doubles", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Cast"}), "an integer of NaN is not defined",
                lambda node, feeds: _is_to_integer(node) and _has_no_number(node, feeds), lambda model: len(model.graph.node) > 1),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Pow"}), "an integer of NaN, or of what passes its type, is not defined",
+               _power_is_none),
     JudgeFault(_ONNXRUNTIME, frozenset({"Normalizer"}), "its norms of integers overflow", _norm_overflows),
+    JudgeFault(_REFERENCE, frozenset({"ReduceMean"}), "its sums of integers overflow", _has_type("i", "u")),
     JudgeFault(_REFERENCE, frozenset({"Shape"}), "it does not cut places to the axes that there are", _ends_before_start),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
                "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
