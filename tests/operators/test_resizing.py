@@ -58,6 +58,11 @@ CASES = [
     resize(13, X, None, np.array([1, 2, 9, 3]), mode="linear"),
     resize(13, X, None, np.array([1, 2, 4, 8]), scales(0, 0, 0.2, -0.3, 1, 1, 0.9, 1.4), mode="linear",
            coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=7.5),
+    # beyond the input there are no weights, and numbers next to it that are none stay there
+    *[resize(13, np.where(np.arange(5) == 4, NAN, X).astype(np.float32) if mode == "linear" else X[:, :1],
+             None, np.array([1, count, 4, 9]), scales(0, 0, 0.2, 0.1, 1, 1, 0.9, 3), mode=mode, exclude_outside=int(mode == "cubic"),
+             coordinate_transformation_mode="tf_crop_and_resize", extrapolation_value=value)
+      for mode, count, value in [("linear", 2, 7.5), ("cubic", 1, -INF)]],
     resize(18, X, None, np.array([3, 7]), mode="linear", axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
     resize(18, X, None, np.array([3, 7]), mode="nearest", axes=[2, 3], keep_aspect_ratio_policy="not_smaller"),
     # with a policy onnxruntime 1.31 leaves negative axes as they are, against its own inferred dims

@@ -81,8 +81,8 @@ def weights(how: Resampling, at: Array, size: int, scale: float) -> Array:
         parts = kernel(np.abs(offsets - (position - base)) * squeeze)
         if how.exclude_outside:
             parts = np.where((taps >= 0) & (taps < size), parts, 0.0)
-        if how.exclude_outside or how.antialias:
-            parts = parts / parts.sum()
+        if (how.exclude_outside or how.antialias) and (total := parts.sum()):  # 0 where all is outside
+            parts = parts / total
         np.add.at(result[:, column], np.clip(taps, 0, size - 1), parts)
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,7 +22,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.interpolation import Array, Resampling, nearest, positions, weights
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_other_inputs
-from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.broadcasting import is_finite, repeated_row
 
 batch_rule("Upsample")(mixes_other_inputs)
 
@@ -290,8 +291,13 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
     mask = np.zeros([int(size) for size in tail if isinstance(size, int)], dtype=bool)
     for axis, out in outside.items():
         mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])
-    view = View(product(steps.dims[:first]), product(tail))
+    before, value = product(steps.dims[:first]), float(node.attribute("extrapolation_value"))
+    view = View(before, product(tail))
     x = steps.matrix(view)
     inside = node.constant_matrix(1.0 - mask.reshape(1, -1), "inside")
-    value = float(node.attribute("extrapolation_value"))
-    steps.set(f"{x} * {inside} + {literal(value)} * (1 - {inside})", view, first, steps.dims[first])
+    if is_finite(node, 0) and math.isfinite(value):
+        text = f"{x} * {inside} + {literal(value)} * (1 - {inside})"
+    else:
+        chosen = inside if before == 1 else repeated_row(inside, node.dim(before))
+        text = f"ifelse({chosen}, {x}, {node.filled(literal(value), view)})"
+    steps.set(text, view, first, steps.dims[first])
