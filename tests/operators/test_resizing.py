@@ -183,3 +183,14 @@ def test_interpolation_of_a_symbolic_axis_is_refused(case: Case) -> None:
     symbolic = at_sizes(case, {"x": [1, 2, "h", "w"]})
     with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*needs (its size|numbers|a number)"):
         import_model(case_model(symbolic))
+
+
+def test_what_lies_outside_of_integers_is_an_integer() -> None:
+    model = parser.parse_model("""<ir_version: 8, opset_import: ["": 13]>
+        g (int32[1, 4] x) => (int32[1, 4] y) <float[4] roi = {0, -3, 1, 1}, float[2] scales = {1, 1}, int32 two = {2}> {
+          z = Resize<coordinate_transformation_mode = "tf_crop_and_resize", mode = "linear", extrapolation_value = -1.75>(x, roi, scales)
+          y = Mul(z, two)
+        }""")
+    with ScoringFunction(import_model(onnx.shape_inference.infer_shapes(model))) as function:
+        result = function({"x": np.array([[1, 2, 3, 4]], np.int32)})["y"]
+    np.testing.assert_array_equal(result, [[-2, -2, -2, 8]])

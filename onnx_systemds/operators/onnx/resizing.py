@@ -292,6 +292,8 @@ def _extrapolate(node: NodeView, steps: Steps, outside: dict[int, Array]) -> Non
     for axis, out in outside.items():
         mask |= out.reshape([-1 if i == axis - first else 1 for i in range(len(tail))])
     before, value = product(steps.dims[:first]), float(node.attribute("extrapolation_value"))
+    if node.dtype("X") in INTEGER_DTYPES and math.isfinite(value):
+        value = math.trunc(value)
     view = View(before, product(tail))
     x = steps.matrix(view)
     inside = node.constant_matrix(1.0 - mask.reshape(1, -1), "inside")
