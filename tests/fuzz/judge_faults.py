@@ -139,6 +139,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"ReduceSumSquare"}), "of uint32 it gives uint64", _has_type("u")),
     JudgeFault(_REFERENCE, frozenset({"Resize"}), "lengths of crops have the fractions that scales give them",
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),
+    JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "interpolated integers are rounded, onnxruntime cuts them off",
+               _has_type("i", "u")),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "of x / 0 it gives 0, the specification saturates",
                lambda node, feeds: any(np.any(np.asarray(value) == 0) for value in feeds.values()
                                        if isinstance(value, np.ndarray) and value.dtype.kind == "f")),
