@@ -110,8 +110,11 @@ def _strides_pass_kernel(node: NodeProto, feeds: Feeds) -> bool:
 
 def _pads(node: NodeProto, feeds: Feeds) -> bool:
     """Whether windows may reach beyond the image."""
-    rounds_up = any(attribute.name == "ceil_mode" and attribute.i for attribute in node.attribute)
-    return any(_numbers(node, "pads")) or _is_same_padded(node) or rounds_up
+    return any(_numbers(node, "pads")) or _is_same_padded(node) or _rounds_up(node)
+
+
+def _rounds_up(node: NodeProto) -> bool:
+    return any(attribute.name == "ceil_mode" and attribute.i for attribute in node.attribute)
 
 
 def _has_type(*kinds: str) -> Callable[[NodeProto, Feeds], bool]:
@@ -133,6 +136,9 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}),
                "SAME of windows with gaps between them takes a number of elements below 0 for the padding", _strides_pass_kernel),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "it takes a mean without the padding times all elements of a window", _pads),
+    JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}),
+               "half of the padding that ceil_mode adds goes before the image, not behind it",
+               lambda node, feeds: _rounds_up(node) and max(_numbers(node, "strides"), default=1) > 2),
     JudgeFault(_ONNXRUNTIME, frozenset({"ReduceMin", "ReduceMax"}), "it passes over NaN", _has_nan),
     JudgeFault(_ONNXRUNTIME, frozenset({"ConvTranspose"}), "SAME is no input size times stride for small windows",
                lambda node, feeds: _is_same_padded(node)),
