@@ -15,6 +15,7 @@ from onnx_systemds.inference.registry import (
     expanders,
     folds,
     gradients,
+    integer_rules,
     shape_rules,
     size_rules,
     text_operators,
@@ -27,6 +28,7 @@ FACETS = {
     "sizes": "sizes are followed through it; else they are known when the model runs only",
     "constants": "computed at conversion, if all inputs are known; else the engine computes it",
     "gradient": "a rule for Gradient nodes; else ONNX's definition is differentiated, or the model refused",
+    "integers": "what it makes of 64-bit integers; else inputs are kept to 2^53, and results taken to be no larger",
     "text": "strings are served; else refused",
 }
 """The facets of an operator that has a generator, and what a gap means."""
@@ -34,7 +36,7 @@ YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
 """A rule of its own; nothing; the facet does not apply; what ONNX says; what is said of the nodes that stand for it."""
 _REGISTRIES: Mapping[str, Container[Identity]] = {
     "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
-    "text": text_operators,
+    "integers": integer_rules, "text": text_operators,
 }  # fmt: skip
 _FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16", "bfloat16"))
 
@@ -95,9 +97,12 @@ def _state(facet: str, identity: Identity) -> str:
 
 
 def _applies(facet: str, schema: Any) -> bool:
-    """Whether an operator can have a facet; of text and of sizes only ONNX's own are said to."""
+    """Whether an operator can have a facet; of text, integers and sizes only ONNX's own are said to."""
     if facet == "gradient":
         return schema is None or all(_types(schema, ports) & _FLOATS for ports in (schema.inputs, schema.outputs))
+    if facet == "integers":
+        return schema is not None and all("tensor(int64)" in _types(schema, ports)
+                                          for ports in (schema.inputs, schema.outputs))  # fmt: skip
     if facet == "text":
         return schema is not None and any("string" in name for name in _types(schema, schema.inputs))
     if facet == "sizes":

@@ -68,7 +68,8 @@ def table_lines() -> Iterator[str]:
     defined = sum(row.status == "by definition" for row in rows)
     yield f"{own} operators have a generator, {defined} more are expanded by ONNX's own definition of them."
     yield "Facets are the further rules of an operator (`--facets` tells the gaps): whether samples can be scored in"
-    yield "parts, how sizes are followed through it, whether it is computed of constants, its gradient, its text."
+    yield "parts, how sizes are followed through it, whether it is computed of constants, its gradient, what it makes"
+    yield "of 64-bit integers and of text."
     yield ""
     yield "| operator | imported | generators since opset | newest version | facets |"
     yield "|---|---|---|---|---|"

@@ -2,7 +2,8 @@
 
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
 (shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
-(fold); its derivative (gradient); what it makes of text. All of it stands beside its generator.
+(fold); its derivative (gradient); what it makes of 64-bit integers
+(integer rule) and of text. All of it stands beside its generator.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from onnx_systemds.inference.expansion import Expansion
     from onnx_systemds.inference.facts import NodeFacts
     from onnx_systemds.inference.gradient_tape import Backward
+    from onnx_systemds.inference.integer_spans import IntegerUse
     from onnx_systemds.inference.values import Elements, Value
     from onnx_systemds.model.ir import Array
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     Mixes = Callable[[NodeFacts, int, int], bool]
     Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | None]
     FoldRule = Callable[[NodeFacts, tuple[Value, ...]], Sequence[Array | None] | None]
+    IntegerRule = Callable[[NodeFacts], IntegerUse]
     GradientRule = Callable[[Backward], Sequence[str]]
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -76,6 +79,7 @@ batch_rules: Registry[BatchRule] = {}
 size_rules: Registry[SizeRule] = {}
 folds: Registry[FoldRule] = {}
 gradients: Registry[GradientRule] = {}
+integer_rules: Registry[IntegerRule] = {}
 text_operators: set[Identity] = set()
 boundary_operators: set[Identity] = set()
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
@@ -153,6 +157,14 @@ def gradient(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Func
     Operators without a rule are differentiated by their definition by ONNX, where there is one.
     """
     return _registering(gradients, op_types, since, domain)
+
+
+def integer_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below as the one that says what operators make of 64-bit integers: see `integer_spans`.
+
+    Those without a rule are given integers up to 2^53, and their results are taken to be no larger.
+    """
+    return _registering(integer_rules, op_types, since, domain)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:

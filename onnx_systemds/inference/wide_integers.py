@@ -17,14 +17,15 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.integer_spans import (
-    COMPUTED,
     EXACT,
     INDEX,
     LIMIT,
-    MOST_ELEMENTS,
-    SUMS,
-    UNBOUNDED,
+    Computes,
+    IntegerUse,
+    Moves,
+    Reads,
     Span,
+    Sums,
     Terms,
     joined,
     size_span,
@@ -32,6 +33,7 @@ from onnx_systemds.inference.integer_spans import (
     symmetric,
 )
 from onnx_systemds.inference.local_functions import BODY
+from onnx_systemds.inference.registry import find, integer_rules
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array, Node
@@ -43,28 +45,6 @@ NOWHERE = 1 << 70  # a need: the value only gets to outputs, where rounded ones 
 
 _WHY = "DML computes in FP64, where integers are exact up to 2^53"
 _ML = "ai.onnx.ml"
-_FIRST, _ALL = (0,), tuple(range(1024))
-# inputs whose elements an operator moves; sizes and indices among the others are only read
-_MOVED: dict[str, tuple[int, ...]] = {
-    **dict.fromkeys(("CenterCropPad", "Compress", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherElements",
-                     "GatherND", "Identity", "Relu", "ReduceMax", "ReduceMin", "Reshape", "ReverseSequence", "Slice",
-                     "SpaceToDepth", "Split", "Squeeze", "Tile", "TopK", "Transpose", "Trilu", "Unique", "Unsqueeze"),
-                    _FIRST),
-    **dict.fromkeys(("Clip", "Concat", "Max", "Min"), _ALL),
-    **dict.fromkeys(("Pad", "Scatter", "ScatterElements", "ScatterND"), (0, 2)),
-    "OneHot": (2,), "TensorScatter": (0, 1), "Where": (1, 2),
-}  # fmt: skip
-_COMPARING = frozenset(["Clip", "Max", "Min", "ReduceMax", "ReduceMin", "Relu", "TopK", "Unique"])
-_READING = frozenset(["ArgMax", "ArgMin", "ConstantOfShape", "Equal", "Greater", "GreaterOrEqual", "Less",
-                      "LessOrEqual", "NonZero", "Shape", "Sign", "Size"])  # fmt: skip
-_SUMMING_UPDATES = ("add", "mul")
-_OTHER = frozenset(["BitCast", "BitShift", "Cast"])
-
-
-def is_classified(op_type: str) -> bool:
-    """Whether it is said what an operator of ai.onnx does to 64-bit integers."""
-    return any(op_type in table for table in (_MOVED, _READING, COMPUTED, SUMS, _OTHER))
-
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,11 +102,9 @@ class WideIntegers:
     ) -> list[tuple[str, int]]:
         if bodies:
             return self._body_needs(node, bodies, needs)
-        found: list[tuple[str, int]] = []
-        for place, name in enumerate(node.inputs):
-            if name and graph.values[name].dtype in TYPES:
-                found.append((name, _operand_need(graph, node, place, needs)))
-        return found
+        wide = [place for place, name in enumerate(node.inputs) if name and graph.values[name].dtype in TYPES]
+        use = integer_use(NodeFacts(node, graph.values, graph.name)) if wide else None
+        return [(node.inputs[place], _operand_need(use, node, place, needs)) for place in wide]
 
     def _body_needs(
         self, node: Node, bodies: Sequence[TypedGraph], needs: Mapping[str, int]
@@ -176,24 +154,21 @@ class WideIntegers:
             spans.take(position, node)
 
 
-def _operand_need(graph: TypedGraph, node: Node, place: int, needs: Mapping[str, int]) -> int:
-    """How large an operator lets one of its inputs be."""
-    if node.domain:
-        return LIMIT
-    if node.op_type in _MOVED and node.attributes.get("reduction") not in _SUMMING_UPDATES:
-        if place not in _MOVED[node.op_type]:
-            return EXACTLY
-        outputs = node.outputs if node.op_type == "Split" else node.outputs[:1]
+def integer_use(node: NodeFacts) -> IntegerUse | None:
+    """What a node makes of 64-bit integers, as its operator says; None where it says nothing."""
+    rule = find(integer_rules, node.node.identity, node.version)
+    return None if rule is None else rule(node)
+
+
+def _operand_need(use: IntegerUse | None, node: Node, place: int, needs: Mapping[str, int]) -> int:
+    """How large a node lets one of its inputs be."""
+    if isinstance(use, Moves) and (use.inputs is None or place in use.inputs):
+        outputs = node.outputs if use.is_parted else node.outputs[:1]
         need = min((needs.get(name, NOWHERE) for name in outputs if name), default=NOWHERE)
-        return min(need, EXACTLY) if node.op_type in _COMPARING else need
-    if node.op_type in _READING or (node.op_type in _MOVED and place == 1):
+        return min(need, EXACTLY) if use.is_compared else need
+    if isinstance(use, (Moves, Reads)) or (use is not None and place in use.read):
         return EXACTLY
-    if node.op_type == "Cast":
-        target = graph.values[node.outputs[0]].dtype
-        if target == graph.values[node.inputs[0]].dtype:
-            return needs.get(node.outputs[0], NOWHERE)
-        return EXACTLY if "float" in target or target in ("double", "bool") else LIMIT
-    return LIMIT - 1 if node.op_type.startswith("Bitwise") else LIMIT  # so the results have no more bits
+    return use.largest if isinstance(use, Computes) else LIMIT
 
 
 def _bodies(graph: TypedGraph, position: int) -> list[tuple[tuple[int, str], TypedGraph]]:
@@ -245,10 +220,11 @@ class _Spans:
             return
         if all(_known(values[name]) is not None for name in wide):
             return
-        span, computed = self._result(position, node)
+        use = integer_use(NodeFacts(node, values, self._graph.name))
+        span, computed = self._result(position, node, use)
         for place, name in enumerate(node.outputs):
             if name in wide:
-                is_index = place > 0 and node.op_type in ("TopK", "Unique", "MaxPool")
+                is_index = place > 0 and isinstance(use, Moves) and not use.is_parted
                 self.settle(name, INDEX if is_index else span, computed=computed)
 
     def settle(self, name: str, span: Span, *, computed: bool, given: bool = False) -> None:
@@ -290,29 +266,23 @@ class _Spans:
             return self._outer.get(name, EXACT)
         return symmetric(2**32) if value.dtype != "bool" else Span(0, 1)
 
-    def _result(self, position: int, node: Node) -> tuple[Span, bool]:
+    def _result(self, position: int, node: Node, use: IntegerUse | None) -> tuple[Span, bool]:
         """Where a node's results lie, and whether they are computed."""
-        if node.domain:
-            return EXACT, False
-        facts = NodeFacts(node, self._graph.values, self._graph.name)
         spans = [self.span(name) for name in node.inputs]
-        op_type = node.op_type
-        if op_type in ("Scatter", "ScatterElements", "ScatterND") and _reduces(node):
-            return self._updated(position, facts, spans)
-        if op_type in _MOVED:
-            moved = [span for place, span in enumerate(spans) if place in _MOVED[op_type] and facts.has(place)]
-            fill = [Span(0, 0)] if op_type in ("CenterCropPad", "Pad", "Relu", "Trilu") else []
-            return joined([*moved, *fill]), False
-        if op_type == "Add":
-            self._part(node)
-        if op_type in COMPUTED:
-            return COMPUTED[op_type](facts, spans), True
-        if op_type in SUMS:
-            span = self._summed(position, SUMS[op_type](facts), spans)
-            if op_type == "Gemm" and facts.has(2):
-                return Span(span.low - spans[2].reach, span.high + spans[2].reach), True
-            return span, False
-        return self._other(node, spans)
+        if isinstance(use, Moves):
+            moved = [span for place, span in enumerate(spans)
+                     if node.inputs[place] and (use.inputs is None or place in use.inputs)]  # fmt: skip
+            return joined([*moved, Span(0, 0)] if use.has_zeros else moved), False
+        if isinstance(use, Reads):
+            return use.span, False
+        if isinstance(use, Computes):
+            if use.is_sum:
+                self._part(node)
+            return use.find(spans), use.is_rounded
+        if isinstance(use, Sums):
+            span = self._summed(position, use.terms(), spans)
+            return (span, False) if use.total is None else (use.total(span, spans), True)
+        return EXACT, False
 
     def _part(self, node: Node) -> None:
         """Have the script look at sums within a sum that would lose digits in another order of the terms.
@@ -328,25 +298,6 @@ class _Spans:
             total = sum(self.span(name).reach for name in node.inputs)
         self._added[node.outputs[0]] = total
 
-    def _other(self, node: Node, spans: Sequence[Span]) -> tuple[Span, bool]:
-        dtype = self._graph.values[node.outputs[0]].dtype
-        if node.op_type == "Cast":
-            source = self._graph.values[node.inputs[0]].dtype
-            if source in TYPES or source == "bool":
-                return spans[0], False
-            if "int" in source:
-                return symmetric(2**32), False
-            return (UNBOUNDED, True) if source == "string" else (Span(*TYPES[dtype]), False)
-        if node.op_type == "BitShift":  # numbers times powers of two are exact
-            is_right = node.attributes.get("direction") == "RIGHT"
-            return joined([spans[0], Span(0, 0)]) if is_right else Span(*TYPES[dtype]), False
-        if node.op_type == "ConstantOfShape":
-            content = node.attributes.get("value")
-            return (_content(content) if isinstance(content, np.ndarray) else Span(0, 0)), False
-        if node.op_type in ("ArgMax", "ArgMin", "NonZero", "Shape", "Size", "Sign", "EyeLike"):
-            return symmetric(MOST_ELEMENTS * (MOST_ELEMENTS if node.op_type == "Size" else 1)), False
-        return EXACT, False
-
     def _summed(self, position: int, terms: Terms, spans: Sequence[Span]) -> Span:
         bound = sum_bound(terms, spans)
         if bound <= LIMIT:
@@ -354,28 +305,18 @@ class _Spans:
         self._found.sums[position] = terms
         return EXACT
 
-    def _updated(self, position: int, facts: NodeFacts, spans: Sequence[Span]) -> tuple[Span, bool]:
-        """Elements with updates added to them, or multiplied by them."""
-        if facts.attribute("reduction") == "mul":
-            return UNBOUNDED, True
-        added = self._summed(position, Terms((2,), facts.size(2)), spans)
-        return Span(spans[0].low - added.reach, spans[0].high + added.reach), True
-
-
-def _reduces(node: Node) -> bool:
-    return node.attributes.get("reduction") in _SUMMING_UPDATES
-
 
 def _known(value: Value) -> Span | None:
     """The span of a content that is known at conversion, or made of sizes."""
     if value.constant is not None:
-        return _content(value.constant)
+        return content_span(value.constant)
     if value.elements is None:
         return None
     return joined([Span(0, 0), *map(size_span, value.elements.ravel().tolist())])
 
 
-def _content(array: Array) -> Span:
+def content_span(array: Array) -> Span:
+    """Where the elements of an array lie."""
     if array.size == 0 or array.dtype.kind not in "biu":
         return Span(0, 0)
     return Span(int(array.min()), int(array.max()))
@@ -405,13 +346,13 @@ def check_constants(node: NodeFacts) -> None:
     if node.node.domain == _ML or op_type in ("ConstantOfShape", "TfIdfVectorizer"):
         for name, attribute in node.node.attributes.items():
             numbers = attribute if isinstance(attribute, np.ndarray) else _integers(attribute)
-            if not is_held(numbers) or (op_type != "ConstantOfShape" and _content(numbers).reach > LIMIT):
+            if not is_held(numbers) or (op_type != "ConstantOfShape" and content_span(numbers).reach > LIMIT):
                 raise UnsupportedCase(f"attribute {name} holds {_farthest(numbers)}: {_WHY}")
-    if node.node.domain or not (op_type in COMPUTED or op_type in SUMS or op_type in _OTHER):
+    if not isinstance(integer_use(node), (Computes, Sums)):
         return
     for position in range(node.input_count):
         content = node.constant(position) if node.has(position) else None
-        if content is not None and content.dtype.kind in "iu" and _content(content).reach > LIMIT:
+        if content is not None and content.dtype.kind in "iu" and content_span(content).reach > LIMIT:
             raise UnsupportedCase(f"input {position} holds {_farthest(content)}: {_WHY}")
 
 

@@ -65,6 +65,14 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             ReduceProd Resize ReverseSequence RoiAlign STFT Scatter ScatterElements ScatterND TensorScatter Tile TopK Unique
             Upsample""",
     },
+    "integers": {
+        "its results are indices, floats cut off, interpolated, or items of lists, whose numbers are no larger than 2^53":
+            """BlackmanWindow Col2Im EyeLike GridSample HammingWindow HannWindow Loop MelWeightMatrix NonMaxSuppression
+            OptionalGetElement Resize Scan SequenceAt Upsample""",
+        "features and labels are kept to 2^53, as in attributes": """ai.onnx.ml.ArrayFeatureExtractor ai.onnx.ml.Binarizer
+            ai.onnx.ml.CategoryMapper ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier
+            ai.onnx.ml.SVMClassifier ai.onnx.ml.TreeEnsembleClassifier""",
+    },
     "text": {
         "it computes with numbers, or draws them; text is refused in words":
             "Col2Im GridSample NonZero RandomNormalLike RandomUniformLike Resize Trilu Upsample",
@@ -96,7 +104,8 @@ def test_sizes_fold() -> None:
 def test_rules_are_for_operators_that_are_registered() -> None:
     """A misspelt name would never be found."""
     known = {*registry.operator_generators, *registry.expanders}
-    for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds):
+    for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds,
+                  registry.integer_rules):
         assert set(rules) <= known
     defined = {("", "CastLike")}  # by ONNX
     assert set(registry.gradients) - known <= defined

@@ -19,8 +19,6 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds import backend, import_model
 from onnx_systemds.engine import ScriptRuntimeError
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.inference.registry import operator_generators
-from onnx_systemds.inference.wide_integers import is_classified
 from onnx_systemds.runtime.boundary_integers import InexactInteger
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.command_line import run_dml
@@ -425,12 +423,6 @@ def test_lists() -> None:
             score({"a": [np.array([LIMIT + 1])], "i": np.array(0)})
 
 
-SMALL = """AffineGrid BlackmanWindow Col2Im ConcatFromSequence GridSample HammingWindow HannWindow Loop MelWeightMatrix
-NonMaxSuppression Optional OptionalGetElement Resize Scan SequenceAt SequenceConstruct SequenceErase SequenceInsert
-SequenceLength SplitToSequence Upsample EyeLike"""
-# results are indices, floats cut off, interpolated, or items of lists, whose numbers are no larger than 2^53
-
-
 def test_sizes_need_no_look() -> None:
     """Places that are made of sizes cannot get beyond 2^53, and their scripts have no checks."""
     nodes = [node("Shape", "a", "t"), node("Squeeze", "t", "n"), node("Range", "zero n one", "u"),
@@ -441,23 +433,6 @@ def test_sizes_need_no_look() -> None:
     with ScoringFunction(script) as score:
         found = score({"a": np.zeros(5, np.float32)})["y"]
         np.testing.assert_array_equal(found, (np.arange(5) * 3 - 5) % 7)
-
-
-def test_every_operator_is_classified() -> None:
-    """An operator with 64-bit integers as inputs and outputs has a place in one of the tables."""
-    left = []
-    for domain, op_type in operator_generators:
-        if domain or not onnx.defs.has(op_type):  # the other ones are of onnxruntime
-            continue
-        schema = onnx.defs.get_schema(op_type)
-        kinds = {rule.type_param_str: rule.allowed_type_strs for rule in schema.type_constraints}
-        has_integers = [
-            any("tensor(int64)" in kinds.get(port.type_str, [port.type_str]) for port in ports)
-            for ports in (schema.inputs, schema.outputs)
-        ]
-        if all(has_integers) and not is_classified(op_type) and op_type not in SMALL.split():
-            left.append(op_type)
-    assert not left
 
 
 def test_backend() -> None:

@@ -12,7 +12,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, by_factor
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -23,6 +24,7 @@ from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, same_
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
+from onnx_systemds.operators.support.integer_rules import computed, span_of_products
 
 _OF_ONE_INPUT = (
     "Asinh", "Acosh", "Atanh", "Celu", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Relu",
@@ -30,6 +32,9 @@ _OF_ONE_INPUT = (
 )  # fmt: skip
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
+integer_rule("Relu")(lambda node: Moves(is_compared=True, has_zeros=True))
+integer_rule("PRelu")(computed(lambda node, s: joined([s[0], span_of_products(s[0], s[1])])))
+integer_rule("Shrink")(computed(lambda node, s: symmetric(2 * s[0].reach)))
 
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:

@@ -12,8 +12,8 @@ from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, max
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
@@ -34,6 +34,7 @@ from onnx_systemds.operators.onnx.elementwise import broadcast_rule, two_operand
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, operands
+from onnx_systemds.operators.support.integer_rules import chosen_of_all, computed, span_of_products
 from onnx_systemds.operators.support.size_rules import of_pairs
 
 _OPERATORS = (*INFIX_OPERATORS, *VARIADIC_BUILTINS, "Pow", "Mod", "Mean", "Sum")
@@ -42,6 +43,9 @@ batch_rule(*_OPERATORS)(mixes_unless_aligned)
 fold("Add", "Mul", "Pow", "Sub", since=7)(by_reference)
 fold("Max", "Min", since=8)(by_reference)
 fold("Mod", since=10)(by_reference)
+integer_rule("Max", "Min")(chosen_of_all)
+integer_rule("Sub")(computed(lambda node, s: Span(s[0].low - s[1].high, s[0].high - s[1].low)))
+integer_rule("Mul")(computed(lambda node, s: span_of_products(s[0], s[1])))
 
 
 def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:
@@ -306,3 +310,42 @@ size_rule("Div", since=7)(of_pairs(_divide))
 size_rule("Mod")(of_pairs(_modulo))
 size_rule("Max", since=7)(of_pairs(maximum))
 size_rule("Min", since=7)(of_pairs(minimum))
+
+
+# --- 64-bit integers -------------------------------------------------------------------------------------------
+
+
+@integer_rule("Add")
+def added(node: NodeFacts) -> Computes:
+    """Sums, which the engine may add in another order."""
+    return Computes(lambda s: Span(s[0].low + s[1].low, s[0].high + s[1].high), is_sum=True)
+
+
+@integer_rule("Div")
+@computed
+def quotient_span(_: NodeFacts, spans: Sequence[Span]) -> Span:
+    """No larger than the dividend."""
+    if min(spans[0].low, spans[1].low) >= 0:
+        return Span(0, spans[0].high)
+    return symmetric(spans[0].reach)
+
+
+@integer_rule("Mod")
+@computed
+def remainder_span(node: NodeFacts, spans: Sequence[Span]) -> Span:
+    """No larger than the divisor, whose sign it has, but for fmod."""
+    divisor = spans[1]
+    if divisor.low > 0 and (spans[0].low >= 0 or not node.attribute("fmod")):
+        return Span(0, divisor.high - 1)
+    return symmetric(divisor.reach)
+
+
+@integer_rule("Pow")
+@computed
+def power_span(node: NodeFacts, spans: Sequence[Span]) -> Span:
+    """Powers with an exponent that is known."""
+    exponent = node.constant(1)
+    if exponent is None or exponent.size == 0 or float(exponent.max()) > 63:
+        return UNBOUNDED
+    reach = spans[0].reach ** max(int(-(-float(exponent.max()) // 1)), 1)
+    return Span(0 if spans[0].low >= 0 else -reach, reach)

@@ -12,7 +12,8 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import generator, gradient, shape_rule
+from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Terms
+from onnx_systemds.inference.registry import generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -20,6 +21,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, wrapped_matmul
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.movement import Moved, Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product
 
@@ -76,6 +78,21 @@ def _expanded(term: str, open_axes: Sequence[str], text: str) -> Labels:
     if any(letter not in string.ascii_letters for letter in letters):
         raise UnsupportedCase(f"the equation {quoted(text)} is not valid")
     return (*before, *(open_axes if ellipsis else ()), *after)
+
+
+@integer_rule("Einsum")
+@summed
+def terms_of_einsum(node: NodeFacts) -> Terms:
+    """Sums over the labels that the result has not."""
+    equation = str(node.attribute("equation")).replace(" ", "")
+    inputs, _, output = equation.partition("->")
+    sizes: dict[str, Dim] = {}
+    for position, labels in enumerate(inputs.split(",")):
+        if "." in labels or len(labels) != node.rank(position):
+            return Terms(tuple(range(node.input_count)), LONGEST_AXIS)
+        sizes |= dict(zip(labels, node.dims(position)))
+    result = output if "->" in equation else [label for label in sizes if inputs.count(label) == 1]
+    return Terms(tuple(range(node.input_count)), product(size for label, size in sizes.items() if label not in result))
 
 
 @shape_rule("Einsum")

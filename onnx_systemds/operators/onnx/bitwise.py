@@ -6,14 +6,16 @@ apart by a library function. Numbers are exact as far as FP64 holds them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onnx import TensorProto
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
+from onnx_systemds.inference.integer_spans import EXACT, LIMIT, Computes, Span, joined
+from onnx_systemds.inference.registry import batch_rule, generator, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
@@ -23,6 +25,27 @@ from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import COLUMN, FULL, ROW, SINGLE, Operand, Operands, operands
 
 batch_rule("BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor")(mixes_unless_aligned)
+integer_rule("BitCast")(lambda node: Computes(lambda spans: EXACT, is_rounded=False))
+integer_rule("BitwiseNot")(lambda node: Computes(lambda s: Span(-1 - s[0].high, -1 - s[0].low), largest=LIMIT - 1))
+
+
+@integer_rule("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+def as_many_bits(node: NodeFacts) -> Computes:
+    """Numbers of no more bits than the operands have."""
+
+    def span(spans: Sequence[Span]) -> Span:
+        reach = 1 << joined(spans).reach.bit_length()
+        return Span(0 if min(span.low for span in spans) >= 0 else -reach, reach - 1)
+
+    return Computes(span, largest=LIMIT - 1)
+
+
+@integer_rule("BitShift")
+def shifted(node: NodeFacts) -> Computes:
+    """Numbers times powers of two, which are exact."""
+    if node.attribute("direction") == "RIGHT":
+        return Computes(lambda spans: joined([spans[0], Span(0, 0)]), is_rounded=False)
+    return Computes(lambda spans: Span(*TYPES[node.dtype(0)]), is_rounded=False)
 
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}

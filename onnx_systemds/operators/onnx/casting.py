@@ -16,8 +16,10 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.integer_spans import EXACT, UNBOUNDED, Computes, IntegerUse, Moves, Reads, Span, symmetric
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
@@ -29,6 +31,22 @@ from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_nu
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 
 batch_rule("Cast")(mixes_unless_aligned)
+
+
+@integer_rule("Cast")
+def cast_integers(node: NodeFacts) -> IntegerUse:
+    """The same numbers, but for narrower integers, which wrap."""
+    source, target = node.dtype(0), node.values[node.node.outputs[0]].dtype
+    if source == target:
+        return Moves()
+    if target not in TYPES:
+        return Reads() if "float" in target or target in ("double", "bool") else Computes(lambda spans: EXACT)
+    if source in TYPES or source == "bool":
+        return Computes(lambda spans: spans[0], is_rounded=False)
+    if source == "string":
+        return Computes(lambda spans: UNBOUNDED)
+    span = symmetric(2**32) if "int" in source else Span(*TYPES[target])
+    return Computes(lambda spans: span, is_rounded=False)
 
 
 @dataclass(frozen=True)

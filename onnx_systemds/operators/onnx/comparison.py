@@ -11,7 +11,17 @@ from onnx_systemds.inference.dims import Dim, is_non_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.integer_spans import Moves
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -20,6 +30,7 @@ from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, same_dims, two_operands, unary
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
+from onnx_systemds.operators.support.integer_rules import read
 from onnx_systemds.operators.support.size_rules import copied, of_pairs
 
 shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
@@ -31,6 +42,8 @@ fold("Not")(by_reference)
 fold("And", "Equal", "Greater", "Less", "Or", since=7)(by_reference)
 fold("Where", since=9)(by_reference)
 fold("GreaterOrEqual", "LessOrEqual", since=12)(by_reference)
+integer_rule(*COMPARISONS)(read)
+integer_rule("Where")(lambda node: Moves((1, 2)))
 
 
 def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -> None:

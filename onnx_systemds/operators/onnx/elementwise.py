@@ -10,7 +10,8 @@ from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, by_factor, flat
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule
+from onnx_systemds.inference.integer_spans import Span
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -20,6 +21,7 @@ from onnx_systemds.operators.onnx.combining import finish, wrapped
 from onnx_systemds.operators.onnx.precision import as_float
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
+from onnx_systemds.operators.support.integer_rules import chosen_of_all, computed, read
 
 # --- shapes ----------------------------------------------------------------------------------------------------
 
@@ -87,6 +89,10 @@ batch_rule(*_OF_ONE_INPUT)(mixes_unless_aligned)
 fold("Abs", "Ceil", "Exp", "Floor", "Log", "Neg", "Reciprocal", "Sqrt", since=6)(by_reference)
 fold("Cos", "Sin", since=7)(by_reference)
 fold("Sign", since=9)(by_reference)
+integer_rule("Abs")(computed(lambda node, s: Span(0, s[0].reach)))
+integer_rule("Neg")(computed(lambda node, s: Span(-s[0].high, -s[0].low)))
+integer_rule("Clip")(chosen_of_all)
+integer_rule("Sign")(read)
 
 
 def is_single(node: NodeView) -> bool:

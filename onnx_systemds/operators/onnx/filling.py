@@ -12,9 +12,20 @@ from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, flat
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Moves, Reads, Span, symmetric
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
+from onnx_systemds.inference.wide_integers import content_span
 from onnx_systemds.model.protos import dtype_of
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -22,6 +33,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import round_text
 from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
 from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
 from onnx_systemds.operators.support.size_rules import known_elements, single, vector
 
@@ -32,6 +44,24 @@ fold("Size")(by_reference)
 fold("ConstantOfShape", "EyeLike", since=9)(by_reference)
 fold("Range", since=11)(by_reference)
 fold("Trilu", since=14)(by_reference)
+integer_rule("Shape")(read)
+integer_rule("Size")(lambda node: Reads(symmetric(LONGEST_AXIS**2)))
+integer_rule("Trilu")(moved_beside_zeros)
+integer_rule("OneHot")(lambda node: Moves((2,)))
+
+
+@integer_rule("ConstantOfShape")
+def filled(node: NodeFacts) -> Reads:
+    """The attribute, zero without it."""
+    content = node.attribute("value")
+    return Reads(content_span(content) if isinstance(content, np.ndarray) else Span(0, 0))
+
+
+@integer_rule("Range")
+@computed
+def range_span(_: NodeFacts, spans: Sequence[Span]) -> Span:
+    """From start to limit."""
+    return Span(min(span.low for span in spans[:2]), max(span.high for span in spans[:2]))
 
 # --- Shape and Size ----------------------------------------------------------------------------------------------
 

@@ -13,18 +13,29 @@ from onnx_systemds.inference.dims import Dim, Dims, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.size_rules import copied
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)
 fold("GatherElements", "GatherND", since=11)(by_reference)
+integer_rule("Compress", "Gather", "GatherElements", "GatherND")(moved)
 
 
 def empty(node: NodeView, output: int = 0) -> Fragment:

@@ -12,7 +12,17 @@ from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, p
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.integer_spans import Moves
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
@@ -21,6 +31,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.movement import empty_result
 from onnx_systemds.operators.support.size_rules import copied, known_elements
 
@@ -30,6 +41,9 @@ fold("Split", since=2)(by_reference)
 fold("Concat", since=4)(by_reference)
 fold("Tile", since=6)(by_reference)
 fold("Expand", since=8)(by_reference)
+integer_rule("Expand", "Tile")(moved)
+integer_rule("Concat")(lambda node: Moves(None))
+integer_rule("Split")(lambda node: Moves(is_parted=True))
 
 # --- Concat ------------------------------------------------------------------------------------------------------
 

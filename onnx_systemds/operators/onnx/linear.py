@@ -11,7 +11,8 @@ from onnx_systemds.inference.assumptions import axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.integer_spans import Span, Sums, Terms
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -20,9 +21,30 @@ from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
+from onnx_systemds.operators.support.integer_rules import summed
 from onnx_systemds.operators.support.products import batch_product
 
 batch_rule("MatMul")(mixes_in_product)
+
+
+@integer_rule("MatMul")
+@summed
+def contracted(node: NodeFacts) -> Terms:
+    """Sums along the last axis."""
+    return Terms((0, 1), node.dims(0)[-1] if node.rank(0) else 1)
+
+
+@integer_rule("Gemm")
+def contracted_and_added(node: NodeFacts) -> Sums:
+    """Sums along an axis, and the third input."""
+
+    def terms() -> Terms:
+        return Terms((0, 1), node.dims(0)[0 if node.attribute("transA") else -1])
+
+    def total(span: Span, spans: Sequence[Span]) -> Span:
+        return Span(span.low - spans[2].reach, span.high + spans[2].reach)
+
+    return Sums(terms, total=total if node.has(2) else None)
 
 
 @shape_rule("MatMul")

@@ -8,7 +8,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
+from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
@@ -18,11 +19,25 @@ from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_a
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.integer_rules import chosen, computed, moved, read, span_of_many_factors
 
 takes_text("ReverseSequence", "Unique")
 batch_rule("ArgMax", "ArgMin")(mixes_nothing)
 batch_rule("TopK")(mixes_at_axis)
 batch_rule("CumSum")(mixes_at_axis_input)
+integer_rule("ReverseSequence")(moved)
+integer_rule("TopK", "Unique")(chosen)
+integer_rule("ArgMax", "ArgMin", "NonZero")(read)
+integer_rule("CumProd")(computed(span_of_many_factors))
+
+
+@integer_rule("CumSum")
+@computed
+def cumulative_span(node: NodeFacts, spans: Sequence[Span]) -> Span:
+    """The sum of all elements, at most."""
+    size = product(node.dims(0))
+    count = size if isinstance(size, int) else LONGEST_AXIS
+    return Span(min(spans[0].low * count, 0), max(spans[0].high * count, 0))
 
 MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
 

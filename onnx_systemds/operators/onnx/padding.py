@@ -9,7 +9,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule, takes_text
+from onnx_systemds.inference.integer_spans import Moves
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
@@ -17,6 +18,7 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.integer_rules import moved_beside_zeros
 from onnx_systemds.operators.support.movement import (
     Amounts,
     Moved,
@@ -29,6 +31,8 @@ from onnx_systemds.operators.support.movement import (
 )
 
 takes_text("CenterCropPad", "Pad")
+integer_rule("CenterCropPad")(moved_beside_zeros)
+integer_rule("Pad")(lambda node: Moves((0, 2), has_zeros=True))
 
 
 @shape_rule("Pad")

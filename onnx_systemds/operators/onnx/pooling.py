@@ -15,7 +15,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.integer_spans import INDEX, Reads
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos
@@ -37,6 +38,7 @@ from onnx_systemds.operators.support.windows import (
     windows,
 )
 
+integer_rule("MaxPool")(lambda node: Reads(INDEX))
 batch_rule("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool")(mixes_all_but_first)
 
 LOWEST = "-Inf"

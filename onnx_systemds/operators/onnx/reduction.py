@@ -15,11 +15,12 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule
+from onnx_systemds.inference.integer_spans import Terms
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Elements, Value
 from onnx_systemds.limits import check_integer
 from onnx_systemds.model.protos import numpy_dtype
@@ -29,11 +30,25 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
+from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
 from onnx_systemds.operators.support.size_rules import single, vector
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
 fold("ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum")(by_reference)
+integer_rule("ReduceMax", "ReduceMin")(chosen)
+integer_rule("ReduceProd")(computed(span_of_many_factors))
+
+
+def _terms(node: NodeFacts, factors: int) -> Terms:
+    total = product(node.dims(0))
+    output = node.values[node.node.outputs[0]].dims
+    count = None if output is None or product(output) == 0 else divide_exactly(total, product(output))
+    return Terms((0,) * factors, total if count is None else count)
+
+
+integer_rule("ReduceL1", "ReduceMean", "ReduceSum")(summed(lambda node: _terms(node, 1)))
+integer_rule("ReduceL2", "ReduceSumSquare")(summed(lambda node: _terms(node, 2)))
 
 MOST_SLICES = 16  # slices of an inner reduction that are written out one by one
 MOST_PARTS = 8  # elements of an inner axis that are compared as slices

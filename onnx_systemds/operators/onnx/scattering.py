@@ -6,7 +6,8 @@ from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
-from onnx_systemds.inference.registry import fold, generator, shape_rule, takes_text
+from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, IntegerUse, Moves, Span, Sums, Terms
+from onnx_systemds.inference.registry import fold, generator, integer_rule, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -17,6 +18,19 @@ from onnx_systemds.operators.onnx.shaping import identity
 
 takes_text("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
 fold("ScatterND", since=16)(by_reference)
+integer_rule("TensorScatter")(lambda node: Moves((0, 1)))
+
+
+@integer_rule("Scatter", "ScatterElements", "ScatterND")
+def updated(node: NodeFacts) -> IntegerUse:
+    """Updates in the place of elements, or the extremes of both; or added to them, or multiplied by them."""
+    reduction = node.attribute("reduction")
+    if reduction not in ("add", "mul"):
+        return Moves((0, 2))
+    if reduction == "mul":
+        return Computes(lambda spans: UNBOUNDED, read=(1,))
+    return Sums(lambda: Terms((2,), node.size(2)), read=(1,),
+                  total=lambda added, s: Span(s[0].low - added.reach, s[0].high + added.reach))  # fmt: skip
 
 NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])
 REDUCTIONS = ("none", "add", "mul", "max", "min")

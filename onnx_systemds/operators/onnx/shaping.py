@@ -12,18 +12,29 @@ from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_other_inputs
+from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 batch_rule("Identity", "Squeeze", "Unsqueeze")(mixes_nothing)
 batch_rule("Reshape", sizes=(1,), reshapes=True)(mixes_other_inputs)
 batch_rule("Flatten", reshapes=True)(mixes_other_inputs)
+integer_rule("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")(moved)
 size_rule("Identity", moves=True)(lambda node, inputs: inputs[0])
 fold("Identity")(lambda node, outputs: (node.constant(0),))
 

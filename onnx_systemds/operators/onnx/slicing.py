@@ -14,17 +14,28 @@ from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, size_rule, takes_text
+from onnx_systemds.inference.registry import (
+    batch_rule,
+    fold,
+    generator,
+    gradient,
+    integer_rule,
+    shape_rule,
+    size_rule,
+    takes_text,
+)
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import unlimited
+from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Slice")
 fold("Slice")(by_reference)
+integer_rule("Slice")(moved)
 
 FAR = 2**31 - 1  # exporters write this, or more, for "to the end"
 

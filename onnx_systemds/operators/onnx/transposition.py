@@ -10,18 +10,20 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, divide_exactly
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import is_finite
+from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.movement import input_source, merged, permuted
 
 takes_text("DepthToSpace", "SpaceToDepth", "Transpose")
 batch_rule("Transpose")(mixes_nothing)
 batch_rule("DepthToSpace", "SpaceToDepth")(mixes_all_but_first)
+integer_rule("DepthToSpace", "SpaceToDepth", "Transpose")(moved)
 
 
 @shape_rule("Transpose")
