@@ -6,8 +6,8 @@ An operator says it by a function of the node, registered by `registry.integer_r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import prod
 from typing import NamedTuple, Union
 
@@ -121,11 +121,15 @@ class Computes:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Results are sums. read: inputs that are only read. total: where results lie that are made of sums and inputs."""
+    """Results are sums. read: inputs that are only read. total: where results lie that are made of sums and inputs.
+
+    largest: of inputs that get a factor, how large they may be.
+    """
 
     terms: Callable[[], Terms]
     read: tuple[int, ...] = ()
     total: Callable[[Span, Sequence[Span]], Span] | None = None
+    largest: Mapping[int, int] = field(default_factory=dict)
 
 
 IntegerUse = Union[Moves, Reads, Computes, Sums]

@@ -168,6 +168,8 @@ def _operand_need(use: IntegerUse | None, node: Node, place: int, needs: Mapping
         return min(need, EXACTLY) if use.is_compared else need
     if isinstance(use, (Moves, Reads)) or (use is not None and place in use.read):
         return EXACTLY
+    if isinstance(use, Sums):
+        return use.largest.get(place, LIMIT)
     return use.largest if isinstance(use, Computes) else LIMIT
 
 

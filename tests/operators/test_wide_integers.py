@@ -234,6 +234,19 @@ def test_sums(name: str, dims: list[Any]) -> None:
             check(score, expected.reshape(np.shape(number)), in_reach, a=np.array(row))
 
 
+@pytest.mark.parametrize("alpha,beta", [(1.0, 1.0), (9.0, 1.0), (1.0, 9.0), (-3.0, 5.0)])
+def test_scaled_sums(alpha: float, beta: float) -> None:
+    """The factors of Gemm make results larger."""
+    given = {"a": ("int64", [1, 1]), "c": ("int64", [1, 1])}
+    script = import_model(model([node("Gemm", "a one c", "y", alpha=alpha, beta=beta)], given, "int64",
+                                {"one": np.array([[1]])}))  # fmt: skip
+    with ScoringFunction(script) as score:
+        for a, c in itertools.product([3, LIMIT // 4 + 1, -(LIMIT // 16) - 1, LIMIT - 1], repeat=2):
+            number = int(alpha) * a + int(beta) * c
+            in_reach = abs(alpha) * abs(a) + abs(beta) * abs(c) < LIMIT
+            check(score, np.array([[number]]), in_reach, a=np.array([[a]]), c=np.array([[c]]))
+
+
 CASTS = [("int64", "uint64"), ("uint64", "int64"), ("int64", "float"), ("uint64", "double"), ("int64", "int32"),
          ("uint64", "bool")]  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import matrix_product
@@ -11,7 +12,7 @@ from onnx_systemds.inference.assumptions import axis_words
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.integer_spans import Span, Sums, Terms
+from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
@@ -36,15 +37,19 @@ def contracted(node: NodeFacts) -> Terms:
 
 @integer_rule("Gemm")
 def contracted_and_added(node: NodeFacts) -> Sums:
-    """Sums along an axis, and the third input."""
+    """Sums along an axis, and the third input, each with its factor."""
+    alpha, beta = (max(ceil(abs(node.attribute(name))), 1) for name in ("alpha", "beta"))
 
     def terms() -> Terms:
-        return Terms((0, 1), node.dims(0)[0 if node.attribute("transA") else -1])
+        return Terms((0, 1), alpha * node.dims(0)[0 if node.attribute("transA") else -1])
 
     def total(span: Span, spans: Sequence[Span]) -> Span:
-        return Span(span.low - spans[2].reach, span.high + spans[2].reach)
+        low = span.low if node.attribute("alpha") > 0 else -span.reach
+        added = beta * spans[2].reach if node.has(2) else 0
+        return Span(low - added, span.high + added)
 
-    return Sums(terms, total=total if node.has(2) else None)
+    is_plain = node.attribute("alpha") == 1 and not node.has(2)
+    return Sums(terms, total=None if is_plain else total, largest={2: LIMIT // beta})
 
 
 @shape_rule("MatMul")
