@@ -16,6 +16,7 @@ from onnx_systemds.inference.registry import (
     folds,
     gradients,
     integer_rules,
+    list_rules,
     shape_rules,
     size_rules,
     text_operators,
@@ -29,6 +30,7 @@ FACETS = {
     "constants": "computed at conversion, if all inputs are known; else the engine computes it",
     "gradient": "a rule for Gradient nodes; else ONNX's definition is differentiated, or the model refused",
     "integers": "what it makes of 64-bit integers; else inputs are kept to 2^53, and results taken to be no larger",
+    "lists": "resolved where the items of sequences and optionals are known by name; else by the script",
     "text": "strings are served; else refused",
 }
 """The facets of an operator that has a generator, and what a gap means."""
@@ -36,7 +38,7 @@ YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
 """A rule of its own; nothing; the facet does not apply; what ONNX says; what is said of the nodes that stand for it."""
 _REGISTRIES: Mapping[str, Container[Identity]] = {
     "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
-    "integers": integer_rules, "text": text_operators,
+    "integers": integer_rules, "lists": list_rules, "text": text_operators,
 }  # fmt: skip
 _FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16", "bfloat16"))
 
@@ -103,6 +105,9 @@ def _applies(facet: str, schema: Any) -> bool:
     if facet == "integers":
         return schema is not None and all("tensor(int64)" in _types(schema, ports)
                                           for ports in (schema.inputs, schema.outputs))  # fmt: skip
+    if facet == "lists":
+        ports = () if schema is None else (*schema.inputs, *schema.outputs)
+        return schema is not None and any(name.startswith(("seq(", "optional(")) for name in _types(schema, ports))
     if facet == "text":
         return schema is not None and any("string" in name for name in _types(schema, schema.inputs))
     if facet == "sizes":

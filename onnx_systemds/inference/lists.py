@@ -1,7 +1,7 @@
 """Sequences and optionals: what is known of their items.
 
 Both are DML lists; an optional is a list of at most one item. Where the items are known at conversion, they are
-followed by name, and operators on them leave nothing in the script (see `passes.known_lists`). Else the list is one
+followed by name, and operators on them leave nothing in the script (see `registry.list_rule`). Else the list is one
 value at run time, of whose items the common part is known: a dim in which they may differ is `varying`.
 """
 

@@ -3,7 +3,7 @@
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
 (shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
 (fold); its derivative (gradient); what it makes of 64-bit integers
-(integer rule) and of text. All of it stands beside its generator.
+(integer rule), of lists with known items (list rule) and of text. All of it stands beside its generator.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from onnx_systemds.inference.facts import NodeFacts
     from onnx_systemds.inference.gradient_tape import Backward
     from onnx_systemds.inference.integer_spans import IntegerUse
+    from onnx_systemds.inference.list_node import ListNode
     from onnx_systemds.inference.values import Elements, Value
-    from onnx_systemds.model.ir import Array
+    from onnx_systemds.model.ir import Array, Node
 
     # From a NodeView to a Fragment; both are of `operators.api`, of which inference only asks whether there is one.
     Generator = Callable[[Any], Any]
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Compute = Callable[[NodeFacts, Sequence[Elements]], Elements | None]
     FoldRule = Callable[[NodeFacts, tuple[Value, ...]], Sequence[Array | None] | None]
     IntegerRule = Callable[[NodeFacts], IntegerUse]
+    ListRule = Callable[[ListNode], tuple[Node, ...] | str | None]
     GradientRule = Callable[[Backward], Sequence[str]]
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -80,6 +82,7 @@ size_rules: Registry[SizeRule] = {}
 folds: Registry[FoldRule] = {}
 gradients: Registry[GradientRule] = {}
 integer_rules: Registry[IntegerRule] = {}
+list_rules: Registry[ListRule] = {}
 text_operators: set[Identity] = set()
 boundary_operators: set[Identity] = set()
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
@@ -165,6 +168,15 @@ def integer_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[
     Those without a rule are given integers up to 2^53, and their results are taken to be no larger.
     """
     return _registering(integer_rules, op_types, since, domain)
+
+
+def list_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+    """Register the function below as the one that resolves operators on lists whose items are known by name.
+
+    It is given a `ListNode` and gives the nodes that stand in its place; or a text, which says why it stays, or None
+    where that is because items or positions are not known.
+    """
+    return _registering(list_rules, op_types, since, domain)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:

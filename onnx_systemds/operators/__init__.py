@@ -14,6 +14,7 @@ from onnx_systemds.inference.registry import (
     generator,
     gradient,
     integer_rule,
+    list_rule,
     operator_generators,
     shape_rule,
     size_rule,
@@ -25,7 +26,8 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 
 __all__ = ["SCALAR", "Fragment", "NodeFacts", "NodeView", "View", "batch_rule", "expander", "fold", "generator",
-           "gradient", "integer_rule", "operator_generators", "shape_rule", "size_rule", "takes_text"]  # fmt: skip
+           "gradient", "integer_rule", "list_rule", "operator_generators", "shape_rule", "size_rule",
+           "takes_text"]  # fmt: skip
 
 for _package in (onnx, ml, contrib):
     for _module in sorted(module.name for module in iter_modules(_package.__path__)):

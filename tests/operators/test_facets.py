@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from onnx_systemds.cli.facet_table import FACETS, GAP, YES, facet_lines, facet_rows
+from onnx_systemds.cli.facet_table import FACETS, GAP, NONE, YES, facet_lines, facet_rows
 from onnx_systemds.inference import registry
 from onnx_systemds.inference.registry import batch_rule, gives_boundary_form, size_rule, takes_text
 
@@ -73,6 +73,11 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             ai.onnx.ml.CategoryMapper ai.onnx.ml.Imputer ai.onnx.ml.LabelEncoder ai.onnx.ml.LinearClassifier
             ai.onnx.ml.SVMClassifier ai.onnx.ml.TreeEnsembleClassifier""",
     },
+    "lists": {
+        "its shape rule says which items the list has": """Identity Optional SequenceConstruct SequenceEmpty SequenceErase
+            SequenceInsert""",
+        "lists leave it as those of a branch, or as a list of maps": "If ai.onnx.ml.ZipMap",
+    },
     "text": {
         "it computes with numbers, or draws them; text is refused in words":
             "Col2Im GridSample NonZero RandomNormalLike RandomUniformLike Resize Trilu Upsample",
@@ -107,15 +112,16 @@ def test_rules_are_for_operators_that_are_registered() -> None:
     for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds,
                   registry.integer_rules):
         assert set(rules) <= known
-    defined = {("", "CastLike")}  # by ONNX
-    assert set(registry.gradients) - known <= defined
+    defined = {("", "CastLike"), ("", "SequenceMap")}  # by ONNX
+    assert {*registry.gradients, *registry.list_rules} - known <= defined
     assert registry.text_operators - known <= defined
 
 
 def test_table_of_facets() -> None:
     lines = list(facet_lines())
     rows = [line for line in lines if line.startswith("| Gather |")]
-    assert rows == [f"| Gather | {' | '.join([YES] * len(FACETS))} |"]
+    states = [NONE if facet == "lists" else YES for facet in FACETS]
+    assert rows == [f"| Gather | {' | '.join(states)} |"]
     assert len(lines) > len({*registry.operator_generators, *registry.expanders})
 
 

@@ -1,6 +1,6 @@
 """Sequences and optionals as DML lists, where their items are only known when the script runs.
 
-Operators on lists with known items never come here (see `inference.passes.known_lists`). An optional is a list of at
+Operators on lists with known items never come here (see `known_sequences`). An optional is a list of at
 most one item.
 """
 

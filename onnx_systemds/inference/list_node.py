@@ -1,0 +1,78 @@
+"""A node on sequences or optionals whose items are known by name, for rules that write other nodes in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.model.ir import Array, Attribute, Node
+
+Fresh = Callable[[str], str]
+
+
+class ListNode:
+    """A node on lists, and the means to write nodes in its place. written: those so far."""
+
+    def __init__(self, facts: NodeFacts, fresh: Fresh) -> None:
+        self.facts = facts
+        self.fresh = fresh
+        self.written: list[Node] = []
+
+    @property
+    def node(self) -> Node:
+        """The node that is to be replaced."""
+        return self.facts.node
+
+    def items(self, position: int) -> tuple[str, ...] | None:
+        """The names of the items of an input, None where they are not known."""
+        return self.facts.value(position).items if self.facts.has(position) else None
+
+    def number(self, position: int) -> int | None:
+        """A single integer that is known, else None."""
+        content = self.facts.constant(position)
+        return None if content is None or content.size != 1 else int(content.ravel()[0])
+
+    def position(self, position: int, count: int) -> int | None:
+        """A position in a list of ``count`` items, counted from the front. Raises UnsupportedCase when out of range."""
+        found = self.number(position)
+        if found is None:
+            return None
+        if not -count <= found < count:
+            raise UnsupportedCase(f"position {found} is out of range for a sequence of {count}")
+        return found + count if found < 0 else found
+
+    def write(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute
+    ) -> tuple[Node, ...]:
+        """The nodes written so far and another one."""
+        version = self.node.version if self.node.domain == "" else 13
+        name = f"{self.node.name or self.node.op_type}/{op_type}"
+        self.written.append(
+            Node(op_type, "", tuple(inputs), tuple(outputs), attributes, name, "", self.node.index, version)
+        )
+        return tuple(self.written)
+
+    def constant(self, content: Array, output: str = "") -> str:
+        """A known tensor: its name."""
+        output = output or self.fresh("constant")
+        self.write("Constant", (), (output,), value=content)
+        return output
+
+    def on_axis(self, op_type: str, given: str, output: str, axis: int) -> None:
+        """Squeeze or Unsqueeze of one axis, as the opset in force writes it."""
+        if self.node.version < 13:
+            self.write(op_type, (given,), (output,), axes=(axis,))
+        else:
+            self.write(op_type, (given, self.constant(np.array([axis], dtype=np.int64))), (output,))
+
+    def known(self, content: object, dtype: type) -> tuple[Node, ...]:
+        """The first output as a known scalar."""
+        self.constant(np.array(content, dtype=dtype), self.node.outputs[0])
+        return tuple(self.written)
+
+    def list_of(self, items: Sequence[str], output: str) -> tuple[Node, ...]:
+        """A sequence of these items."""
+        return self.write("SequenceConstruct", items, (output,))
