@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,16 +16,17 @@ def run_dml(
     mode: str = "singlenode",
     heap: str = "2g",
     arguments: Mapping[str, str] = MappingProxyType({}),
+    options: Sequence[str] = (),
 ) -> str:
     """Run the text of a script in ``folder`` and return its standard output. Raises EngineUnavailable, AssertionError.
 
     mode: hybrid (the engine's default) writes matrices in the blocks that their metadata names, singlenode does not.
-    arguments: those that the script names $NAME.
+    arguments: those that the script names $NAME. options: further ones of the command line.
     """
     (folder / "script.dml").write_text(script, encoding="utf-8")
     command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-Dfile.encoding=UTF-8",
                "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript",
-               "-f", "script.dml", "-exec", mode]  # fmt: skip
+               "-f", "script.dml", "-exec", mode, *options]  # fmt: skip
     if arguments:
         command += ["-nvargs", *(f"{name}={value}" for name, value in arguments.items())]
     done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)

@@ -1,0 +1,57 @@
+"""Products of many pairs of matrices whose sizes only the run knows: right, and not compiled anew for each pair."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_systemds.dml.library import library_functions
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.engine import shared_session
+from tests.command_line import run_dml
+
+FUNCTIONS = ("batch_matmul", "batch_matmul_transposed")
+# The engine does not know the sizes of X and Y: the condition is never true.
+CALLS = """
+never = time() < 0
+X = matrix(1, rows=100, cols=2)
+Y = matrix(1, rows=100, cols=2)
+if (never) {
+  X = rbind(X, X)
+  Y = cbind(Y, X)
+}
+for (call in 1:10) {
+  count = nrow(X) %/% 2
+  if (never) { print("never") }
+  Z = FUNCTION(X, Y, count)
+  if (never) { print("never") }
+  print(sum(Z))
+}
+"""
+
+
+def library(function: str) -> str:
+    return "\n".join(map(print_statement, library_functions([function])))
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_no_product_is_compiled_for_itself(function: str, tmp_path: Path) -> None:
+    output = run_dml(library(function) + CALLS.replace("FUNCTION", function), tmp_path, options=["-stats"])
+    assert output.count("400.0\n") == 10
+    compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
+    assert compiled is not None and int(compiled[1]) <= 50, "10 calls of 50 products each"
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+@pytest.mark.parametrize(("count", "rows", "inner", "columns"), [(3, 2, 4, 5), (1, 2, 1, 3), (2, 512, 33, 512)])
+def test_products_in_turn_and_in_threads(function: str, count: int, rows: int, inner: int, columns: int) -> None:
+    random = np.random.default_rng(3)
+    x, y = random.normal(size=(count, rows, inner)), random.normal(size=(count, inner, columns))
+    second = y.transpose(0, 2, 1) if function.endswith("_transposed") else y
+    call = f'X = read("./X")\nY = read("./Y")\nZ = {function}(X, Y, {count})\nwrite(Z, "./Z")\n'
+    prepared = shared_session().prepare(library(function) + "\n" + call, ["X", "Y"], ["Z"])
+    (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()
+    np.testing.assert_allclose(given.reshape(count, rows, columns), x @ y, rtol=1e-12, atol=1e-12)
