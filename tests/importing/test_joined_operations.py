@@ -78,6 +78,7 @@ FUNCTIONS = """
 times = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { d = a * b; c = d }
 twice = function(matrix[double] a, matrix[double] b) return (matrix[double] c, matrix[double] e) { c = times(a, b); e = a }
 plus = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { c = a + b }
+product = function(matrix[double] a, matrix[double] b) return (matrix[double] c, matrix[double] d) { c = a %*% b; d = a }
 looping = function(matrix[double] a, matrix[double] b) return (matrix[double] c) { c = a * b; if (sum(c) > 0) { c = b } }
 """
 
@@ -85,7 +86,8 @@ looping = function(matrix[double] a, matrix[double] b) return (matrix[double] c)
 @pytest.mark.parametrize(("text", "cuts"), [
     ("m = times(x, z); y = x + m", 1), ("[m, n] = twice(x, z); y = x + m", 1), ("m = x * z; y = plus(m, x)", 1),
     ("m = times(x, z); y = plus(m, z)", 1), ("m = times(x, z); y = w + m", 0), ("m = looping(x, z); y = x + m", 0),
-    ("m = times(x, z); n = times(z, w); y = n + x", 0),
+    ("m = times(x, z); n = times(z, w); y = n + x", 0), ("[m, n] = product(x, z); y = m %*% w", 1),
+    ("[m, n] = product(x, z); y = m %*% w; v = m + 1", 0),
 ])  # fmt: skip
 def test_calls_that_the_engine_inlines_are_looked_through(text: str, cuts: int) -> None:
     functions = {item.name: item for item in parse_snippet(FUNCTIONS) if isinstance(item, tree.Function)}

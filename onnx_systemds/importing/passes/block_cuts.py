@@ -7,7 +7,7 @@ apart by a cut between them (see `engine.faults`); a block that gets long is cut
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 
@@ -69,76 +69,80 @@ def cut_blocks(
 
     functions: those that the statements call and that the engine may inline, by name.
     """
+    steps = [_Step(statement, functions) for statement in statements]
+    uses = Counter(name for step in steps for name in step.names)
     found: list[tree.Statement] = []
     count = 0
-    uses = _Uses(statements)
-    block = _Block(uses.of, functions)
-    for statement in statements:
-        reason = block.refuses(statement)
+    block = _Block(uses)
+    for step in steps:
+        statement = step.statement
+        reason = block.refuses(step)
         if not statement.shares_line:
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block(uses.of, functions)
+            count, block = 0, _Block(uses)
         found.append(statement)
         count += not statement.shares_line
-        block.add(statement)
+        block.add(step)
     return found
 
 
-class _Uses:
-    """How often variables are read; they are counted once somebody asks."""
+class _Step:
+    """A statement, and what stands in it.
 
-    def __init__(self, statements: Sequence[tree.Statement]) -> None:
-        self._statements = statements
-        self._counts: Counter[str] | None = None
+    names: those of the variables that it reads. operations: its operators and calls. assigned: the assignments that it
+    stands for; of a call that the engine inlines, those of the function.
+    """
 
-    def of(self, name: str) -> int:
-        """How often a variable is read."""
-        if self._counts is None:
-            nodes = (node for statement in self._statements for node in tree.walk(statement))
-            self._counts = Counter(node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed)))
-            self._counts.subtract(
-                statement.target.name for statement in self._statements if isinstance(statement, tree.Assign)
-            )
-        return self._counts[name]
+    __slots__ = ("assigned", "is_plain", "names", "operations", "statement")
+
+    def __init__(self, statement: tree.Statement, functions: Mapping[str, tree.Function]) -> None:
+        self.statement = statement
+        self.is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
+        self.names: list[str] = []
+        self.operations: list[tree.Binary | tree.Call] = []
+        for node in tree.walk(*_reading(statement)):
+            if isinstance(node, (tree.Name, tree.Indexed)):
+                self.names.append(node.name)
+            elif isinstance(node, (tree.Binary, tree.Call)):
+                self.operations.append(node)
+        self.assigned = tuple(inlined(statement, functions))
 
 
 class _Block:
-    """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums."""
+    """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums.
 
-    def __init__(self, uses: Callable[[str], int], functions: Mapping[str, tree.Function]) -> None:
-        self.functions = functions
+    uses: how often variables are read in the whole function.
+    """
+
+    def __init__(self, uses: Counter[str]) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
         self.values: dict[str, tree.Expression] = {}
-        self.joined = JoinedOperations(self.values.get, uses)
+        self.joined = JoinedOperations(self.values, uses)
 
-    def add(self, statement: tree.Statement) -> None:
+    def add(self, step: _Step) -> None:
         """Take a statement into the block."""
-        for assigned in inlined(statement, self.functions):
+        for assigned in step.assigned:
             name, value = assigned.target.name, assigned.value
             self.values[name] = value
             kind = self._kind(value)
             if kind:
                 self.kinds[name] = kind
 
-    def refuses(self, statement: tree.Statement) -> str | None:
+    def refuses(self, step: _Step) -> str | None:
         """The cut that a statement needs in front of it, if it does."""
-        is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
-        nodes = [*tree.walk(statement.value if is_plain else statement)]  # type: ignore[union-attr]
-        reason = self.joined.reason(nodes) if is_plain else None
-        if reason is None and self.functions:
-            reason = self._inlined_reason(statement)
+        reason = self.joined.reason(step.operations) if step.is_plain else None
+        reason = reason or self._inlined_reason(step)
         if reason is not None:
             return f"{_CUT}cuts the block: {reason}"
-        if not self.kinds:
-            return None
-        read = {node.name for node in nodes if isinstance(node, (tree.Name, tree.Indexed))}
-        kinds = {self.kinds[name] for name in read & self.kinds.keys()}
-        if not kinds:
-            return None
-        binaries = [node for node in nodes if isinstance(node, tree.Binary)]
-        calls = [node for node in nodes if isinstance(node, tree.Call)]
+        kinds = {self.kinds[name] for name in step.names if name in self.kinds} if self.kinds else None
+        return self._reason_by_kind(step.operations, kinds) if kinds else None
+
+    def _reason_by_kind(self, operations: Sequence[tree.Binary | tree.Call], kinds: set[str]) -> str | None:
+        """The cut in front of a statement that reads names of these kinds."""
+        binaries = [node for node in operations if isinstance(node, tree.Binary)]
+        calls = [node for node in operations if isinstance(node, tree.Call)]
         if any(call.function in ("min", "max") and call.function in kinds for call in calls):
             return EXTREMES_CUT
         if any(node.operator == "==" and _is_zero(node.right) and self._name_kind(node.left) in ("comparison", "sign")
@@ -155,12 +159,12 @@ class _Block:
             return TRANSPOSED_CUT
         return None
 
-    def _inlined_reason(self, statement: tree.Statement) -> str | None:
+    def _inlined_reason(self, step: _Step) -> str | None:
         """Why a call has to be cut off from the statements in front of it."""
-        for assigned in inlined(statement, self.functions):
-            if assigned is statement:
+        for assigned in step.assigned:
+            if assigned is step.statement:
                 return None
-            reason = self.joined.reason([*tree.walk(assigned.value)])
+            reason = self.joined.reason(tree.walk(assigned.value))
             if reason is not None:
                 return reason
             self.values[assigned.target.name] = assigned.value
@@ -198,6 +202,15 @@ class _Block:
             return operator in "+-" or self._name_kind(operand) == "shifted"
         is_of_one = isinstance(operand, tree.Call) and len(operand.arguments) == 1
         return operator in "+-" and is_of_one and isinstance(operand.arguments[0].value, tree.Name)  # type: ignore[union-attr]
+
+
+def _reading(statement: tree.Statement) -> Sequence[tree.Node]:
+    """The parts of a statement that read variables; where a part of one is assigned, all of it is read."""
+    if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+        return (statement.value,)
+    if isinstance(statement, tree.MultiAssign):
+        return (*(target for target in statement.targets if isinstance(target, tree.Indexed)), statement.call)
+    return (statement,)
 
 
 def _leftmost(value: tree.Expression) -> tree.Expression:

@@ -7,7 +7,8 @@ would join so are kept apart by a cut (see `block_cuts`); for what is joined wit
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
@@ -26,7 +27,7 @@ _FAR_APART = 1e6
 """Beyond this ratio the sum of two numbers lacks digits of the smaller one that matter in single precision."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Found:
     """What a value is in this block.
 
@@ -46,17 +47,17 @@ class _Found:
 class JoinedOperations:
     """Which statements the engine would join with those in front of them in a block.
 
-    definition: the value that the block assigns to a variable. uses: how often a variable is read in the function.
+    values: those that the block assigns to variables. uses: how often a variable is read in the function.
     """
 
-    def __init__(self, definition: Callable[[str], tree.Expression | None], uses: Callable[[str], int]) -> None:
-        self._definition = definition
+    def __init__(self, values: Mapping[str, tree.Expression], uses: Counter[str]) -> None:
+        self._values = values
         self._uses = uses
 
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
         """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not.
 
-        nodes: all of the value.
+        nodes: all of the value that are operators or calls, if not more.
         """
         for node in nodes:
             reason: str | None = None
@@ -242,10 +243,12 @@ class JoinedOperations:
 
     def _find(self, value: tree.Expression) -> _Found:
         """What a value is behind names and reshapes; the engine drops a reshape that changes nothing."""
+        if isinstance(value, tree.Name) and value.name not in self._values:
+            return _Found(value)
         is_elsewhere = is_shared = False
         for step in self._steps(value):
             if isinstance(value, tree.Name) and step is not value:
-                is_elsewhere, is_shared = True, is_shared or self._uses(value.name) > 1
+                is_elsewhere, is_shared = True, is_shared or self._uses[value.name] > 1
             value = step
         return _Found(value, is_elsewhere, is_shared)
 
@@ -262,7 +265,7 @@ class JoinedOperations:
             value = within
             yield value
             if isinstance(value, tree.Name):
-                within = None if value.name in seen else self._definition(value.name)
+                within = None if value.name in seen else self._values.get(value.name)
                 seen.add(value.name)
             else:
                 within = _reshaped(value)
