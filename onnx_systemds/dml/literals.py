@@ -76,7 +76,7 @@ def is_uniform(array: np.ndarray[Any, Any]) -> bool:
     """Whether all elements are the same number; only looked at where that is quick."""
     if array.size == 0:
         return True
-    return array.size <= 1 << 20 and bool(np.all(array == array.flat[0]))
+    return array.size <= 1 << 20 and bool((array == array.flat[0]).all())
 
 
 def string_literal(text: str, *, replacement: str | None = None) -> str:

@@ -231,11 +231,13 @@ class _Body:
                     _check_text(scope, node)
                 check_constants(view)
                 fragment = without_elements(view) or generate(view)
-                fragment = Fragment(tuple(scope.sum_checks(position))) + fragment
+                if checks := scope.sum_checks(position):
+                    fragment = Fragment(tuple(checks)) + fragment
             elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):
                 return None
             self._check_sizes(position)
-            fragment += self._compute_sizes(position)
+            if scope.graph.run_sizes.calls_at(position):
+                fragment += self._compute_sizes(position)
         except TranspileError as error:
             error.place = error.place or view.place
             error.sources = error.sources or graph.run_sizes.sources

@@ -17,7 +17,7 @@ from onnx_systemds.inference.registry import BatchRule, batch_rules, find
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import MapType, Node
-from onnx_systemds.model.walk import names_read, reverse_order
+from onnx_systemds.model.walk import names_read
 from onnx_systemds.operators.support.batch_rules import unlimited
 
 MOST_SYMBOLS = 4  # that are tried; batches come first in the inputs
@@ -62,8 +62,7 @@ def _batch_of(typed: TypedGraph, name: str) -> Batch | None:
     if MANY in outputs or all(axis is None for axis in outputs) or any(map(search.tells_size, typed.outputs)):
         return None
     needed = {*typed.outputs, *typed.run_sizes.sources}
-    for position in reverse_order(typed.nodes):
-        node = typed.nodes[position]
+    for node in reversed(typed.nodes):
         wanted = [output for output in node.outputs if output in needed and not _is_known(typed.values[output])]
         if wanted:
             if not search.keeps_apart(node, wanted):
@@ -83,6 +82,7 @@ class _Search:
     def __init__(self, typed: TypedGraph, name: str) -> None:
         self.typed, self.values, self.symbol = typed, typed.values, symbol(name)
         self.names = {name}  # and all sizes that are computed from it
+        self._axes: dict[str, int | None] = {}
         for computed, call in typed.run_sizes.calls.items():
             if self._counts(call.arguments):
                 self.names.add(computed)
@@ -92,6 +92,11 @@ class _Search:
 
     def axis(self, value: str) -> int | None:
         """The only axis of a value whose size tells of the symbol, None where there is none, else `MANY`."""
+        if value not in self._axes:
+            self._axes[value] = self._axis(value)
+        return self._axes[value]
+
+    def _axis(self, value: str) -> int | None:
         dims = self.values[value].dims
         if dims is None or self.values[value].is_text:
             return MANY

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Union
 
 from onnx_systemds.limits import check_atoms, check_integer
@@ -56,6 +57,16 @@ class Expression:
 
     terms: tuple[tuple[Monomial, int], ...]
     atoms: int = field(default=1, compare=False)  # symbols and operations in it
+    _hash: int = field(default=0, init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(self.terms))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Expression) and self.terms == other.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def __add__(self, other: Dim) -> Dim:
         return add(self, other)
@@ -90,6 +101,7 @@ Dim = Union[int, Expression]
 Dims = tuple[Dim, ...]
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def symbol(name: str) -> Expression:
     """The dimension that is called ``name``."""
     return Expression(((((Symbol(name)),), 1),))
@@ -97,7 +109,10 @@ def symbol(name: str) -> Expression:
 
 def all_known(dims: Iterable[Dim]) -> bool:
     """Whether every dimension is a plain integer."""
-    return all(isinstance(dim, int) for dim in dims)
+    for dim in dims:  # noqa: SIM110 - asked for each value of a graph
+        if not isinstance(dim, int):
+            return False
+    return True
 
 
 def add(left: Dim, right: Dim) -> Dim:
@@ -114,11 +129,9 @@ def multiply(left: Dim, right: Dim) -> Dim:
     """``left * right``."""
     if isinstance(left, int) and isinstance(right, int):
         return left * right
-    if left == 1:
-        return right
-    if right == 1:
-        return left
-    return _multiplied(left, right)
+    if isinstance(left, int):
+        return right if left == 1 else _multiplied(left, right)
+    return left if isinstance(right, int) and right == 1 else _multiplied(left, right)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -135,10 +148,14 @@ def _multiplied(left: Dim, right: Dim) -> Dim:
 
 def product(dims: Iterable[Dim]) -> Dim:
     """Product of all dimensions, 1 for none."""
-    result: Dim = 1
+    known = 1
+    rest: Dim | None = None
     for dim in dims:
-        result = multiply(result, dim)
-    return result
+        if isinstance(dim, int):
+            known *= dim
+        else:
+            rest = dim if rest is None else multiply(rest, dim)
+    return known if rest is None else multiply(known, rest)
 
 
 def floor_divide(left: Dim, right: Dim) -> Dim:
@@ -255,7 +272,10 @@ def symbols(dims: Dim | Iterable[Dim]) -> tuple[str, ...]:
         return ()
     if isinstance(dims, Expression):
         return _symbols(dims)
-    return tuple(dict.fromkeys(name for dim in dims if not isinstance(dim, int) for name in _symbols(dim)))
+    found = [_symbols(dim) for dim in dims if not isinstance(dim, int)]
+    if len(found) < 2:
+        return found[0] if found else ()
+    return tuple(dict.fromkeys(chain.from_iterable(found)))
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -194,8 +194,11 @@ def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, v
     versions = registry.get(identity)
     if versions is None:
         return None
-    since = max((known for known in versions if known <= version), default=None)
-    return None if since is None else versions[since]
+    since = 0
+    for known in versions:
+        if since < known <= version:
+            since = known
+    return versions[since] if since else None
 
 
 def signature(schema: Any) -> tuple[object, ...]:

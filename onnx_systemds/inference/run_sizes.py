@@ -48,6 +48,7 @@ class RunSizes:
         self._known: dict[tuple[str, bool], Elements | None] = {}
         self._by_call: dict[Call, Dim] = {}
         self._calls_at: dict[int, list[str]] = {}
+        self._elements_at: dict[str, list[str]] = {}
 
     def __contains__(self, name: str) -> bool:
         """Whether a symbol is defined in this graph."""
@@ -98,7 +99,7 @@ class RunSizes:
 
     def elements_at(self, names: Sequence[str]) -> list[str]:
         """The symbols that are elements of the given values."""
-        return [name for name, (value, _) in self.elements.items() if value in names]
+        return [found for name in names for found in self._elements_at.get(name, ())]
 
     def _followed(self, name: str, *, signed: bool) -> Elements | None:
         """The elements through the node that computes them, as far as its inputs can be followed."""
@@ -128,5 +129,6 @@ class RunSizes:
             hint = f"{name}_{position}" if value.dims else f"{name}_value"
             found = self._fresh_symbol((ANY_SIGN if signed else RUN_SIZE) + hint)
             self.elements[found] = (name, position)
+            self._elements_at.setdefault(name, []).append(found)
             elements.flat[position] = symbol(found)
         return elements

@@ -60,7 +60,8 @@ def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function
 
 def names_read(node: Node) -> set[str]:
     """Names that a node reads: its inputs and what its sub-graphs capture."""
-    read = {name for name in node.inputs if name}
+    read = set(node.inputs)
+    read.discard("")
     for content in node.attributes.values():
         for graph in content if isinstance(content, tuple) else (content,):
             if isinstance(graph, Graph):

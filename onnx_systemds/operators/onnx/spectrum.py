@@ -65,9 +65,9 @@ def dft_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 def _parts(node: NodeFacts) -> int:
     parts = node.dims(0)[-1]
-    if parts not in (1, 2):
+    if not isinstance(parts, int) or parts not in (1, 2):
         raise UnsupportedCase(f"a DFT of {parts} parts, not one (real) or two (real and imaginary)")
-    return int(parts)
+    return parts
 
 
 MOST_STEPS = 16  # in a frame, whose parts are taken as slices
