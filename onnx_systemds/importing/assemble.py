@@ -13,7 +13,7 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
 from onnx_systemds.dml.snippets import parse_snippet
-from onnx_systemds.errors import InternalError, ScriptSyntaxError, TranspileError, UnsupportedCase
+from onnx_systemds.errors import InternalError, NodePlace, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import comment_lines, node_comments
 from onnx_systemds.importing.parameters import (
     INTEGER,
@@ -253,7 +253,7 @@ class _Body:
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
-        return _Rendered(_parsed([*comments, *lines], view.place), fragment.imports, fragment.functions)
+        return _Rendered(_parsed([*comments, *lines], view), fragment.imports, fragment.functions)
 
     def _render_subgraph(self, graph: TypedGraph, hint: str, returned: Sequence[Dim] = ()) -> SubFunction:
         return render_body(graph, hint, self.scope, returned)
@@ -263,6 +263,8 @@ class _Body:
         scope, graph = self.scope, self.scope.graph
         statements: list[str] = []
         left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes.used]
+        if not left:
+            return statements
         known = set(scope.sizes.used) - set(left)
         for symbol in left:
             text = self._size_statement(position, symbol, known)
@@ -422,9 +424,9 @@ def _untold(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
 
 def _check_text(scope: Scope, node: Node) -> None:
     """Raise UnsupportedCase for text at an operator that is made for numbers."""
-    is_text = any(scope.value(name).dtype == "string" for name in node.inputs if name)
-    if is_text and node.identity not in text_operators:
-        raise UnsupportedCase("the operator is not supported on text")
+    for name in node.inputs:
+        if name and scope.value(name).dtype == "string" and node.identity not in text_operators:
+            raise UnsupportedCase("the operator is not supported on text")
 
 
 def _dictionary(scope: Scope) -> str:
@@ -453,15 +455,19 @@ def _function(
     return tree.Function(name, tuple(inputs), tuple(outputs), body, comments=comments)
 
 
-def _parsed(lines: Iterable[str], place: object | None = None) -> tree.Block:
-    """Statements from their texts, those of a node with its place."""
+def _parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
+    """Statements from their texts, those of a node or of the function around it."""
     try:
         return cast(tree.Block, parse_snippet("\n".join(lines)))
     except NestedTooDeep as error:
         message = f"an expression is nested more than {DEEPEST} levels deep, as of sizes that are made of each other"
-        raise OverBudget(message, place, "fix the dims by --dim") from error
+        raise OverBudget(message, _place(node), "fix the dims by --dim") from error
     except ScriptSyntaxError as error:
-        raise InternalError(f"a generator wrote what is no DML: {error}", place) from error
+        raise InternalError(f"a generator wrote what is no DML: {error}", _place(node)) from error
+
+
+def _place(node: NodeView | None) -> NodePlace | None:
+    return None if node is None else node.place
 
 
 def script_function_names(main: str) -> Names:

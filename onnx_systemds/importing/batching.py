@@ -33,6 +33,23 @@ class Batch:
     outputs: tuple[int | None, ...]
 
 
+class Batching:
+    """The batch axis of a graph, looked for when somebody asks: a script needs it only where samples are divided."""
+
+    def __init__(self, typed: TypedGraph) -> None:
+        self._typed: TypedGraph | None = typed
+        self._batch: Batch | None = None
+
+    @property
+    def batch(self) -> Batch | None:
+        """The batch axis, None where there is none."""
+        typed = self._typed
+        if typed is not None:
+            self._batch = find_batch(typed)
+            self._typed = None
+        return self._batch
+
+
 def find_batch(typed: TypedGraph) -> Batch | None:
     """The batch axis of a graph of tensors of numbers, None where there is none."""
     ports = [typed.values[name] for name in (*typed.inputs, *typed.outputs)]

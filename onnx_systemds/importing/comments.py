@@ -18,6 +18,8 @@ def comment_lines(text: str) -> list[str]:
 
 def node_comments(text: str) -> list[str]:
     """The text of a node: its first lines; of a Python stack only the innermost call outside PyTorch."""
+    if not text:
+        return []
     lines = comment_lines(text)
     calls = [call for call in map(_CALL.fullmatch, lines) if call is not None]
     if len(calls) < len(lines):

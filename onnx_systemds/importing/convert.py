@@ -13,7 +13,7 @@ from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
-from onnx_systemds.importing.batching import find_batch
+from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.passes.specialisation.specialise import specialise
@@ -83,7 +83,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         tuple(_header(model)),
         tuple(library_functions(parts.imports)),
         rendered.functions,
-        find_batch(typed),
+        Batching(typed),
         rendered.unchecked,
         context.notes.all(),
     )

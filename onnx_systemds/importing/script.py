@@ -14,7 +14,7 @@ from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.engine.matrix_files import Weight, write_list
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
-from onnx_systemds.importing.batching import Batch
+from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.dims import Dims
@@ -71,7 +71,7 @@ class Script:
     function: name of the main function, which is one of ``functions``; its parameters are ``inputs``, then one integer
     for each of ``sizes`` (symbols that the inputs do not determine), then the list of weights if there are any. Its
     results are ``outputs``, then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
-    batch: the axis whose parts can be scored apart, if there is one. unchecked: what it takes for granted of sizes of
+    batching: which axis has parts that can be scored apart. unchecked: what it takes for granted of sizes of
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
     constants: what is computed with the weights, once. general: of a specialised script, the one that it was made of.
     """
@@ -85,11 +85,16 @@ class Script:
     header: tuple[str, ...]
     library: tuple[tree.Function, ...]
     functions: tuple[tree.Function, ...]
-    batch: Batch | None = None
+    batching: Batching | None = None
     unchecked: tuple[Assumption, ...] = ()
     notes: tuple[Note, ...] = ()
     constants: Constants | None = None
     general: Script | None = None
+
+    @property
+    def batch(self) -> Batch | None:
+        """The axis whose parts can be scored apart, None where there is none."""
+        return None if self.batching is None else self.batching.batch
 
     @property
     def text(self) -> str:

@@ -84,7 +84,7 @@ class NodeFacts:
 
     def has(self, given: Input) -> bool:
         """Whether the input is given."""
-        position = self.index(given)
+        position = given if isinstance(given, int) else self.index(given)
         return 0 <= position < len(self.node.inputs) and self.node.inputs[position] != ""
 
     def has_output(self, position: int) -> bool:
@@ -93,7 +93,7 @@ class NodeFacts:
 
     def value(self, given: Input) -> Value:
         """What is known of an input."""
-        return self.values[self.node.inputs[self.index(given)]]
+        return self.values[self.node.inputs[given if isinstance(given, int) else self.index(given)]]
 
     def dtype(self, given: Input) -> str:
         """Element type of an input."""

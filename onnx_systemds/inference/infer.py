@@ -265,7 +265,8 @@ def _new_symbols(
     """
     renamed: dict[str, Dim] = {}
     new: list[str] = []
-    for name in dict.fromkeys(name for output in outputs if output.dims is not None for name in symbols(output.dims)):
+    found = symbols([dim for output in outputs for dim in output.dims or ()])
+    for name in found:
         if not name.startswith("?"):
             continue
         if context.is_new(name):

@@ -35,7 +35,7 @@ def test_what_is_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     data = next(data for name, data in sorted(onnx_files._models().items()) if name == "test_relu")
     assert onnx_files._judged(data) == ("", "")
     with monkeypatch.context() as patch:
-        patch.setattr("onnx_systemds.importing.convert.find_batch", lambda typed: {}["missing"])
+        patch.setattr("onnx_systemds.importing.convert.WideIntegers", lambda typed: {}["missing"])
         kind, detail = onnx_files._judged(data)
         assert kind == "error" and "KeyError" in detail
     with monkeypatch.context() as patch:

@@ -53,6 +53,8 @@ NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve
 SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (transpose_in_product, drop_requantization, sink_elementwise)
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
+_ALL_NODE_PASSES = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)
+
 CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes)
 """At each node whose outputs' types are known: what these hold, where that is known."""
 
@@ -72,10 +74,15 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
 
     Raises TranspileError for a node that certainly cannot be converted.
     """
-    passes = NODE_PASSES if facts.context.function_of(facts.node) is None else CALL_PASSES
-    if passes is NODE_PASSES and facts.context.simplify:
-        passes = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)
-    return next((nodes for apply in passes if (nodes := apply(facts, before)) is not None), None)
+    if facts.context.function_of(facts.node) is not None:
+        passes = CALL_PASSES
+    else:
+        passes = _ALL_NODE_PASSES if facts.context.simplify else NODE_PASSES
+    for apply in passes:
+        nodes = apply(facts, before)
+        if nodes is not None:
+            return nodes
+    return None
 
 
 def with_contents(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...]:

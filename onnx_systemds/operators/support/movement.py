@@ -12,6 +12,7 @@ from functools import reduce
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
+from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
@@ -62,9 +63,12 @@ def without_elements(node: NodeView) -> Fragment | None:
     Nor for lists, and where the node's own statements say how large its outputs are.
     """
     wanted = [output for output in range(len(node.node.outputs)) if node.wants(output)]
-    values = [node.values[node.node.outputs[output]] for output in wanted]
-    if any(value.is_list or value.dims is None or product(value.dims) != 0 for value in values):
-        return None
+    values: list[Value] = []
+    for output in wanted:
+        value = node.values[node.node.outputs[output]]
+        if value.is_list or value.size != 0:
+            return None
+        values.append(value)
     own = {symbol for value in values for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
     if own.intersection(node.own_sizes()):
         return None
