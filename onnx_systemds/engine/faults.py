@@ -77,6 +77,39 @@ FAULTS: tuple[Fault, ...] = (
         inputs=((1,),),
     ),
     Fault(
+        "zeros-of-earlier-sum",
+        "a sum or difference of matrices, one of zeros, that the engine compiles anew for a loop or a call of a"
+        " function with a loop, keeps the count of zeros of an earlier time: zeros at first stay zeros",
+        "3.4.0",
+        "result = matrix(0, rows=1, cols=nrow(X))\nh = matrix(0, rows=nrow(X), cols=1)\nc = h\n"
+        "for (i in seq(1, 3, 1)) {\n  y = h + c\n  result = t(y)\n  h = h + X\n  c = c + X\n}",
+        ((4, 8),),
+        "importing/passes/hidden_zeros.py",
+        inputs=((1,), (2,)),
+    ),
+    Fault(
+        "zeros-of-two-trips-before",
+        "of zeros that reach a variable over two others, trip by trip, the engine does not see that they end",
+        "3.4.0",
+        "last = function(matrix[double] X) return (matrix[double] Y) {\n  Y = matrix(0, rows=1, cols=nrow(X))\n"
+        "  a = matrix(0, rows=nrow(X), cols=1)\n  b = a\n  c = a\n"
+        "  for (i in seq(1, 4, 1)) {\n    Y = t(a)\n    a = b\n    b = c\n    c = X\n  }\n}\nresult = last(X)",
+        ((1, 2),),
+        "importing/passes/hidden_zeros.py",
+        inputs=((1,), (2,)),
+    ),
+    Fault(
+        "zeros-known-in-loop",
+        "zeros that a variable gets in a loop are its value behind the loop for the engine, which may not run",
+        "3.4.0",
+        "last = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
+        "  for (i in seq(1, n, 1)) { Y = matrix(0, rows=nrow(X), cols=1) }\n  Y = t(Y)\n}\n"
+        "result = last(X, sum(X) - 3)",
+        ((1, 2),),
+        "importing/passes/hidden_zeros.py",
+        inputs=((1,), (2,)),
+    ),
+    Fault(
         "size-before-loop",
         "a number of rows that is read inside a loop, in one block, is in other blocks the one known before the loop",
         "3.4.0",

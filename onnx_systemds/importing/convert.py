@@ -16,6 +16,7 @@ from onnx_systemds.importing.assemble import Progress, render_main, script_funct
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.specialise import specialise
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference.context import Context
@@ -73,6 +74,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     main = integers.of(typed)
     rendered = render_main(typed, function, parts, progress)
     parts.errors.raise_any("the model cannot be converted")
+    library = library_functions(parts.imports)
+    functions = {function.name: function for function in (*library, *rendered.functions)}
     script = Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
@@ -81,8 +84,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
-        tuple(library_functions(parts.imports)),
-        rendered.functions,
+        tuple(with_hidden_zeros(function, functions) for function in library),
+        tuple(with_hidden_zeros(function, functions) for function in rendered.functions),
         Batching(typed),
         rendered.unchecked,
         context.notes.all(),

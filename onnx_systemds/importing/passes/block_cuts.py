@@ -47,6 +47,11 @@ def cut(text: str) -> tree.Statement:
     return statement
 
 
+def is_never(statement: tree.Statement) -> bool:
+    """Whether a statement never runs: it keeps something from the engine's compiler."""
+    return isinstance(statement, tree.If) and statement.condition == _NEVER
+
+
 def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
     """The statements with the definition of ``never`` in front, where it is used."""
     return (cut(NEVER), *statements) if _uses_never(statements) else tuple(statements)

@@ -11,7 +11,7 @@ from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
-from onnx_systemds.importing.passes.block_cuts import cut_blocks, with_never
+from onnx_systemds.importing.passes.block_cuts import cut_blocks, is_never, with_never
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
@@ -127,7 +127,7 @@ def _shape(port: Port) -> Shape | None:
 
 def _with_numbers(work: Work) -> Work:
     """The sizes of parameters as numbers."""
-    changed = assigned(work.main.body)
+    changed = assigned(statement for statement in work.main.body if not is_never(statement))
     known = {name: size for name, size in work.sizes.items() if name not in changed}
 
     def change(node: tree.Node) -> tree.Node:

@@ -1,0 +1,225 @@
+"""Conditions that are never true, behind which the engine's compiler does not know that a matrix holds zeros only.
+
+The compiler counts what is not zero: of the arguments of each call of a function with a loop, and of matrices that it
+fills. What it calculates from zeros it takes for zeros, and of three counts it does not see that they change
+(``zeros-of-earlier-sum``, ``zeros-of-two-trips-before`` and ``zeros-known-in-loop`` in `engine.faults`). A matrix that
+such a count may come from gets a new value in a branch that is never taken; its count is not known from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
+from onnx_systemds.importing.passes.inlined_calls import is_straight
+
+Roots = frozenset[str]
+"""The variables whose zeros are those of a matrix for the compiler, among them `_ZEROS` and `_FILLED`."""
+
+_ZEROS, _FILLED = Roots(("0",)), Roots(("1",))  # matrices of a literal number; neither is a name of DML
+_LITERALS = _ZEROS | _FILLED
+_UNKNOWN: Roots = frozenset()
+_MOVED = frozenset(("abs", "as.matrix", "diag", "matrix", "order", "removeEmpty", "replace", "rev", "sqrt", "t"))
+_ONE_LINE = 40
+"""Characters of statements that share a line with their reason."""
+
+
+def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
+    """The function without matrices that the engine would take for zeros where they are not.
+
+    functions: those that it calls, by name.
+    """
+    if not any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(*function.body)):
+        return function  # the engine compiles it once, or anew at each call
+    names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+    hidden: set[str] = set()
+    while True:  # what is known of one may be known of others no more once it is hidden
+        counts = _Counts(functions, {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names})
+        body = counts.follow(function.body)
+        if counts.wanted <= hidden:
+            break
+        hidden |= counts.wanted
+    if not hidden and _is_same(body, function.body):
+        return function
+    place = body.index(cut(NEVER)) + 1 if cut(NEVER) in body else 0
+    first = [] if place else [cut(NEVER)]
+    if hidden:
+        first.append(_hide([name for name in names if name in hidden], _lasting("in one call", "in the next")))
+    return replace(function, body=(*body[:place], *first, *body[place:]))
+
+
+def _hide(names: Sequence[str], reason: str) -> tree.Statement:
+    changes = [f"{name} = {name} + 1" for name in names]
+    if sum(map(len, changes)) < _ONE_LINE:
+        return cut(f"if (never) {{ {'; '.join(changes)} }}  # {reason}")
+    return cut("\n".join((f"if (never) {{  # {reason}", *(f"  {change}" for change in changes), "}")))
+
+
+def _lasting(here: str, there: str) -> str:
+    return f"what is zero {here} is not to be taken for zero {there}"
+
+
+class _Counts:
+    """What the compiler may know of the variables of a function, while its statements are followed."""
+
+    def __init__(self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots]) -> None:
+        self.functions = functions
+        self.known = dict(known)  # all variables that have a value
+        self.wanted: set[str] = set()  # those whose zeros are to be hidden
+
+    def follow(self, block: Sequence[tree.Statement]) -> tree.Block:
+        """Follow statements; the same with zeros hidden around and in their loops."""
+        return tuple(new for statement in block for new in self._statement(statement))
+
+    def _statement(self, statement: tree.Statement) -> list[tree.Statement]:
+        if isinstance(statement, (tree.For, tree.While)):
+            return self._loop(statement)
+        if isinstance(statement, tree.If):
+            return [self._branches(statement)]
+        if isinstance(statement, tree.Assign):
+            self._assign(statement)
+        elif isinstance(statement, tree.MultiAssign):
+            results = self._results(statement.call)
+            for number, target in enumerate(statement.targets):
+                self.known[target.name] = results[number] if number < len(results) else _UNKNOWN
+        return [statement]
+
+    def _assign(self, statement: tree.Assign) -> None:
+        value, target = self._of(statement.value), statement.target
+        before = self.known.get(target.name, _UNKNOWN)
+        if statement.accumulate:
+            value = self._sum(before, value)
+        elif isinstance(target, tree.Indexed):
+            value = before | value if before and value and _is_literal(target) else _UNKNOWN
+        self.known[target.name] = value
+
+    def _branches(self, statement: tree.If) -> tree.Statement:
+        if is_never(statement):
+            self.known |= dict.fromkeys(assigned((statement,)), _UNKNOWN)
+            return statement
+        before = dict(self.known)
+        body = self.follow(statement.body)
+        inside, self.known = self.known, before
+        otherwise = self.follow(statement.otherwise)
+        self.known |= {name: value | self.known.get(name, _UNKNOWN) for name, value in inside.items()}
+        is_same = _is_same(body, statement.body) and _is_same(otherwise, statement.otherwise)
+        return statement if is_same else replace(statement, body=body, otherwise=otherwise)
+
+    def _loop(self, loop: tree.For | tree.While) -> list[tree.Statement]:
+        """What a loop carries from one trip to the next stands for itself in its body, where its count is known."""
+        before, carried = dict(self.known), [name for name in assigned(loop.body) if name in self.known]
+        counted, hidden = set(carried), set[str]()
+        while True:
+            given = before | {name: Roots((name,)) if name in counted - hidden else _UNKNOWN for name in carried}
+            inner = _Counts(self.functions, given)
+            body = inner.follow(loop.body)
+            if new := {name for name in counted if not before[name] and not inner.known[name]}:
+                counted -= new
+            elif new := (inner.wanted & counted) - hidden:
+                hidden |= new
+            else:
+                break
+        self.wanted |= inner.wanted - set(carried)
+        # That a value of its own changes is seen after one trip; that of others is not, nor that there was no trip.
+        ends = [name for name in carried if inner.known[name] - {name}]
+        if isinstance(loop, tree.For) and loop.parallel:  # hands nothing on
+            ends = []
+        self.known |= {name: value for name, value in inner.known.items() if name not in carried}
+        for name in carried:
+            self.known[name] = before[name] if inner.known[name] == {name} else _UNKNOWN
+        body = _with_hidden_ends(body, ends)
+        starts = [name for name in carried if name in hidden]
+        first = [_hide(starts, _lasting("before the loop", "in it"))] if starts else []
+        return [*first, loop if _is_same(body, loop.body) else replace(loop, body=body)]
+
+    def _results(self, call: tree.Expression) -> list[Roots]:
+        """The results of a function that the engine inlines; of others nothing is known."""
+        function = self.functions.get(call.function) if isinstance(call, tree.Call) else None
+        if not isinstance(call, tree.Call) or function is None or not is_straight(function.body):
+            return []
+        given = zip(function.parameters, call.arguments)
+        inner = _Counts(self.functions, {parameter.name: self._of(argument.value) for parameter, argument in given})
+        inner.follow(function.body)
+        self.wanted |= inner.wanted
+        return [inner.known.get(result.name, _UNKNOWN) for result in function.results]
+
+    def _sum(self, left: Roots, right: Roots) -> Roots:
+        """A sum has got no count once that of one operand is not known; one that it had it keeps."""
+        if not left or not right:
+            return _UNKNOWN
+        sides = [side for side in (left, right) if side.isdisjoint(_LITERALS)]
+        self.wanted |= min(sides, key=len) if sides else (left | right) - _LITERALS
+        return left | right
+
+    def _of(self, value: tree.Expression) -> Roots:
+        """The variables whose zeros the compiler makes those of a value; none where it knows no count."""
+        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
+        while isinstance(value, tree.Binary):
+            spine.append(value)
+            value = value.left
+        found = self._of_operand(value)
+        for node in reversed(spine):
+            found = self._of_binary(node, found)
+        return found
+
+    def _of_binary(self, node: tree.Binary, left: Roots) -> Roots:
+        right = self._of(node.right)
+        if node.operator in "+-":
+            return self._sum(left, right)
+        if node.operator == "%*%":
+            return _UNKNOWN.union(*(side for side in (left, right) if side != _FILLED))
+        is_left = node.operator == "^" or (node.operator == "!=" and not right)
+        return left if is_left or (node.operator == "*" and _is_own_complement(node)) else _UNKNOWN
+
+    def _of_operand(self, value: tree.Expression) -> Roots:
+        if isinstance(value, tree.Name):
+            return self.known.get(value.name, _UNKNOWN)
+        if isinstance(value, tree.Unary):
+            self._of(value.operand)
+        if not isinstance(value, tree.Call):
+            return _UNKNOWN
+        if value.function in self.functions:
+            return next(iter(self._results(value)), _UNKNOWN)
+        given = [self._of(argument.value) for argument in value.arguments]
+        first = value.arguments[0].value if given else None
+        if value.function in ("cbind", "rbind"):
+            return _UNKNOWN.union(*given) if all(given) else _UNKNOWN
+        if value.function == "matrix" and isinstance(first, (tree.IntLiteral, tree.DoubleLiteral)):
+            return _FILLED if first.value else _ZEROS
+        return given[0] if given and value.function in _MOVED else _UNKNOWN
+
+
+def _with_hidden_ends(body: tree.Block, names: Sequence[str]) -> tree.Block:
+    """The body of a loop that hides zeros at its end: by the cut in front of the copies that it ends in, if it does."""
+    cuts = [number for number, statement in enumerate(body) if is_never(statement) and not assigned((statement,))]
+    copies: dict[str, str] = {}
+    for statement in body[cuts[-1] + 1 :] if cuts else ():
+        if not isinstance(statement, tree.Assign) or not isinstance(statement.value, tree.Name):
+            copies = {}
+            break
+        copies[statement.target.name] = statement.value.name
+    ends = [name for name in names if name not in copies]
+    if fresh := [copies[name] for name in names if name in copies]:
+        reason = "cuts the block: what is handed on would be overwritten before, or be zeros for ever"
+        body = (*body[: cuts[-1]], _hide(fresh, reason), *body[cuts[-1] + 1 :])
+    return (*body, _hide(ends, _lasting("in one trip", "in the next"))) if ends else body
+
+
+def _is_literal(target: tree.Indexed) -> bool:
+    """Whether the compiler knows what part of a matrix is written; else it knows no count behind that."""
+    nodes = [node for span in (target.rows, target.columns) if span is not None for node in tree.walk(span)]
+    return all(isinstance(node, (tree.Span, tree.IntLiteral)) for node in nodes)
+
+
+def _is_same(block: tree.Block, other: tree.Block) -> bool:
+    """Whether two blocks hold the same statements: to compare trees takes long."""
+    return len(block) == len(other) and all(one is another for one, another in zip(block, other))
+
+
+def _is_own_complement(node: tree.Binary) -> bool:
+    """Whether a product is ``X * (1 - X)``, which the engine has an operator for."""
+    right = node.right
+    return isinstance(right, tree.Binary) and right.operator == "-" and right.right == node.left
