@@ -6,10 +6,8 @@ import inspect
 from collections.abc import Iterator
 
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, Builtin
+from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, Builtin, dml_name
 from onnx_systemds.exporting.evaluating.calls import SPECIAL
-
-_DOTTED = ("empty_return", "index_return", "lower_tail")
 
 
 def builtin_lines() -> Iterator[str]:
@@ -70,8 +68,7 @@ def _signature(builtin: Builtin) -> str:
 def _parameter(parameter: inspect.Parameter) -> str:
     if parameter.kind is parameter.VAR_POSITIONAL:
         return "..."
-    name = parameter.name.rstrip("_")
-    name = name.replace("_", ".") if name in _DOTTED else name
+    name = dml_name(parameter)
     return name if parameter.default is parameter.empty else f"{name}="
 
 

@@ -25,15 +25,16 @@ _NUMBERS = frozenset((INT, DOUBLE))
 _UNSEEN = frozenset(("comment", "stray"))
 _BLANKS = " \t\r\n"
 
-_DOTTED_WORDS = (
-    "as.scalar as.matrix as.frame as.list as.double as.integer as.logical as.boolean index.return empty.return "
-    "lower.tail lower.tri upper.tri is.nan is.na is.infinite"
-)
+DOTTED_WORDS = (
+    "as.scalar", "as.matrix", "as.frame", "as.list", "as.double", "as.integer", "as.logical", "as.boolean",
+    "index.return", "empty.return", "lower.tail", "lower.tri", "upper.tri", "is.nan", "is.na", "is.infinite",
+)  # fmt: skip
+"""All names with a dot: of builtins and of their arguments."""
 _WORD = "[a-zA-Z][a-zA-Z0-9_]*"
 _EXPONENT = "[eE][+-]?[0-9]+[lL]?"
 _TOKEN = re.compile(
     rf"""[ \t\r\n]*(?:
-    (?P<name>{'|'.join(map(re.escape, _DOTTED_WORDS.split()))}|{_WORD}(?:::{_WORD})?)
+    (?P<name>{'|'.join(map(re.escape, DOTTED_WORDS))}|{_WORD}(?:::{_WORD})?)
     |(?P<DOUBLE>[0-9]+\.[0-9]*(?:{_EXPONENT})?[lL]?|[0-9]+{_EXPONENT}[lL]?|\.[0-9]+(?:{_EXPONENT})?[lL]?)
     |(?P<INT>[0-9]+[lL]?)
     |(?P<operator>%\*%|%/%|%%|<-|<=|>=|==|!=|\+=|&&|\|\||/(?!\*)|[-+*^<>=!&|()\[\]{{}},;:])

@@ -66,6 +66,8 @@ LINES = [
     ('Y = X * "a"', "2:7", "a string where a number is needed"),
     ("L = list(X, X)\nY = L + 1", "3:7", "an operation on a list of 2 and an int"),
     ("Y = t(3)", "2:5", "the argument target of t is an int, not a matrix"),
+    ("Y = avg_pool(X, input_shape=3, pool_size=[2,2], stride=[1,1], padding=[0,0])", "2:5", "the argument input_shape of avg_pool"),
+    ('Y = removeEmpty(target=X, margin="rows", empty.return="a")', "2:5", "the argument empty.return of removeEmpty must be"),
     ("if (sum(X) > 0) { Y = X } else { Y = 3 }", "2:1", "Y is a matrix on one way and an int on another"),
     ('if (sum(X) > 0) { k = "a" } else { k = "b" }\nY = X * k', "2:1", "k is a string that only the run can choose"),
     ("if (X > 0) { Y = X } else { Y = -X }", "2:7", "6 elements do not fill one scalar"),

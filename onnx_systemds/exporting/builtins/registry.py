@@ -1,7 +1,7 @@
 """Which DML builtin is exported by which function, and how the arguments of a call reach it: `builtin`.
 
 The parameters of the function are those of the builtin, in order and by name; a dot in a name is written as an
-underscore. Their annotations say what an argument must be:
+underscore, and a Python word gets one after it. Their annotations say what an argument must be:
 
 - `Matrix`, `Scalar`, `ListValue`, `Value`: that kind of value. A scalar of 1 x 1 is no matrix, as in DML.
 - `Dim`: an integer, known or computed by the model. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from onnx_systemds.dml.tokens import DOTTED_WORDS
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.poison_values import poison_error, poisons_in
@@ -55,7 +56,7 @@ class Builtin:
             elif parameter.name in values:
                 keywords[parameter.name] = _converted(context, values[parameter.name], parameter, self.name)
             elif parameter.default is parameter.empty:
-                raise UnsupportedCase(f"{self.name} needs the argument {parameter.name}")
+                raise UnsupportedCase(f"{self.name} needs the argument {dml_name(parameter)}")
         if variadic:
             leading = [keywords.pop(p.name) for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD
                        and p.name in keywords]  # fmt: skip
@@ -110,10 +111,17 @@ def refuse(*names: str, reason: str, hint: str = "") -> None:
         REFUSED[name] = (reason, hint)
 
 
+def dml_name(parameter: inspect.Parameter) -> str:
+    """The name of a parameter in DML: Python's words have a ``_`` after them, and no dots."""
+    name = parameter.name.rstrip("_")
+    dotted = name.replace("_", ".")
+    return dotted if dotted in DOTTED_WORDS else name
+
+
 def _converted(context: Context, value: Value, parameter: inspect.Parameter, function: str) -> Any:
     """Return an argument as the annotation of its parameter wants it."""
     wanted = parameter.annotation
-    name = parameter.name.rstrip("_").replace("_", ".")
+    name = dml_name(parameter)
     if wanted in (bool, int, float, str):
         return known_content(value, wanted, name, function)
     if wanted in (Dim, Dim | None):
