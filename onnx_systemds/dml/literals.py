@@ -19,8 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 
+_CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
 _LARGEST_INT = 2**63 - 1
 _LARGEST_EXACT_INT = 2**53
 _ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
@@ -42,6 +44,18 @@ def literal(value: float | bool | np.generic) -> str:
     except TypeError:
         text = _float_text(float(number))
     return f"({text})" if text.startswith("-") else text
+
+
+def number_of(expression: tree.Expression) -> float | None:
+    """The number that a literal is, of any sign, or one of DML's constants; None for anything else."""
+    if isinstance(expression, (tree.IntLiteral, tree.DoubleLiteral)):
+        return float(expression.value)
+    if isinstance(expression, tree.Constant):
+        return _CONSTANTS[expression.name]
+    if isinstance(expression, tree.Unary) and expression.operator != "!":
+        number = number_of(expression.operand)
+        return -number if number is not None and expression.operator == "-" else number
+    return None
 
 
 def matrix_literal(array: np.ndarray[Any, Any], rows: int, cols: int) -> str:

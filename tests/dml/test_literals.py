@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.literals import literal, matrix_literal, string_literal
+from onnx_systemds.dml.literals import literal, matrix_literal, number_of, string_literal
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import UnsupportedCase
 from tests.command_line import run_dml
@@ -22,6 +22,26 @@ from tests.cpu_time import cpu_seconds
 
 # Characters a DML string literal cannot hold.
 _INEXPRESSIBLE = "\\\u00b0\u00b7\u00b6\u2021\x00"
+
+
+@pytest.mark.parametrize(("text", "number"), [
+    ("3", 3.0), ("0.5", 0.5), ("-1", -1.0), ("(-2e-3)", -2e-3), ("+4", 4.0), ("-(-5)", 5.0), ("-0.0", -0.0), ("1e999", math.inf),
+    ("Inf", math.inf), ("-Inf", -math.inf), ("NaN", math.nan), ("-pi", -math.pi), ("9223372036854775807", 2.0**63),
+    ("x", None), ("-x", None), ("1 + 1", None), ("!1", None), ("-!1", None), ("TRUE", None), ('"1"', None), ("f(1)", None), ("$x", None),
+])  # fmt: skip
+def test_numbers_that_expressions_are(text: str, number: float | None) -> None:
+    (statement,) = parse_script(f"x = {text}").statements
+    assert isinstance(statement, tree.Assign)
+    found = number_of(statement.value)
+    assert found is None if number is None else found is not None and bits(found) == bits(number)
+
+
+@given(st.floats() | st.integers(-(2**63) + 1, 2**63 - 1))
+def test_literals_give_their_numbers(value: float) -> None:
+    (statement,) = parse_script(f"x = {literal(value)}").statements
+    assert isinstance(statement, tree.Assign)
+    found = number_of(statement.value)
+    assert found is not None and bits(found) == bits(float(value))
 
 
 def bits(value: float) -> bytes:

@@ -36,6 +36,7 @@ def statements_of(*lines: str) -> tree.Block:
     (["a = matrix(count(n * (m + 1)), rows=n, cols=1)", "b = X[count(n), ]"], ["print(nrow(count(1)))"]),
     (["# count(m)", 'a = count(n) + " count(m)"'], []),
     (["a = count(-3)", "b = count(4)", "if (c) { d = count(5) }"], []),
+    (["a = count(+3)", "b = count(-(-4))", "d = count(Inf)"], []),
     (["a = count(3)", "if (c) { d = count(n) }"], ["print(nrow(count(1)))"]),
     (["a = recount(n)", "b = count(m)"], []),
 ])  # fmt: skip

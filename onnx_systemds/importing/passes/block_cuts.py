@@ -12,6 +12,7 @@ from functools import cache
 from types import MappingProxyType
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -150,8 +151,8 @@ class _Block:
         calls = [node for node in operations if isinstance(node, tree.Call)]
         if any(call.function in ("min", "max") and call.function in kinds for call in calls):
             return EXTREMES_CUT
-        if any(node.operator == "==" and _is_zero(node.right) and self._name_kind(node.left) in ("comparison", "sign")
-               for node in binaries):  # fmt: skip
+        zeros = (node.left for node in binaries if node.operator == "==" and number_of(node.right) == 0)
+        if any(self._name_kind(operand) in ("comparison", "sign") for operand in zeros):
             return COMPARED_CUT  # (x < y) == 0 becomes x >= y
         if "sign" in kinds and any(node.operator in "*-" for node in binaries):
             return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
@@ -192,16 +193,16 @@ class _Block:
             return value.function if value.function in ("min", "max", "t") else ""
         if isinstance(value, tree.Binary):
             if value.operator in _COMPARISONS:
-                return "sign" if _is_zero(value.right) else "comparison"
+                return "sign" if number_of(value.right) == 0 else "comparison"
             return "shifted" if self._is_shifted(value) else ""
         return self._name_kind(value) if isinstance(value, tree.Name) else ""
 
     def _is_shifted(self, value: tree.Binary) -> bool:
         """Whether a value is a sum of one and a number, or calculated of such a sum and a number."""
         operator, operand, number = value.operator, value.left, value.right
-        if operator in "+*" and _is_number(operand):
+        if operator in "+*" and number_of(operand) is not None:
             operand, number = number, operand
-        if operator not in "+-*/" or not _is_number(number):
+        if operator not in "+-*/" or number_of(number) is None:
             return False
         if isinstance(operand, tree.Name):
             return operator in "+-" or self._name_kind(operand) == "shifted"
@@ -222,11 +223,3 @@ def _leftmost(value: tree.Expression) -> tree.Expression:
     while isinstance(value, tree.Binary):
         value = value.left
     return value
-
-
-def _is_number(value: tree.Expression) -> bool:
-    return isinstance(value, (tree.IntLiteral, tree.DoubleLiteral))
-
-
-def _is_zero(value: tree.Expression) -> bool:
-    return isinstance(value, (tree.IntLiteral, tree.DoubleLiteral)) and value.value == 0

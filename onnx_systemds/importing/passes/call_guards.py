@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.printer import print_expression
 
 _SCALARS = {"int": "1", "double": "1", "boolean": "TRUE", "string": '""'}
 _OTHERS = {"matrix": "matrix(0, rows=1, cols=1)", "frame": "as.frame(0)", "list": "list()"}
 _SIZES = {"matrix": "nrow({})", "frame": "nrow({})", "list": "length({})"}
-_LITERALS = (tree.IntLiteral, tree.DoubleLiteral, tree.BooleanLiteral, tree.StringLiteral)
 _EVERYWHERE = -1
 
 _Given = tuple[str, int]
@@ -54,7 +54,7 @@ def _given(function: tree.Function, call: tree.Call, place: int) -> list[_Given]
 
 
 def _is_literal(value: tree.Expression) -> bool:
-    return isinstance(value.operand if isinstance(value, tree.Unary) and value.operator == "-" else value, _LITERALS)
+    return isinstance(value, (tree.BooleanLiteral, tree.StringLiteral)) or number_of(value) is not None
 
 
 def _guard(function: tree.Function, columns: Sequence[Sequence[_Given]]) -> str:

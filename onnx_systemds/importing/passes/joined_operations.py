@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
 
 COMMON_FACTOR = "X + X * Y is taken for X * (1 + Y), wrong for infinities"
 COMMON_LEFT_FACTOR = "A %*% B + A %*% C is taken for A %*% (B + C), wrong for infinities"
@@ -93,7 +94,7 @@ class JoinedOperations:
         product = _binary(found.value, "*")
         if product is None or not found.is_elsewhere or self._is_same(product.left, product.right):
             return False
-        if any(_number(operand) is not None for operand in (product.left, product.right)):
+        if any(number_of(operand) is not None for operand in (product.left, product.right)):
             return False
         return self._is_same(product.left, factor) or self._is_same(product.right, factor)
 
@@ -109,7 +110,7 @@ class JoinedOperations:
         if product is None:
             return False
         for factor, other in ((product.left, product.right), (product.right, product.left)):
-            compared, number = self._find(factor), _number(other)
+            compared, number = self._find(factor), number_of(other)
             if number is not None and math.isfinite(number):
                 continue
             if self._is_compared(compared.value, "!=" if node.operator == "-" else "==", node.left):
@@ -119,7 +120,7 @@ class JoinedOperations:
     def _is_compared(self, value: tree.Expression, operator: str, other: tree.Expression) -> bool:
         """Whether a value is the comparison of another one with 0."""
         compared = _binary(value, operator)
-        return compared is not None and _number(compared.right) == 0 and self._is_same(compared.left, other)
+        return compared is not None and number_of(compared.right) == 0 and self._is_same(compared.left, other)
 
     def _brackets_a_sum(self, node: tree.Binary, right: _Found) -> bool:
         """Whether a sum is ``X + (Y + Z)``, all of the same size: rows and columns beside a matrix keep their order.
@@ -133,7 +134,7 @@ class JoinedOperations:
 
     def _adds_numbers_first(self, node: tree.Binary, left: _Found) -> bool:
         """Whether a sum is ``(X + a) + b`` with numbers that add up badly; also ``a - X + b``, ``t(X + a) + b``."""
-        last = _number(node.right)
+        last = number_of(node.right)
         if not last or left.is_shared:
             return False
         transposed = _argument(left.value, "t")
@@ -141,13 +142,13 @@ class JoinedOperations:
         summands = _binary(inner.value, "+", "-")
         if summands is None or not inner.is_elsewhere:
             return False
-        numbers = _number(summands.left), _number(summands.right)
+        numbers = number_of(summands.left), number_of(summands.right)
         return any(number and abs(number) > _FAR_APART * abs(last) for number in numbers)
 
     # Products
 
     def _of_product(self, node: tree.Binary) -> str | None:
-        if _number(node.left) is not None:
+        if number_of(node.left) is not None:
             return None
         left, right = self._find(node.left), self._find(node.right)
         logarithm = _argument(right.value, "log") if node.operator == "*" else None
@@ -167,9 +168,9 @@ class JoinedOperations:
             inner = self._find(value.arguments[0].value).after(right)
             if value.function == "log":
                 inner = self._sigmoid(inner) or inner
-        elif power is not None and _number(power.right) == 2:
+        elif power is not None and number_of(power.right) == 2:
             inner = self._find(power.left).after(right)
-        elif power is not None and power.operator == "*" and _number(power.left) == 2:
+        elif power is not None and power.operator == "*" and number_of(power.left) == 2:
             inner = self._find(power.right).after(right)
         else:
             inner = self._sigmoid(right)
@@ -181,7 +182,7 @@ class JoinedOperations:
         """The argument of ``exp`` in ``1 / (1 + exp(..))``."""
         for operator in ("/", "+"):
             outer = _binary(found.value, operator)
-            if outer is None or _number(outer.left) != 1:
+            if outer is None or number_of(outer.left) != 1:
                 return None
             found = self._find(outer.right).after(found)
         power = _argument(found.value, "exp")
@@ -237,7 +238,7 @@ class JoinedOperations:
         if _binary(first.value, "%*%") is None or not first.is_elsewhere:
             return None
         filled = _argument(second.value, "matrix")
-        return ZEROS_BESIDE_PRODUCT if filled is not None and _number(filled) == 0 else None
+        return ZEROS_BESIDE_PRODUCT if filled is not None and number_of(filled) == 0 else None
 
     # Values behind names
 
@@ -284,14 +285,4 @@ def _argument(value: tree.Expression, function: str) -> tree.Expression | None:
 def _reshaped(value: tree.Expression) -> tree.Expression | None:
     """The matrix that a reshape is of."""
     first = _argument(value, "matrix")
-    return None if first is None or isinstance(first, tree.StringLiteral) or _number(first) is not None else first
-
-
-def _number(value: tree.Expression) -> float | None:
-    """The number that a literal is."""
-    if isinstance(value, tree.Unary):
-        number = _number(value.operand)
-        return None if number is None or value.operator == "!" else -number if value.operator == "-" else number
-    if isinstance(value, tree.Constant):
-        return {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}[value.name]
-    return float(value.value) if isinstance(value, (tree.IntLiteral, tree.DoubleLiteral)) else None
+    return None if first is None or isinstance(first, tree.StringLiteral) or number_of(first) is not None else first

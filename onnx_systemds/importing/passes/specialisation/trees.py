@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.scopes import assigned, read_in
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -60,9 +62,9 @@ def is_load(pair: tree.Block) -> bool:
 
 
 def is_number(node: tree.Expression) -> bool:
-    """Whether it is a literal number, of any sign."""
-    operand = node.operand if isinstance(node, tree.Unary) and node.operator == "-" else node
-    return isinstance(operand, (tree.IntLiteral, tree.DoubleLiteral))
+    """Whether it is a literal number, of any sign, but finite: what is calculated with others may be NaN."""
+    number = number_of(node)
+    return number is not None and math.isfinite(number)
 
 
 def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
