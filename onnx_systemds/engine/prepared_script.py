@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -14,6 +15,8 @@ from onnx_systemds.engine.errors import EngineClosed, EngineError, JavaFailure, 
 from onnx_systemds.engine.transfer import Channel, Matrix, check_array, is_text
 
 _LONGEST_CHAIN = 50
+_CALLS_BEFORE = 20
+"""Calls of a script after which a caller is worth its making (see `caller`)."""
 _RECOMPILED = re.compile(r"^-+FUNCTION \S*::(\w+) \[recompile=true\]$", re.MULTILINE)
 
 
@@ -72,6 +75,8 @@ class PreparedScript:
         self._pinned: dict[str, tuple[str, Any]] = {}
         # What an output is shows at the first run only; asked in this order, the last success first.
         self._readers: dict[str, tuple[Callable[[Any, str], Matrix], ...]] = {}
+        self._caller: Any = None
+        self._calls: float = 0
 
     def pin(self, name: str, matrix: Matrix) -> None:
         """Give an input (a weight) its value for all calls to come; pinning again replaces it."""
@@ -148,7 +153,7 @@ class PreparedScript:
 
     def close(self) -> None:
         """Let go of the compiled script and its pinned inputs; idempotent."""
-        self._prepared = None
+        self._prepared = self._caller = None
         self._pinned.clear()
 
     def _checked(self, inputs: Mapping[str, Matrix]) -> dict[str, Matrix]:
@@ -161,10 +166,32 @@ class PreparedScript:
 
     def _run(self, arrays: Mapping[str, Matrix]) -> dict[str, Matrix]:
         """Send the inputs, run the script, and get its outputs; inside an operation of the session."""
+        self._calls += 1
+        if self._calls > _CALLS_BEFORE and self._session._channel.fits_call([*arrays.values()]):
+            return self._run_at_once(arrays)
         for name, array in arrays.items():
             self._set(name, array, pinned=False)
         results = self._executed()
         return {name: self._get(results, name) for name in self._outputs}
+
+    def _run_at_once(self, arrays: Mapping[str, Matrix]) -> dict[str, Matrix]:
+        """The same in a single round trip, but for outputs that are no matrix or a large one."""
+        self._check_open()
+        channel = self._session._channel
+        if self._caller is None or self._caller[0] != [*arrays]:
+            try:
+                self._caller = ([*arrays], channel.caller(self._prepared, [*arrays], self._outputs))
+            except (self._session._java_error, TypeError):  # the engine comes without its compiler
+                self._calls = -math.inf
+                return self._run(arrays)
+        caller = self._caller[1]
+        try:
+            matrices = channel.call(caller, [*arrays.values()])
+        except self._session._java_error as error:
+            raise runtime_error(failure_chain(error)) from None
+        found = dict(zip(self._outputs, matrices))
+        results = caller.results() if any(matrix is None for matrix in matrices) else None
+        return {name: self._get(results, name) if matrix is None else matrix for name, matrix in found.items()}
 
     def _executed(self) -> Any:
         """What the engine's run of the script gives: ResultVariables."""

@@ -11,13 +11,15 @@ import contextlib
 import mmap
 import secrets
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from onnx_systemds.engine.caller import caller_class, sizes_of
 
 Matrix = NDArray[Any]
 
@@ -96,6 +98,7 @@ class Channel:
         self._frame_text = runtime.util.DataConverter.toString
         self._to_double_vector = runtime.util.DataConverter.convertToDoubleVector
         self._mapped = [self._map_memory()]  # not in use
+        self._caller_class: Any = None
 
     def send_matrix(self, array: Matrix) -> Any:
         """Return a Java MatrixBlock with the cells of a 2-D array of real numbers or booleans."""
@@ -157,6 +160,48 @@ class Channel:
                 shared.in_java.put(0, values, start, piece.size)
                 piece[:] = shared.here[: piece.size]
         return cells.reshape(rows, columns)
+
+    def caller(self, prepared: Any, inputs: Sequence[str], outputs: Sequence[str]) -> Any:
+        """Return a Java object that calls a script of JMLC with these inputs, for `call`.
+
+        Raises what py4j does where the engine comes without its compiler.
+        """
+        if self._caller_class is None:
+            self._caller_class = caller_class(self._gateway.jvm)
+        caller = self._caller_class.newInstance()
+        caller.serve(prepared, self._strings(inputs), self._strings(outputs))
+        return caller
+
+    def call(self, caller: Any, arrays: Sequence[Matrix]) -> list[NDArray[np.float64] | None]:
+        """Run a script with matrices that `fits_call`; its outputs, None for those that come by `caller.results()`."""
+        with self._shared_memory() as shared:
+            place = 0
+            for array in arrays:
+                shared.here[place : place + array.size] = array.reshape(-1)
+                place += array.size
+            sizes = " ".join(f"{rows} {columns}" for rows, columns in (array.shape for array in arrays))
+            found = sizes_of(caller.call(shared.in_java, sizes))
+            results: list[NDArray[np.float64] | None] = []
+            place = 0
+            for shape in found:
+                if shape is None:
+                    results.append(None)
+                    continue
+                size = shape[0] * shape[1]
+                results.append(shared.here[place : place + size].reshape(shape).copy())
+                place += size
+        return results
+
+    def fits_call(self, arrays: Sequence[Matrix]) -> bool:
+        """Whether all are matrices with cells, and the shared memory takes them at once."""
+        is_numeric = all(array.size and not is_text(array) for array in arrays)
+        return is_numeric and sum(array.size for array in arrays) <= _SHARED_CELLS
+
+    def _strings(self, values: Sequence[str]) -> Any:
+        array = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(values))
+        for index, value in enumerate(values):
+            array[index] = value
+        return array
 
     def send_frame(self, array: Matrix) -> Any:
         """Return a Java FrameBlock of strings with the cells of a 2-D array of str or UTF-8 bytes."""

@@ -211,7 +211,9 @@ class ScoringFunction:
         else:
             parts = divided(self.script, tensors, count)
             of_parts = [(_shapes(self._matrices(part, {})), bind_sizes(self.script.inputs, part)) for part in parts]
-            first = self._candidates([whole], most=1) if _starts_threads(self.script) else []
+            # A call with open sizes may only be long for what is compiled in it: then the whole is the faster one.
+            undivided = _starts_threads(self.script) + (self._parts is None)
+            first = self._candidates([whole], most=undivided) if undivided else []
             candidates = [*first, *self._candidates(of_parts)]
         self._specialised = (shapes, Autotuner(candidates))
         return self._specialised[1].next()
