@@ -42,6 +42,12 @@ def _reals(feeds: Feeds) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     return [array.astype(np.float64) for array in arrays if array.dtype.kind in "fV"]
 
 
+def _has_wide_integers(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether there are integers that FP32 has not."""
+    arrays = [value for value in feeds.values() if isinstance(value, np.ndarray) and value.dtype.kind in "iu"]
+    return any((np.abs(array.astype(np.float64)) > 2**24).any() for array in arrays)
+
+
 def _has_negative_indices(node: NodeProto, feeds: Feeds) -> bool:
     return bool((np.asarray(feeds[node.input[0]]) < 0).any()) if node.input[0] in feeds else False
 
@@ -182,6 +188,9 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
                "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
     JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
+               "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
+               _has_wide_integers, lambda model: len(model.graph.node) > 1),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
 )  # fmt: skip
