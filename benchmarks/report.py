@@ -8,7 +8,7 @@ REPORT = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 
 
 def write_section(name: str, text: str) -> None:
-    """Put a section into the report, in place of the former one or behind all others."""
+    """Put a section into the report, in place of the former one or at the end."""
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     old = REPORT.read_text() if REPORT.exists() else "# Benchmarks\n"
     if begin not in old:

@@ -31,7 +31,7 @@ REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
 
 def example(name: str, document: Path = README) -> str:
-    """The code block behind ``<!-- example: name -->`` in a document."""
+    """The code block after ``<!-- example: name -->`` in a document."""
     found = re.search(rf"<!-- example: {name} -->\n```\w*\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL)
     assert found, f"{document.name} has no example {name}"
     return found[1]

@@ -97,7 +97,7 @@ def _is_ours(module: str, own: str = "") -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """The function behind methods, properties, caches, context managers, fixtures and tests of hypothesis."""
+    """The function of methods, properties, caches, context managers, fixtures and tests of hypothesis."""
     while not isinstance(value, (type, ModuleType)):
         if hasattr(value, "hypothesis"):
             value = value.hypothesis.inner_test

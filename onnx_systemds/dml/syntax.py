@@ -208,7 +208,7 @@ class StatementNode(Node):
     """What can stand in a block.
 
     spelling: as its author wrote it but for needless parentheses, which is how it is printed. shares_line: whether it
-    stands behind another one on its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`)
+    stands after another one on its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`)
     has neither.
     """
 

@@ -102,7 +102,7 @@ class Token:
 
     @property
     def end(self) -> int:
-        """The offset behind it."""
+        """The offset after it."""
         return self.offset + len(self.text)
 
     @property

@@ -41,8 +41,8 @@ FAULTS: tuple[Fault, ...] = (
         "templates/library/round_half_even.dml",
     ),
     Fault(
-        "old-value-behind-new-one",
-        "in a block that gives a variable a new value, what gets its old value behind that gets the new one, matrix or "
+        "old-value-after-new-one",
+        "in a block that gives a variable a new value, what gets its old value after that gets the new one, matrix or "
         "number, in the statements of an inlined call, too",
         "3.4.0",
         "f = X\ny = 2 * X\nfor (i in seq(1, 3, 1)) {\n  a = f + y\n  b = f\n  f = a\n  y = b\n}\nresult = cbind(f, y)",
@@ -100,7 +100,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "zeros-known-in-loop",
-        "zeros that a variable gets in a loop are its value behind the loop for the engine, which may not run",
+        "zeros that a variable gets in a loop are its value after the loop for the engine, which may not run",
         "3.4.0",
         "last = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
         "  for (i in seq(1, n, 1)) { Y = matrix(0, rows=nrow(X), cols=1) }\n  Y = t(Y)\n}\n"
@@ -120,7 +120,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "size-known-in-loop",
-        "a size that is known inside a loop, and not before it, is taken for known behind it: the loop may not run",
+        "a size that is known inside a loop, and not before it, is taken for known after it: the loop may not run",
         "3.4.0",
         "first = function(matrix[double] X, double n) return (matrix[double] Y) {\n  Y = X\n"
         "  for (i in seq(1, n, 1)) { Y = Y[1, ] }\n  Y = as.matrix(nrow(Y))\n}\nresult = first(X, sum(X))",
@@ -390,7 +390,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "cumsum-forgets-nan",
-        "cumsum and rowcumsum are infinite from an infinity on, behind NaN as well",
+        "cumsum and rowcumsum are infinite from an infinity on, after NaN as well",
         "3.4.0",
         "result = cumsum(X)",
         ((float("nan"),), (float("nan"),)),
@@ -408,7 +408,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault(
         "inlined-constant-result",
-        "a constant that a function called in a branch returns is taken for the value behind all branches",
+        "a constant that a function called in a branch returns is taken for the value after all branches",
         "3.4.0",
         "f = function(matrix[double] X) return (double y) { y = 5 }\n"
         "g = function(matrix[double] X) return (double y) { y = 7 }\n"

@@ -83,7 +83,7 @@ class Channel:
     """The way in and out of one JVM, also of several threads at the same time."""
 
     def __init__(self, gateway: Any, directory: Path) -> None:
-        """Open the channel; `directory` takes the files behind shared memory."""
+        """Open the channel; `directory` takes the files of shared memory."""
         self._gateway, self._directory = gateway, directory
         jvm = gateway.jvm
         runtime, types = jvm.org.apache.sysds.runtime, jvm.org.apache.sysds.common.Types.ValueType

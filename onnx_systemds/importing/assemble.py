@@ -63,7 +63,7 @@ class MainFunction:
     """The rendered main function.
 
     sizes: symbols that the inputs do not determine: integer parameters, in order.
-    returned: symbols that the outputs' matrices do not tell: integer results behind them, in order.
+    returned: symbols that the outputs' matrices do not tell: integer results after them, in order.
     functions: those of its sub-graphs, then its own.
     unchecked: what it takes for granted of sizes that it is not told.
     """
@@ -186,8 +186,8 @@ class _Body:
         self.outputs: list[tree.Parameter] = []
         self.returned: dict[str, None] = {}
         self.functions: dict[str, tree.Function] = {}  # by name
-        self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment behind them
-        self.checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment behind
+        self.computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment after them
+        self.checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment after
 
     def render(self) -> None:
         scope, graph = self.scope, self.scope.graph
@@ -398,7 +398,7 @@ class _Body:
         for value in scope.graph.outputs:
             if scope.value(value).is_list:
                 continue
-            self.returned.update(dict.fromkeys(_untold(scope.dims(value), given, is_text=scope.value(value).is_text)))
+            self.returned.update(dict.fromkeys(_unseen(scope.dims(value), given, is_text=scope.value(value).is_text)))
         statements: list[str] = []
         for symbol in self.returned:
             identifier = scope.names.fresh(f"size_{symbol}")
@@ -407,14 +407,14 @@ class _Body:
         return statements
 
 
-def _untold(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
+def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     """The symbols of an output's dims that neither the inputs' dims nor its matrix tell.
 
     A frame without columns has no rows either, so that of text neither tells anything where there may be none.
     """
     known = set(given)
-    tells = not is_text or not any(name.startswith("?") for name in dim.symbols(split_view(dims, 1).cols))
-    for _ in range(2 if tells else 0):
+    shows = not is_text or not any(name.startswith("?") for name in dim.symbols(split_view(dims, 1).cols))
+    for _ in range(2 if shows else 0):
         for size in split_view(dims, 1):
             left = [name for name in dim.symbols(size) if name not in known]
             if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:

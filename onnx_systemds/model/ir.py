@@ -180,7 +180,7 @@ class Model:
 
     functions: by (domain, name, overload). path: the file it came from, None for bytes and protobufs. data_files: those
     of its external data.
-    release: drops the memory-mapped pages behind an initializer (they come back when read), if there are any.
+    release: drops the memory-mapped pages of an initializer (they come back when read), if there are any.
     """
 
     graph: Graph

@@ -74,11 +74,11 @@ def resolve_beside(folder: Path, location: str) -> Path:
 
 
 class MappedFiles:
-    """The files behind a model's constants, each opened once."""
+    """The files of a model's constants, each opened once."""
 
     def __init__(self) -> None:
         self._buffers: dict[Path, Buffer | InvalidModel] = {}
-        self._maps: list[tuple[int, int, mmap.mmap]] = []  # first address, address behind the last, the map
+        self._maps: list[tuple[int, int, mmap.mmap]] = []  # first address, address after the last, the map
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -105,7 +105,7 @@ class MappedFiles:
         return buffer
 
     def release(self, array: Array) -> None:
-        """Drop the resident pages behind `array`, if it is a view of a mapped file; they are read again on use."""
+        """Drop the resident pages of `array`, if it is a view of a mapped file; they are read again on use."""
         if array.size == 0 or not hasattr(mmap, "MADV_DONTNEED"):
             return
         low, high = byte_bounds(array)

@@ -53,7 +53,7 @@ def type_proto(type_: Type) -> onnx.TypeProto:
 
 
 def type_from_proto(proto: onnx.TypeProto) -> Type | None:
-    """The type behind a protobuf; None where it says nothing."""
+    """The type that a protobuf describes; None where it says nothing."""
     kind = proto.WhichOneof("value")
     if kind in ("tensor_type", "sparse_tensor_type"):
         tensor = getattr(proto, kind)

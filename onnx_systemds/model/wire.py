@@ -26,7 +26,7 @@ _DEEPEST = 100  # nested messages, the limit of protobuf itself
 _CUTTABLE = {9: "raw_data", 4: "float_data", 10: "double_data"}
 _EXTERNAL_DATA = 13
 # From these fields on, the rest of the message is copied as it stands: they repeat once per element (a tree ensemble
-# has millions), and writers put them behind the tensors of the same message. What is not cut is only not saved.
+# has millions), and writers put them after the tensors of the same message. What is not cut is only not saved.
 _STOP_AT = {"AttributeProto": frozenset({7, 8, 9}), "TensorProto": frozenset({6})}
 
 
@@ -110,7 +110,7 @@ class _Walk:
         self.cuts: list[Cut] = []
 
     def varint(self, position: int) -> tuple[int, int]:
-        """Return the varint at `position` and the position behind it."""
+        """Return the varint at `position` and the position after it."""
         value = 0
         for shift in range(0, 70, 7):
             byte = self.data[position]

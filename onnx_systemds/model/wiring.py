@@ -24,7 +24,7 @@ def sort_nodes(
     graph: str,
     reasons: Reasons,
 ) -> tuple[list[int], dict[str, NodePlace | None]]:
-    """Order the nodes of one graph so that each stands behind those it needs.
+    """Order the nodes of one graph so that each stands after those it needs.
 
     captured: for each node with sub-graphs, the names they take from outside and who takes them.
     given: names of inputs and initializers. outputs: names the graph must yield.
@@ -140,7 +140,7 @@ def _producers(nodes: Sequence[Node], given: Iterable[str], graph: str, reasons:
 
 
 def _smallest_first(needs: Sequence[Sequence[int]]) -> list[int]:
-    """Return positions so that each stands behind its needs, as many as no cycle holds up."""
+    """Return positions so that each stands after its needs, as many as no cycle holds up."""
     waiting = [len(needed) for needed in needs]
     users: list[list[int]] = [[] for _ in needs]
     for position, needed in enumerate(needs):

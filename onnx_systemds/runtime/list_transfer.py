@@ -146,7 +146,7 @@ def _as_matrix(item: Matrix) -> Matrix:
 
 
 def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mapping[str, int]) -> Any:
-    """The list behind the matrices: a Python list of arrays, an array or None for an optional tensor."""
+    """The list that matrices stand for: a Python list of arrays, an array or None for an optional tensor."""
     packed, shapes = computed[name].ravel(), computed[f"{name}_shapes"][1:].astype(np.int64)
     if port.dtype == "string":
         packed = computed[_texts(name)].ravel()[np.maximum(packed.astype(np.int64) - 1, 0)]
@@ -176,7 +176,7 @@ def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping
 
 
 def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
-    """The matrix behind a frame of no cells: no frame has rows without columns."""
+    """The matrix of a frame of no cells: no frame has rows without columns."""
     rows = dim.substitute(dim.product(dims[:1]), sizes)
     if matrix.dtype != object or matrix.size or not isinstance(rows, int):
         return matrix

@@ -111,7 +111,7 @@ def _computed(script: Script, tensors: Mapping[str, Any], dtype: str) -> list[Ar
 
 
 def _with_constants(script: Script) -> Function:
-    """The main function behind what its init function computes of the weights."""
+    """The main function after what its init function computes of the weights."""
     main, constants = script.main, script.constants
     if constants is None:
         return main

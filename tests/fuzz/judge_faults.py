@@ -143,7 +143,7 @@ FAULTS: tuple[JudgeFault, ...] = (
                "SAME of windows with gaps between them takes a number of elements below 0 for the padding", _strides_pass_kernel),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "it takes a mean without the padding times all elements of a window", _pads),
     JudgeFault(_REFERENCE, frozenset({"LpPool", "MaxPool", "AveragePool"}),
-               "half of the padding that ceil_mode adds goes before the image, not behind it",
+               "half of the padding that ceil_mode adds goes before the image, not after it",
                lambda node, feeds: _rounds_up(node) and max(_numbers(node, "strides"), default=1) > 2),
     JudgeFault(_ONNXRUNTIME, frozenset({"ReduceMin", "ReduceMax"}), "it passes over NaN", _has_nan),
     JudgeFault(_ONNXRUNTIME, frozenset({"ConvTranspose"}), "SAME is no input size times stride for small windows",

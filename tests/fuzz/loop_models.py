@@ -113,8 +113,8 @@ class _Maker:
             place = self.one_of(*known)
             given[place] = (main.constant(np.full(_shape(kinds[place], 0, 1), 0.5), np.float32), kinds[place])
         results, collected = self.scan(main, given) if is_scan else self.loop(main, given, 0)
-        outputs = [self._behind(main, name, kind) for name, kind in results]
-        outputs += [self._behind(main, name, None) for name, _ in collected]
+        outputs = [self._after(main, name, kind) for name, kind in results]
+        outputs += [self._after(main, name, None) for name, _ in collected]
         if self.chance(0.5):
             outputs += [(name, TensorProto.FLOAT, None) for name, _ in results]
         infos = [onnx.ValueInfoProto(name=name) for name, *_ in outputs]
@@ -140,7 +140,7 @@ class _Maker:
             feeds["xs"] = self.random.integers(-3, 4, (int(self.random.integers(1, 5)), 3)).astype(np.float32)
         return feeds
 
-    def _behind(self, main: _Body, name: str, kind: str | None) -> tuple[str, int, None]:
+    def _after(self, main: _Body, name: str, kind: str | None) -> tuple[str, int, None]:
         """What an output is made of a loop's result: the engine's compiler must not take sizes for known."""
         ways = ["Abs", "sum", "Size", "joined", "Identity"]
         if kind is not None:  # else the dims of no slices, of which onnxruntime takes open ones for 0
@@ -167,7 +167,7 @@ class _Maker:
     def loop(
         self, outer: _Body, given: Sequence[tuple[str, str]], depth: int
     ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        """A Loop over carried values: those behind it, and what is collected."""
+        """A Loop over carried values: those after it, and what is collected."""
         body = _Body(self)
         count, before = self.fresh("i"), self.fresh("c")
         states = [(self.fresh("s"), kind) for _, kind in given]
@@ -275,7 +275,7 @@ class _Maker:
             shape = [1 if size == "grows" else size for size in KINDS[kind]]
             piece = body.constant(np.full(shape, float(self.random.integers(1, 4))), np.float32)
             return str(body.add("Concat", state, self.one_of(piece, piece, state), axis=axis))
-        if way == "filled":  # its size, used behind a branch
+        if way == "filled":  # its size, used after a branch
             shape = body.add("Shape", state)
             branch = self._chosen(body, state, state, kind)
             filled = body.add("ConstantOfShape", shape, value=onnx.numpy_helper.from_array(np.ones(1, np.float32)))

@@ -209,7 +209,7 @@ def test_templates_travel_in_a_wheel(tmp_path: Path) -> None:
 
 
 def test_a_slice_beyond_its_axis_is_an_error_not_a_wrong_result() -> None:
-    """table[:n]: the script takes n for the size, as the operators behind it expect; a larger n must not pass."""
+    """table[:n]: the script takes n for the size, as the operators after it expect; a larger n must not pass."""
     nodes = [helper.make_node("Shape", ["X"], ["n"]), helper.make_node("Slice", ["table", "zero", "n"], ["part"]),
              helper.make_node("Add", ["part", "X"], ["Y"])]  # fmt: skip
     table = np.arange(8, dtype=np.float32)

@@ -1,4 +1,4 @@
-"""Ifs whose branches give different ranks: the nodes behind them go into both branches."""
+"""Ifs whose branches give different ranks: the nodes after them go into both branches."""
 
 from __future__ import annotations
 

@@ -53,29 +53,29 @@ def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-
     return script.text[script.text.index("gen_folded = ") :]
 
 
-@pytest.mark.parametrize("behind", [
+@pytest.mark.parametrize("after", [
     ("Mul", "c", "two"), ("Mul", "list", "c"), ("Add", "channels", "c"), ("Sub", "c", "whole"), ("Div", "c", "whole"),
     ("BatchNormalization", "c", "scale", "shift", "mean", "variance"),
 ])  # fmt: skip
-def test_behind_a_convolution(behind: tuple[str, ...]) -> None:
-    folded = check([CONV, node(*behind, to="y")]).splitlines()
+def test_after_a_convolution(after: tuple[str, ...]) -> None:
+    folded = check([CONV, node(*after, to="y")]).splitlines()
     assert sum("conv2d" in line for line in folded) == 1
     assert folded[-2].startswith("  y = bias_add(conv2d(")
 
 
-def test_a_chain_behind_a_depthwise_convolution() -> None:
+def test_a_chain_after_a_depthwise_convolution() -> None:
     depthwise = node("Conv", "X", "D", to="c", group=4)
     text = check([depthwise, node("Mul", "c", "two", to="d"), node("Add", "list", "d", to="e"),
                   node("Div", "e", "three", to="y")])  # fmt: skip
     assert text.splitlines()[-2].startswith("  y = bias_add(conv2d(")
 
 
-@pytest.mark.parametrize("behind", [
+@pytest.mark.parametrize("after", [
     ("Add", "c", "row"), ("Mul", "c", "lines"), ("Div", "c", "zero"), ("Mul", "c", "infinite"), ("Sub", "two", "c"),
     ("Div", "two", "c"), ("Add", "c", "c"), ("Add", "c", "five"),
 ])  # fmt: skip
-def test_what_does_not_fold_behind(behind: tuple[str, ...]) -> None:
-    assert "y = bias_add(conv2d(" not in check([CONV, node(*behind, to="y")], rtol=1e-2)
+def test_what_does_not_fold_after(after: tuple[str, ...]) -> None:
+    assert "y = bias_add(conv2d(" not in check([CONV, node(*after, to="y")], rtol=1e-2)
 
 
 def test_a_result_that_others_read_does_not_fold() -> None:

@@ -121,7 +121,7 @@ def test_maximum_before_an_activation(inputs: tuple[str, ...]) -> None:
     assert text.index("max_pool(") < text.index("max(", text.index("max_pool("))
 
 
-def test_maximum_with_indices_stays_behind_the_activation() -> None:
+def test_maximum_with_indices_stays_after_the_activation() -> None:
     """Equal maxima: of the zeros the first one counts."""
     pool = helper.make_node("MaxPool", ["R"], ["values", "Y"], kernel_shape=[6, 8])
     script_of([node("Clip", "X", "low", "low", output="R"), pool])
@@ -156,14 +156,14 @@ def test_means_before_they_are_dequantised(mean: Any) -> None:
     assert text.index(mean_of) < text.index("as.matrix(-100)")
 
 
-def test_means_of_counted_padding_stay_behind() -> None:
+def test_means_of_counted_padding_stay_after() -> None:
     """A zero of the padding is no zero point."""
     text = script_of([*QUANTISED, node("AveragePool", "D", output="Y", count_include_pad=1, **POOL)])
     assert text.index("as.matrix(-100)") < text.index("avg_pool(")
 
 
 def test_means_are_quantised_again() -> None:
-    """What is behind a mean is no integer, though its numbers come from integers of the same scale; of nine no half."""
+    """What is after a mean is no integer, though its numbers come from integers of the same scale; of nine no half."""
     again = node("QuantizeLinear", "M", "step", "zero", output="Y")
     text = script_of([*QUANTISED, node("AveragePool", "D", output="M", kernel_shape=[3, 3]), again])
     assert text.count("nearest_integer_plus(single_precision(") == 2

@@ -170,7 +170,7 @@ def test_a_scan_that_collects_slices() -> None:
 
 
 def test_sizes_that_no_matrix_tells_are_results() -> None:
-    """Rows and columns tell two sizes, the script returns the third and second as integers behind its outputs."""
+    """Rows and columns tell two sizes, the script returns the third and second as integers after its outputs."""
     script = check(THREE_AXES, {"s": ints(2, 3, 4)}, {"s": ints(1, 6, 2)})
     assert len(script.returned) == 2
     assert "return (matrix[double] y, integer" in script.text

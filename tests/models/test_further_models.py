@@ -145,7 +145,7 @@ FURTHER = [
 ]  # fmt: skip
 
 # They convert and run; the first difference is one element that dynamic quantisation finds exactly between two steps,
-# where float32 rounding decides, and everything behind it is quantised by another range.
+# where float32 rounding decides, and everything after it is quantised by another range.
 UNDECIDED = [
     Further(TASHKEEL, "text2tashkeel/models/bilstm.int8.onnx", [{"input_ids": ids(30, 2, 9)}], 0.1),
     Further(TASHKEEL, "text2tashkeel/models/rawi.int8.onnx", [{"input": ids(30, 2, 9)}], 0.01),

@@ -36,7 +36,7 @@ FORMS = [
     (QuantFormat.QDQ, U8, S8, True), (QuantFormat.QDQ, S8, S8, False),
     (QuantFormat.QOperator, S8, S8, True), (QuantFormat.QOperator, U8, U8, False),
 ]  # fmt: skip
-# each writes other operators for convolutions; for the one product behind the LSTM two are enough
+# each writes other operators for convolutions; for the one product after the LSTM two are enough
 STATIC = [("convolutional", *form) for form in FORMS]
 STATIC += [("transformer", *form) for form in FORMS[:3]] + [("recurrent", *form) for form in (FORMS[0], FORMS[2])]
 

@@ -17,7 +17,7 @@ NAMES = ("query", "key", "value", "mask", "attention_bias", "past_key", "past_va
 
 def decoder(batch: int = 2, past: int = 3, filled: int | None = None, extra: dict[str, Array | None] | None = None,
             outputs: int = 3, **others: Any) -> Case:  # fmt: skip
-    """A new token behind ``past`` ones, or in a buffer of that length of which ``filled`` are filled."""
+    """A new token after ``past`` ones, or in a buffer of that length of which ``filled`` are filled."""
     given: dict[str, Array | None] = dict.fromkeys(NAMES)
     given |= {name: random(batch, 1, WIDTH, seed=seed) for seed, name in enumerate(NAMES[:3])}
     given |= {name: random(batch, HEADS, past, SIZE, seed=seed) for seed, name in ((3, "past_key"), (4, "past_value"))}

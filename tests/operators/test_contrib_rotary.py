@@ -44,7 +44,7 @@ def grouped(
 
 
 def generation() -> Case:
-    """One model serves the prompt, whose cache is new, and the tokens behind it, also in a buffer."""
+    """One model serves the prompt, whose cache is new, and the tokens after it, also in a buffer."""
     symbols = {"q": ["batch", "seq", 64], "k": ["batch", "seq", 32], "v": ["batch", "seq", 32], "lengths": ["batch"],
                "past_key": ["batch", 2, "past", 16], "past_value": ["batch", 2, "past", 16]}  # fmt: skip
     others = [grouped(1, 7, [6, 5, 2], past=6, batch=3, do_rotary=1), grouped(1, 5, [4, 3], past=9, do_rotary=1),

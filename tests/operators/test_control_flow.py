@@ -262,7 +262,7 @@ LOOPS = [
           mean = ReduceMean<keepdims = 0>(s)
           product = MatMul(f, f)
         }""", [{"go": YES}, {"go": NO}], {"o": random(1)}),
-    Model("what is collected until a condition, used behind it", """
+    Model("what is collected until a condition, used after it", """
         g (float limit, float[2,3] x) => (float[t,2,3] z, int64 size) {
           yes = Constant<value = bool {1}>()
           y, r = Loop (, yes, x) <body = b (int64 k, bool c, float[2,3] v) => (bool c2, float[2,3] v2, float[2,3] s) {
@@ -280,7 +280,7 @@ LOOPS = [
           y = MatMul(v, v)
           size = Shape(v)
         }""", [{"n": np.array(n, np.int64), "x": random(3)} for n in (0, 2)]),
-    Model("a size that is read before a branch and used behind it", """
+    Model("a size that is read before a branch and used after it", """
         g (int64 n, bool go, float[2,3] x) => (float[m,3] y, float[t] sizes) {
           y, sizes = Loop (n, , x) <body = b (int64 k, bool c, float[p,3] v) => (bool c2, float[q,3] v2, float s) {
               c2 = Identity(c)

@@ -213,6 +213,6 @@ def test_slices_that_only_the_run_bounds(contents: list[dict[str, Array | None]]
     check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols, sizes=contents[1:]))
 
 
-def test_slice_from_behind_the_last_row_to_where_the_run_says() -> None:
+def test_slice_from_after_the_last_row_to_where_the_run_says() -> None:
     ends = [{"x": X, "s": ints(4), "e": ints(end)} for end in (9, -1, 2)]
     check_case(Case("Slice", 13, ends[0], constants=["s"], sizes=ends[1:]))

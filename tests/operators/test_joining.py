@@ -257,7 +257,7 @@ def test_a_repeated_vector_is_joined_as_a_whole(
     """e = Constant <value_ints = [1, 30]> () w = Expand(c, e) f = Constant <value_ints = [-1, 3]> ()
        v = Reshape(w, f) y = Concat <axis = 0> (x, v)""",
 ])  # fmt: skip
-def test_a_repeated_column_behind_another_operand(repeated: str) -> None:
+def test_a_repeated_column_after_another_operand(repeated: str) -> None:
     """The engine would take the two for operands of arithmetic, in which the column is repeated by itself."""
     text = f"g (float[n,3] x, float[n,1] c) => (float[m,k] y) {{ {repeated} }}"
     check(Model("repeated", text, [{"x": random(n, 3), "c": random(n, 1, seed=1)} for n in (4, 1)]), 13)

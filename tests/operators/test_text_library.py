@@ -59,7 +59,7 @@ def prepared(script: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> 
 
 
 def decoded(codes: Array, dictionary: Array) -> Array:
-    """The strings behind codes, looked up here."""
+    """The strings that codes stand for, looked up here."""
     return dictionary[:, 0][codes.astype(int) - 1]
 
 
@@ -96,7 +96,7 @@ def test_calls_of_several_sizes_do_not_share_them() -> None:
 
 
 def test_a_dictionary_that_grows_under_an_if_and_in_a_loop() -> None:
-    # The compiler knows the size of this dictionary, and keeps it behind an if and a loop that change it.
+    # The compiler knows the size of this dictionary, and keeps it after an if and a loop that change it.
     script = """
         t = rbind(as.frame("a"), as.frame(""))
         c = matrix(1, rows=1, cols=1)

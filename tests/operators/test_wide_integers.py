@@ -97,21 +97,21 @@ COMPARISONS: dict[str, Judge] = {"Equal": lambda x, y: x == y, "Less": lambda x,
                                  "LessOrEqual": lambda x, y: x <= y}  # fmt: skip
 
 
-@pytest.mark.parametrize("behind", ["", "Equal", "Cast", "Mod"])
+@pytest.mark.parametrize("after", ["", "Equal", "Cast", "Mod"])
 @pytest.mark.parametrize("op_type", TWO)
 @pytest.mark.parametrize("dtype", NUMBERS)
-def test_two_operands(dtype: str, op_type: str, behind: str) -> None:
+def test_two_operands(dtype: str, op_type: str, after: str) -> None:
     """Alone, and in front of an operator to which a rounded number would make a difference."""
-    nodes = [node(op_type, "a b", "t" if behind else "y")]
+    nodes = [node(op_type, "a b", "t" if after else "y")]
     judge, result = TWO[op_type], dtype
-    if behind == "Equal":
+    if after == "Equal":
         nodes, result = [*nodes, node("Equal", "t c", "y")], "bool"
-    elif behind == "Cast":
+    elif after == "Cast":
         nodes, result = [*nodes, node("Cast", "t", "y", to=TensorProto.DOUBLE)], "double"
-    elif behind:
+    elif after:
         nodes = [*nodes, node("Mod", "t seven", "y")]
-    constants = {"seven": np.array([7], dtype)} if behind == "Mod" else {}
-    given = {name: (dtype, [1]) for name in ("a", "b", *(["c"] if behind == "Equal" else []))}
+    constants = {"seven": np.array([7], dtype)} if after == "Mod" else {}
+    given = {name: (dtype, [1]) for name in ("a", "b", *(["c"] if after == "Equal" else []))}
     with ScoringFunction(import_model(model(nodes, given, result, constants))) as score:
         for a, b in itertools.product(NUMBERS[dtype], repeat=2):
             number = exactly(judge, a, b)
@@ -120,15 +120,15 @@ def test_two_operands(dtype: str, op_type: str, behind: str) -> None:
             in_reach = small(a, b, number) and (dtype == "int64" or number >= 0)
             number = wrapped(number, dtype)
             inputs = {"a": np.array([a], dtype), "b": np.array([b], dtype)}
-            if behind == "Equal":
+            if after == "Equal":
                 for other in {number, int(float(number)) if small(number) else number, NUMBERS[dtype][8]}:
                     check(score, np.array([number == other]), in_reach and small(other),
                           **inputs, c=np.array([other], dtype))  # fmt: skip
                 continue
-            if behind == "Cast":
+            if after == "Cast":
                 expected: Array = np.array([float(number)])
             else:
-                expected = np.array([number % 7 if behind else number], dtype)
+                expected = np.array([number % 7 if after else number], dtype)
             check(score, expected, in_reach, **inputs)
 
 
@@ -260,10 +260,10 @@ def test_casts(source: str, target: str) -> None:
             check(score, expected, small(a) and (a >= 0 or target != "uint64"), a=np.array([a], source))
 
 
-@pytest.mark.parametrize("behind", [[], [node("Add", "t zero", "y")]], ids=["alone", "computed with"])
-def test_casts_of_floats(behind: list[onnx.NodeProto]) -> None:
-    nodes = [node("Cast", "a", "t" if behind else "y", to=TensorProto.INT64), *behind]
-    constants = {"zero": np.array([0])} if behind else {}
+@pytest.mark.parametrize("after", [[], [node("Add", "t zero", "y")]], ids=["alone", "computed with"])
+def test_casts_of_floats(after: list[onnx.NodeProto]) -> None:
+    nodes = [node("Cast", "a", "t" if after else "y", to=TensorProto.INT64), *after]
+    constants = {"zero": np.array([0])} if after else {}
     with ScoringFunction(import_model(model(nodes, {"a": ("double", [1])}, "int64", constants))) as score:
         for a in (1.5, -2.5, 2.0**53 - 1, 2.0**53, 2.0**60, -(2.0**63), 2.0**62 + 2.0**30):
             check(score, np.array([int(a)]), abs(a) < LIMIT, a=np.array([a]))

@@ -66,7 +66,7 @@ CLASSIFIERS = [
 ]  # fmt: skip
 
 
-WITH_ZIPMAP = [LOGISTIC(), tree.DecisionTreeClassifier(random_state=0)]  # it is the same node behind all of them
+WITH_ZIPMAP = [LOGISTIC(), tree.DecisionTreeClassifier(random_state=0)]  # it is the same node after all of them
 
 
 @pytest.mark.parametrize("kind", ["binary", "classes"])

@@ -1,4 +1,4 @@
-"""Images with a sample in each column behind depthwise convolutions as products; onnxruntime judges."""
+"""Images with a sample in each column after depthwise convolutions as products; onnxruntime judges."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_nan_and_infinity_stay_where_they_are(further: list[NodeProto]) -> None:
     check(model_of(nodes), x, 1)
 
 
-# --- biases that are joined to the weights behind ---------------------------------------------------------------------
+# --- biases that are joined to the weights after them ---------------------------------------------------------------------
 
 CLIPPED = [constant("low", 0.25), constant("high", 1.5)]
 READ_BY = {

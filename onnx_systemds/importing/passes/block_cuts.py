@@ -31,7 +31,7 @@ TRANSPOSED_CUT = f"{_CUT}cuts the block: t(A) %*% t(B) is taken for a product of
 COMPARED_CUT = f"{_CUT}cuts the block: what is made of comparisons forgets NaN and infinities"
 SHIFTED_CUT = f"{_CUT}cuts the block: zeros beside zeros and a number are taken for that number, negated"
 # Once the engine has inlined the functions called in an if or a loop, it takes a constant number that one of them
-# returns for the value behind it: a function with control flow is not inlined.
+# returns for the value after it: a function with control flow is not inlined.
 NOT_INLINED = f"{_CUT}not to be inlined: constant results would spread over all branches"
 
 _NEVER = tree.Name("never")

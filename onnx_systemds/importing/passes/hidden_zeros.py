@@ -1,4 +1,4 @@
-"""Conditions that are never true, behind which the engine's compiler does not know that a matrix holds zeros only.
+"""Conditions that are never true, after which the engine's compiler does not know that a matrix holds zeros only.
 
 The compiler counts what is not zero: of the arguments of each call of a function with a loop, and of matrices that it
 fills. What it calculates from zeros it takes for zeros, and of three counts it does not see that they change
@@ -209,7 +209,7 @@ def _with_hidden_ends(body: tree.Block, names: Sequence[str]) -> tree.Block:
 
 
 def _is_literal(target: tree.Indexed) -> bool:
-    """Whether the compiler knows what part of a matrix is written; else it knows no count behind that."""
+    """Whether the compiler knows what part of a matrix is written; else it knows no count after that."""
     nodes = [node for span in (target.rows, target.columns) if span is not None for node in tree.walk(span)]
     return all(isinstance(node, (tree.Span, tree.IntLiteral)) for node in nodes)
 

@@ -125,7 +125,7 @@ class JoinedOperations:
     def _brackets_a_sum(self, node: tree.Binary, right: _Found) -> bool:
         """Whether a sum is ``X + (Y + Z)``, all of the same size: rows and columns beside a matrix keep their order.
 
-        Behind a matrix product it is the row of a bias that is added.
+        After a matrix product it is the row of a bias that is added.
         """
         inner = _binary(right.value, "+")
         if node.operator != "+" or inner is None or not right.is_elsewhere or right.is_shared:
@@ -240,10 +240,10 @@ class JoinedOperations:
         filled = _argument(second.value, "matrix")
         return ZEROS_BESIDE_PRODUCT if filled is not None and number_of(filled) == 0 else None
 
-    # Values behind names
+    # Values that names stand for
 
     def _find(self, value: tree.Expression) -> _Found:
-        """What a value is behind names and reshapes; the engine drops a reshape that changes nothing."""
+        """What a value is without names and reshapes; the engine drops a reshape that changes nothing."""
         if isinstance(value, tree.Name) and value.name not in self._values:
             return _Found(value)
         is_elsewhere = is_shared = False
@@ -259,7 +259,7 @@ class JoinedOperations:
         return any(step in others for step in self._steps(one))
 
     def _steps(self, value: tree.Expression) -> Iterator[tree.Expression]:
-        """A value, and what is behind its names and reshapes one after the other."""
+        """A value, and what it stands for, name by name and reshape by reshape."""
         seen: set[str] = set()
         within: tree.Expression | None = value
         while within is not None:

@@ -235,7 +235,7 @@ class NodeView(NodeFacts):
         """Render the sub-graph in an attribute as a function of its own, with only these outputs (None: all).
 
         ``hint``: its name; without one it is named after the first output and the attribute. ``returned``: sizes of the
-        sub-graph that it gives behind the outputs.
+        sub-graph that it gives after the outputs.
         """
         typed = self.bodies[attribute]
         if outputs is not None:

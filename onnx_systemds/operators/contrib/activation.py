@@ -1,4 +1,4 @@
-"""Activations of onnxruntime's optimisers: GELU in its forms, alone and behind a bias; SiLU, gates, dropout."""
+"""Activations of onnxruntime's optimisers: GELU in its forms, alone and after a bias; SiLU, gates, dropout."""
 
 from __future__ import annotations
 

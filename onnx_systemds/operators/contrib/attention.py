@@ -15,7 +15,7 @@ from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
 from onnx_systemds.model.contrib_schemas import CONTRIB
 
-LOWEST = -3.4028234663852886e38  # what onnxruntime masks the keys behind a query with: not -Inf, whose rows are NaN
+LOWEST = -3.4028234663852886e38  # what onnxruntime masks the keys after a query with: not -Inf, whose rows are NaN
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,12 @@ def mask_terms(node: Expansion, position: int, heads: Heads) -> list[str]:
     term = _padding_term(node, position, heads)
     if node.attribute("unidirectional"):
         nothing = term or number(node, 0.0)
-        return [node.emit("Where", behind_queries(node, heads), number(node, LOWEST), nothing)]
+        return [node.emit("Where", after_queries(node, heads), number(node, LOWEST), nothing)]
     return [term] if term else []
 
 
-def behind_queries(node: Expansion, heads: Heads) -> str:
-    """Whether a key is behind a query, [S, T]: the last query and the last key are the same token."""
+def after_queries(node: Expansion, heads: Heads) -> str:
+    """Whether a key is after a query, [S, T]: the last query and the last key are the same token."""
     keys = node.length(heads.key, 2)
     first = node.emit("Sub", keys, node.length(heads.query, 2))
     queries = node.unsqueeze(node.count_up(keys, first), 1)
@@ -198,7 +198,7 @@ def _separate_heads(node: Expansion, count: int) -> tuple[tuple[str, str, str], 
 
 
 def _packed(node: Expansion, position: int, which: int, width: int) -> str:
-    """One of the tensors that are packed behind the heads, as [B, S, width]."""
+    """One of the tensors that are packed after the heads, as [B, S, width]."""
     return node.reshape(node.emit("Gather", node.input(position), node.known(which), axis=3), 0, 0, width)
 
 

@@ -39,7 +39,7 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
 
 
 def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | float]) -> None:
-    """The new key and value replace row P of the buffers, and what lies behind it is not looked at."""
+    """The new key and value replace row P of the buffers, and what lies after it is not looked at."""
     if node.output(3):
         raise UnsupportedCase("the products of queries and keys as an output, beside a buffer of keys and values")
     heads, size = int(attributes["num_heads"]), node.dims("past_key")[3]
@@ -60,7 +60,7 @@ def _with_buffer(node: Expansion, parts: list[str], attributes: dict[str, int | 
     bias = node.emit("Where", seen, number(node, 0.0), number(node, LOWEST))
     if node.has("attention_bias"):
         bias = node.emit("Add", bias, node.input("attention_bias"))
-    # a mask has no columns for what lies behind the new token
+    # a mask has no columns for what lies after the new token
     mask = ""
     if node.has("mask_index"):
         mask = node.emit("Gather", node.input("mask_index"), node.emit("Min", places, filled), axis=1)

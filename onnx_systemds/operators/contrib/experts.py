@@ -136,7 +136,7 @@ def _hidden(node: Expansion, experts: Experts, tokens: str) -> str:
 
 
 def _projected(node: Expansion, experts: Experts, tokens: str, which: int, dims: tuple[int, ...]) -> str:
-    """The tokens' products with one of the weights of all experts, with ``dims`` behind the tokens."""
+    """The tokens' products with one of the weights of all experts, with ``dims`` after the tokens."""
     weight = node.reshape(experts.weights[which], -1, experts.width)
     bias = node.reshape(experts.biases[which], -1) if experts.biases[which] else ""
     return node.reshape(node.emit("Gemm", tokens, weight, bias, transB=1), -1, *dims)

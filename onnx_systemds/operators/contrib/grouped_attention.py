@@ -1,8 +1,8 @@
 """GroupQueryAttention of onnxruntime: causal attention whose keys and values serve several heads of queries.
 
 B: batch, N: heads of queries, M: heads of keys and values, S: new tokens, P: tokens of the given cache, T: of the
-returned one. Each sample has its own number of tokens, so new keys stand behind its own last one; rows of queries
-behind it (padding) are undefined, as they are in onnxruntime.
+returned one. Each sample has its own number of tokens, so new keys stand after its own last one; rows of queries
+after it (padding) are undefined, as they are in onnxruntime.
 """
 
 from __future__ import annotations

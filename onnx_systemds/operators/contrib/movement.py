@@ -77,7 +77,7 @@ def bias_softmax(node: Expansion) -> None:
 
 @expander("NhwcMaxPool", domain=CONTRIB)
 def nhwc_max_pool(node: Expansion) -> None:
-    """MaxPool of images whose channels lie behind the places."""
+    """MaxPool of images whose channels lie after the places."""
     rank = node.rank("x")
     first = node.emit("Transpose", node.input("x"), perm=(0, rank - 1, *range(1, rank - 1)))
     keys = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
@@ -118,7 +118,7 @@ def pairwise_distances(node: Expansion) -> None:
 
 @expander("NhwcConv", domain=CONTRIB)
 def nhwc_conv(node: Expansion) -> None:
-    """Conv of images whose channels lie behind the places; so they do in the weight."""
+    """Conv of images whose channels lie after the places; so they do in the weight."""
     rank = node.rank("X")
     first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
     keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
@@ -135,7 +135,7 @@ def unfold(node: Expansion) -> None:
     length = node.length(node.input("input"), axis)
     starts = node.emit("Range", node.known(0), node.emit("Sub", length, node.known(size - 1)), node.known(step))
     places = node.emit("Add", node.unsqueeze(starts, 1), node.known([list(range(size))]))
-    windows = node.emit("Gather", node.input("input"), places, axis=axis)  # the windows' elements behind their numbers
+    windows = node.emit("Gather", node.input("input"), places, axis=axis)  # the windows' elements after their numbers
     perm = (*range(axis + 1), *range(axis + 2, rank + 1), axis + 1)
     node.emit("Transpose", windows, to=node.output(), perm=perm)
 

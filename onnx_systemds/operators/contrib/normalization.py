@@ -1,4 +1,4 @@
-"""Normalizations of onnxruntime: of layers (simplified, behind a sum, over embeddings), of groups, gated."""
+"""Normalizations of onnxruntime: of layers (simplified, after a sum, over embeddings), of groups, gated."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def embed_layer_normalization(node: Expansion) -> None:
 
 
 def _by_groups(node: Expansion, x: str, rank: int) -> None:
-    """Normalization over groups of channels, which lie last where ``channels_last``; SiLU behind it where asked for."""
+    """Normalization over groups of channels, which lie last where ``channels_last``; SiLU after it where asked for."""
     last = bool(node.attribute("channels_last"))
     if last:
         x = node.emit("Transpose", x, perm=(0, rank - 1, *range(1, rank - 1)))

@@ -30,7 +30,7 @@ def relative_position_bias(node: Expansion) -> None:
         second_half = node.emit("Mul", node.cast(node.emit("Greater", ahead, node.known(0)), "int64"),
                                 node.known(buckets // 2))  # fmt: skip
         distance = node.emit("Abs", ahead)
-    else:  # all keys behind a query share the first bucket
+    else:  # all keys after a query share the first bucket
         distance = node.emit("Max", node.emit("Neg", ahead), node.known(0))
     bucket = node.emit("Gather", near, node.emit("Min", distance, node.known(farthest)), axis=0)
     if both_ways:

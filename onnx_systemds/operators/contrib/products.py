@@ -39,7 +39,7 @@ class _Factor:
 
 
 def _factor(node: NodeFacts, position: int) -> _Factor:
-    """``transBatch`` moves the first axis behind the batch axes, ``trans`` swaps the last two; vectors stay."""
+    """``transBatch`` moves the first axis after the batch axes, ``trans`` swaps the last two; vectors stay."""
     side = "AB"[position]
     dims = node.dims(position)
     last = len(dims) - 1

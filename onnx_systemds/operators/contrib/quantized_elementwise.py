@@ -194,7 +194,7 @@ def _axis(node: NodeFacts) -> int:
 
 @generator("QLinearConcat", since=1, domain=CONTRIB)
 def qlinear_concat(node: NodeView) -> Fragment:
-    """Inputs come in threes (numbers, scale, zero point) behind the result's scale and zero point."""
+    """Inputs come in threes (numbers, scale, zero point) after the result's scale and zero point."""
     steps = Parameters(node)
     axis, dims = _axis(node), node.output_dims()
     prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])

@@ -19,7 +19,7 @@ from onnx_systemds.operators.onnx.recurrent import Layer, Shape, Variant, direct
 # --- DynamicQuantizeLSTM -----------------------------------------------------------------------------------------
 
 _X, _W, _R = range(3)
-_SCALES = {_W: 8, _R: 10}  # the zero points stand behind the scales
+_SCALES = {_W: 8, _R: 10}  # the zero points stand after the scales
 _RANGED = "quantized_by_range"
 
 

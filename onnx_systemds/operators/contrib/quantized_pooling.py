@@ -1,4 +1,4 @@
-"""Means over windows and planes of quantised images, the channels in front or behind."""
+"""Means over windows and planes of quantised images, the channels first or last."""
 
 from __future__ import annotations
 

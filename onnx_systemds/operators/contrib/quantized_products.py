@@ -43,7 +43,7 @@ def qlinear_reduce_mean(node: Expansion) -> None:
 
 @expander("QLinearConv", domain=CONTRIB)
 def qlinear_conv(node: Expansion) -> None:
-    """ONNX's QLinearConv; image and result may have their channels behind, the filters are as there."""
+    """ONNX's QLinearConv; image and result may have their channels last, the filters are as there."""
     attributes: dict[str, Any] = {
         name: item for name, item in node.node.attributes.items() if name != "channels_last"
     }

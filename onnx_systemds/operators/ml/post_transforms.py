@@ -24,7 +24,7 @@ TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 def transformed_scores(
     node: NodeView, scores: str, columns: int, transform: str, second_class: str = NO_SECOND_CLASS
 ) -> tuple[list[str], str]:
-    """Statements, and the expression behind them, that turn the matrix called ``scores`` into transformed ones.
+    """Statements, and the expression after them, that turn the matrix called ``scores`` into transformed ones.
 
     columns: of ``scores``. transform: the attribute's text. second_class: what becomes of a single column.
     Raises UnsupportedCase for a transform that leaves scores undefined.

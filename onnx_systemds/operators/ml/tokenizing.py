@@ -92,7 +92,7 @@ def _next(expression: str, text: str) -> str:
 
 
 def _after(position: str, text: str) -> str:
-    """The place where the search goes on: behind the match, or a character further where that is empty."""
+    """The place where the search goes on: after the match, or a character further where that is empty."""
     return f"e > s ? e : {position} < {text}.length() ? {text}.offsetByCodePoints({position}, 1) : {position} + 1"
 
 

@@ -250,10 +250,10 @@ class _Contraction:
         products = partial(batch_product, self.node, count=count, rows=m)
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
-            text = self._multiplied(x, y, partial(products, after=n, transposed=True))
+            text = self._multiplied(x, y, partial(products, y_rows=n, transposed=True))
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
-        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, after=depth))
+        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, y_rows=depth))
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
 

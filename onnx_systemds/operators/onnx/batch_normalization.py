@@ -32,8 +32,8 @@ def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _batch_normalization_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Statistics of all samples, where it trains."""
     trains = node.has_output(1) or bool(node.attribute("training_mode"))
-    untold = node.version < 7 and not node.attribute("is_test")
-    return trains or untold or mixes_all_but_first(node, position, axis)
+    trains_by_default = node.version < 7 and not node.attribute("is_test")
+    return trains or trains_by_default or mixes_all_but_first(node, position, axis)
 
 
 @generator("BatchNormalization", since=1)

@@ -130,7 +130,7 @@ def _is_free(size: Dim, facts: InferenceFacts) -> bool:
 
 
 def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
-    """A carried value behind the loop: dims that change are known to the run only."""
+    """A carried value after the loop: dims that change are known to the run only."""
     if given.is_list:
         return outer_list(given, typed.values[name].element, free_sizes(facts) | local_sizes(typed))
     inner = typed.values[name].dims or ()
@@ -183,7 +183,7 @@ def iteration(
 
     given: the arguments. results: the identifiers of all results. carried: those of them that are carried, and what of
     their sizes changes. Three faults of the engine (see `engine.faults`) are kept away by results with names of their
-    own, which become the carried values behind a cut: ``old-value-behind-new-one``, where the call is inlined;
+    own, which become the carried values after a cut: ``old-value-after-new-one``, where the call is inlined;
     ``size-of-call-in-loop`` and ``size-known-in-loop``, where sizes change.
     """
     is_mixed = function.is_inlined and len(results) + function.extends_texts > 1
@@ -203,7 +203,7 @@ def iteration(
 
 
 def _hidden_size(name: str, changes: Changes) -> list[str]:
-    """A statement that never runs, behind which the engine's compiler does not know the rows or columns of a matrix."""
+    """A statement that never runs, after which the engine's compiler does not know the rows or columns of a matrix."""
     longer = f"{name} = rbind({name}, matrix(0, rows=1, cols=ncol({name})))" if changes.rows else ""
     wider = f"{name} = cbind({name}, matrix(0, rows=nrow({name}), cols=1))" if changes.cols else ""
     both = "; ".join(filter(None, (longer, wider)))

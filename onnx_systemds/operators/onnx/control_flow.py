@@ -289,7 +289,7 @@ class _LoopText:
     def _collecting(
         self, lists: dict[int, str], rows: dict[int, str], limit: str
     ) -> tuple[list[str], list[str], list[str]]:
-        """Statements before the loop, in each iteration and behind it."""
+        """Statements before the loop, in each iteration and after it."""
         node = self.node
         before: list[str] = []
         each: list[str] = []

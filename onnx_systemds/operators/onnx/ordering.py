@@ -43,7 +43,7 @@ MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sortin
 
 
 def _around(dims: Dims, axis: int) -> tuple[Dim, Dim, Dim]:
-    """Number of elements before the axis, along it, and behind it."""
+    """Number of elements before the axis, along it, and after it."""
     return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
 
 
@@ -246,7 +246,7 @@ def unique(node: NodeView) -> Fragment:
     columns = before * after
     if columns == 0:
         raise UnsupportedCase("slices without elements are compared")
-    # slices are compared in row-major order, and the columns hold [behind, before]
+    # slices are compared in row-major order, and the columns hold [after, before]
     order = f"seq(1, {node.dim(columns)})"
     if before != 1 and after != 1:
         order = f"matrix(t(matrix({order}, rows={node.dim(after)}, cols={node.dim(before)})), "

@@ -37,7 +37,7 @@ integer_rule("Pad")(lambda node: Moves((0, 2), has_zeros=True))
 
 @shape_rule("Pad")
 def pad_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Each axis grows by what is added before and behind it."""
+    """Each axis grows by what is added before and after it."""
     dims: list[Dim] = []
     for axis, (dim, amounts) in enumerate(zip(node.dims("data"), pad_amounts(node))):
         size = amounts[0] + dim + amounts[1]

@@ -57,7 +57,7 @@ def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("MaxUnpool", since=11)
 @generator("MaxUnpool", since=22)
 def max_unpool(node: NodeView) -> Fragment:
-    """Elements go to their indices in zeros; a larger output shape adds zeros behind each axis."""
+    """Elements go to their indices in zeros; a larger output shape adds zeros after each axis."""
     dims, wanted = pooled_dims(node), node.output_dims()
     count, total = node.size("X"), product(dims)
     x, index = node.view("X", View(count, 1)), node.view("I", View(count, 1))
@@ -105,7 +105,7 @@ def col2im(node: NodeView) -> Fragment:
 
 
 def _image_positions(node: NodeFacts, image: tuple[int, ...], block: tuple[int, ...]) -> Array:
-    """For each element of each block (block element first) its place in the image from 1, behind it for padding."""
+    """For each element of each block (block element first) its place in the image from 1, after it for padding."""
     rank = len(image)
     strides, dilations, pads = per_axis(node, "strides", rank), per_axis(node, "dilations", rank), _pads(node, rank)
     axes, total = [], 1

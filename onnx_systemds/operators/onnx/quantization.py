@@ -214,7 +214,7 @@ def _one_zero(node: NodeView) -> float | None:
 
 
 def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
-    """x / scale. Where it is rounded to FP32 behind, x * (1 / scale) gives the same, and is several times faster.
+    """x / scale. Where it is rounded to FP32 after, x * (1 / scale) gives the same, and is several times faster.
 
     The quotient of two FP32 numbers is by 2^-49 of itself away from the middle between two FP32 numbers at least, what
     the inverse brings is 2^-52.

@@ -49,7 +49,7 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
 class Shape:
     """Sizes of a layer: steps, sequences, inputs, hidden units, directions; whether sequences come first.
 
-    joined: whether the directions of all hidden states are behind the sequences.
+    joined: whether the directions of all hidden states are after the sequences.
     """
 
     steps: Dim

@@ -58,7 +58,7 @@ SPARSE_SUMS = 32  # from so many sums on the 0/1 matrix of a product is always s
 
 @dataclass(frozen=True)
 class Reduction:
-    """An operator: ``behind(aggregate(ahead(x)))``.
+    """An operator: ``after(aggregate(ahead(x)))``.
 
     aggregate: name of the engine's aggregates: rowSums, colSums and sum for "Sums"; "LogSumExp" for ours.
     whole: the engine's aggregate of a whole matrix. empty: the result over no elements.

@@ -128,7 +128,7 @@ def scan_9(node: NodeView) -> Fragment:
 class _Blocks:
     """Where the slice of a step lies: a row for axis 0, else a block of columns.
 
-    before, after: statements before and behind the loop. bounds: statements at the start of each step.
+    before, after: statements before and after the loop. bounds: statements at the start of each step.
     """
 
     def __init__(self, node: NodeView, count: Dim, step: str) -> None:
@@ -199,7 +199,7 @@ class _Blocks:
 
 @shape_rule("Scan", since=8)
 def scan_rule_8(node: NodeFacts) -> tuple[Value, ...]:
-    """Opset 8: all values have a batch axis in front, and the slices are taken along the axis behind it."""
+    """Opset 8: all values have a batch axis in front, and the slices are taken along the axis after it."""
     facts = cast(InferenceFacts, node)
     count = int(facts.attribute("num_scan_inputs"))
     first = facts.input_count - count
@@ -215,7 +215,7 @@ def scan_rule_8(node: NodeFacts) -> tuple[Value, ...]:
 
 @generator("Scan", since=8)
 def scan_8(node: NodeView) -> Fragment:
-    """A loop over the batch around one over the steps; what lies behind a sequence's length stays zero."""
+    """A loop over the batch around one over the steps; what lies after a sequence's length stays zero."""
     count = int(node.attribute("num_scan_inputs"))
     first = node.input_count - count
     typed = node.bodies["body"]

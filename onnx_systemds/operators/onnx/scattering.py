@@ -97,7 +97,7 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
 
 @generator("TensorScatter", since=24)
 def tensor_scatter(node: NodeView) -> Fragment:
-    """A cache update: each batch entry's new rows go behind its write index, in circular mode around the end."""
+    """A cache update: each batch entry's new rows go after its write index, in circular mode around the end."""
     dims, new = node.dims("past_cache"), node.dims("update")
     axis = node.axis()
     batch, size, length = dims[0], dims[axis], new[axis]

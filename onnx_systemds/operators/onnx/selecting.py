@@ -46,7 +46,7 @@ class Steps:
         self.dims = (*self.dims[:axis], count, *self.dims[axis + 1 :])
 
     def around(self, axis: int) -> tuple[Dim, Dim, Dim]:
-        """Number of elements before the axis, along it, and behind it."""
+        """Number of elements before the axis, along it, and after it."""
         return product(self.dims[:axis]), self.dims[axis], product(self.dims[axis + 1 :])
 
     def slice(self, axis: int, start: Dim, count: Dim) -> None:
@@ -193,7 +193,7 @@ class Steps:
 
 
 def axis_last(node: NodeView, position: int, axis: int) -> str:
-    """Text of an input with one row for each place outside the axis: in the order [behind, before].
+    """Text of an input with one row for each place outside the axis: in the order [after, before].
 
     `from_axis_last` undoes it; for results of any width this costs two transpositions and no permutation.
     """
@@ -217,7 +217,7 @@ def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, after: Di
 
 
 def axis_first(node: NodeView, position: int, axis: int) -> str:
-    """Text of an input with the axis in the rows and [behind, before] in the columns."""
+    """Text of an input with the axis in the rows and [after, before] in the columns."""
     dims = node.dims(position)
     before, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
     if before == 1:

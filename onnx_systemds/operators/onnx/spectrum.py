@@ -283,7 +283,7 @@ def mel_weight_matrix(node: NodeView) -> Fragment:
 def mel_weights(
     bands: int, length: int, rate: int, low: float, high: float
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    """Weight of each frequency in each band: rises to the band's middle and falls behind it."""
+    """Weight of each frequency in each band: rises to the band's middle and falls after it."""
     mel_low, mel_high = (2595 * np.log1p(hertz / 700) / np.log(10) for hertz in (low, high))
     check_table(max(length // 2 + 1, LOOP_STEPS) * (bands + 2), "the weights of the bands")
     points = np.arange(bands + 2) * ((mel_high - mel_low) / (bands + 2)) + mel_low

@@ -180,7 +180,7 @@ def expand_text(
             runs[-1] = (varies, runs[-1][1] * dim)
         else:
             runs.append((varies, dim))
-    done: Dim = 1  # elements of the part behind that is already expanded
+    done: Dim = 1  # elements of the part after that is already expanded
     left = product(dim for varies, dim in runs if varies)  # elements of the part in front, not expanded
     for varies, count in reversed(runs):
         if varies:

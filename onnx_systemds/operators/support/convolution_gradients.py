@@ -13,7 +13,7 @@ from onnx_systemds.operators.support.windows import windows
 
 @dataclass(frozen=True)
 class Grid:
-    """Windows whose sizes are all known. rest: elements behind the last window of each axis."""
+    """Windows whose sizes are all known. rest: elements after the last window of each axis."""
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]

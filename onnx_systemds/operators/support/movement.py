@@ -19,7 +19,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
 Source = Callable[[View], str]
-Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and behind it; negative amounts crop
+Amounts = Sequence[tuple[Dim, Dim]]  # for each axis what is added before and after it; negative amounts crop
 
 MOST_PIECES = 8  # elements added to an axis that are written out as slices
 LONG_BLOCK = 32  # from this length on a row is worth gathering as a whole
@@ -110,7 +110,7 @@ def permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[int], *,
     if wanted == last:
         return _rows_permuted(node, source, dims, order, finite=finite)
     if _is_better_block(dims[last], dims[wanted]):
-        # rows are moved as they are, then the axes behind the last one of the input come to the front by t()
+        # rows are moved as they are, then the axes after the last one of the input come to the front by t()
         cut = order.index(last) + 1
         moved = _rows_permuted(node, source, dims, (*order[cut:], *order[:cut]), finite=finite)
         moved = moved.bound(node, "blocks")
@@ -211,7 +211,7 @@ def _require_sign(amount: Dim) -> None:
 
 
 def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
-    """The axes that a pad changes, from the last to the first, with what it adds before and behind."""
+    """The axes that a pad changes, from the last to the first, with what it adds before and after."""
     for axis, (before, after) in reversed(list(enumerate(amounts))):
         if (before, after) != (0, 0):
             _require_sign(before)
@@ -220,7 +220,7 @@ def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
 
 
 def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
-    """Add ``value`` (DML text) before and behind each axis; for all images at once, one axis after the other.
+    """Add ``value`` (DML text) before and after each axis; for all images at once, one axis after the other.
 
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """

@@ -9,16 +9,16 @@ MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than
 
 
 def batch_product(
-    node: NodeView, x: str, y: str, count: Dim, rows: Dim, after: Dim, *, transposed: bool = False
+    node: NodeView, x: str, y: str, count: Dim, rows: Dim, y_rows: Dim, *, transposed: bool = False
 ) -> str:
     """The products of ``count`` pairs of matrices, one below the other as they are in ``x`` and ``y``.
 
-    rows, behind: how many rows a matrix of ``x`` and of ``y`` has. transposed: whether those of ``y`` are.
+    rows, y_rows: how many rows a matrix of ``x`` and of ``y`` has. transposed: whether those of ``y`` are.
     """
     if not isinstance(count, int) or not 1 < count <= MOST_WRITTEN_OUT:
         return node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
     before: list[str] = []
-    left, right = (_spans(name, count, size, before) for name, size in (("X", rows), ("Y", after)))
+    left, right = (_spans(name, count, size, before) for name, size in (("X", rows), ("Y", y_rows)))
     spans = list(zip(left, right))
     names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
     function = node.own_function(

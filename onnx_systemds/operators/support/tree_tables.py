@@ -5,13 +5,13 @@ in which every branch is one comparison ``x > cut``:
 
 * a comparison with a threshold is a cut, at the threshold or at the largest number below it;
 * ==, != and membership are several cuts, which become branches of their own (by bisection);
-* the two children of a branch stand one behind the other, that of ``x <= cut`` first, so that the next node is
+* the two children of a branch stand one after the other, that of ``x <= cut`` first, so that the next node is
   ``left + (x > cut)``; children that several branches share are written for each of them;
 * a leaf has the cut infinity and is its own left child: who is there stays there.
 
 A missing value takes a side of its own at each branch. It is walked as an infinity: `Tables.low` and `Tables.high`
 say whether there are branches at which NaN goes to the lower and to the higher side; the features of the latter
-are numbered behind all others (as column ``feature + features``) when there are both.
+are numbered after all others (as column ``feature + features``) when there are both.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _missing(attributes: Mapping[str, Any], count: int) -> Array:
 
 
 def _member_sets(attributes: Mapping[str, Any], nodes: Array) -> dict[int, Array]:
-    """The sets of the nodes that test membership, which are listed one after the other with NaN behind each."""
+    """The sets of the nodes that test membership, which are listed one after the other with NaN after each."""
     values = attributes.get("membership_values")
     listed = np.asarray(() if values is None else values, dtype=np.float64).ravel()
     parts = np.split(listed, np.flatnonzero(np.isnan(listed)))
@@ -223,7 +223,7 @@ def _below(numbers: Array) -> Array:
 
 
 def _branches(ensemble: Ensemble) -> _Branches:
-    """The ensemble with one cut per branch; branches with several cuts get further nodes behind the others."""
+    """The ensemble with one cut per branch; branches with several cuts get further nodes after the others."""
     mode, yes, no = ensemble.mode, ensemble.yes, ensemble.no
     limit = np.clip(ensemble.threshold, -LARGEST, LARGEST)
     lower = (mode == LEQ) | (mode == LT)  # the condition holds on the lower side

@@ -128,7 +128,7 @@ def same_pads(node: NodeFacts, size: Dim, stride: int, extent: int) -> tuple[Dim
 
 
 def halves(total: Dim, *, upper: bool) -> tuple[Dim, Dim]:
-    """(before, after) of a padding; the odd element is behind where ``upper``."""
+    """(before, after) of a padding; the odd element is at the end where ``upper``."""
     half = total // 2
     return (half, total - half) if upper else (total - half, half)
 
@@ -144,7 +144,7 @@ def _placed(size: Dim, extent: int, stride: int, before: Dim, after: Dim, ceil: 
 
 
 def builtin_padding(window: Windows) -> tuple[tuple[int, ...], Dims, Dims]:
-    """The symmetric padding that the engine does, and what is left before and behind each axis."""
+    """The symmetric padding that the engine does, and what is left before and after each axis."""
     common = tuple(
         min(before, after) if isinstance(before, int) and isinstance(after, int) else 0
         for before, after in zip(window.before, window.after)

@@ -60,7 +60,7 @@ def with_flat_extremes(main: tree.Function, functions: Mapping[str, tree.Functio
 def _sized(main: tree.Function, functions: Mapping[str, tree.Function]) -> set[str]:
     """The variables that are matrices of sizes which the engine knows.
 
-    What it takes for known behind branches and loops may be wrong, which would break the ways to one row and back.
+    What it takes for known after branches and loops may be wrong, which would break the ways to one row and back.
     """
     counts = Counter(name for statement in main.body for name in assigned((statement,)))
     found = {

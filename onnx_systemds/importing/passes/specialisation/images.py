@@ -14,7 +14,7 @@ class Images:
     """An expression that holds images, the samples last: one in each column, or a channel in each row.
 
     bias: a column that is still to be added. Below the channels there is another one then, which is empty, and of ones
-    behind a maximum.
+    after a maximum.
     """
 
     value: tree.Expression

@@ -1,4 +1,4 @@
-"""Images with a sample in each column, behind depthwise convolutions as products.
+"""Images with a sample in each column, after depthwise convolutions as products.
 
 Such a product reads and gives its images transposed (see `products`). What follows it often does not care: operations
 on single numbers, biases, and convolutions of single pixels, which in this form are one product of their weights with
@@ -59,7 +59,7 @@ def with_sample_columns(
     """The statements of a function, with images transposed as long as that serves the products.
 
     products: depthwise convolutions by the names of their matrices. sizes: known numbers. results: what is read
-    behind the body. joins_biases: whether biases between two products are joined to the weights of the second one.
+    after the body. joins_biases: whether biases between two products are joined to the weights of the second one.
     """
     sums = tap_sums(body, sizes)
     if not products and not sums:
@@ -107,13 +107,13 @@ def _joinable(
     found = set()
     for statement in body:
         if _assigns_once(statement, counts) and convolved[statement.target.name] == read[statement.target.name]:
-            given, functions = _behind_extremes(statement.value)
+            given, functions = _after_extremes(statement.value)
             if "max" in functions and isinstance(given, tree.Name) and read[given.name] == 1:
                 found.add(given.name)
     return found
 
 
-def _behind_extremes(node: tree.Expression) -> tuple[tree.Expression, set[str]]:
+def _after_extremes(node: tree.Expression) -> tuple[tree.Expression, set[str]]:
     """What maxima and minima with numbers are taken of, and which of both."""
     functions = set()
     while isinstance(node, tree.Call) and node.function in _EXTREMES and len(node.arguments) == 2:
@@ -314,7 +314,7 @@ class _Rewriting:
         return replace(images, value=tree.Binary("%*%", weights, images.value), channels=filters, bias=None)
 
     def _biased(self, operand: tree.Expression, bias: tree.Expression) -> Images | None:
-        """Images with a number added to each channel, behind a convolution, or with one number for all."""
+        """Images with a number added to each channel, after a convolution, or with one number for all."""
         if isinstance(bias, tree.Call) and bias.function == "as.matrix":
             return self._changed_numbers(operand, lambda images: call("bias_add", images, bias))
         if not isinstance(operand, tree.Call):  # nobody knows how many channels it takes

@@ -19,7 +19,7 @@ SHIFTS, SHIFTS_OF_SAMPLES = "tap_shifts", "sample_tap_shifts"  # library functio
 class TapSum:
     """``matrix(t(shifts %*% t(matrix(taps, ...))), ...)``: for each sample and filter what the taps give, summed.
 
-    taps, shifts: variables. given, pixels: numbers for a sample and filter, before the sum and behind it.
+    taps, shifts: variables. given, pixels: numbers for a sample and filter, before the sum and after it.
     """
 
     taps: str

@@ -1,4 +1,4 @@
-"""Trees behind float arithmetic, whose thresholds are numbers that FP32 arithmetic gives: the last bit decides."""
+"""Trees after float arithmetic, whose thresholds are numbers that FP32 arithmetic gives: the last bit decides."""
 
 from __future__ import annotations
 
