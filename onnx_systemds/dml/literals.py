@@ -69,13 +69,14 @@ def matrix_literal(array: np.ndarray[Any, Any], rows: int, cols: int) -> str:
     dims = f"rows={rows}, cols={cols}"
     if array.size == 0:
         return f"matrix(0, {dims})"
-    values = np.ascontiguousarray(array).reshape(-1).astype(np.float64)
-    if _is_constant(values):
-        first = float(values[0])
-        small_integer = first.is_integer() and abs(first) <= _LARGEST_EXACT_INT
-        constant = int(first) if small_integer and not _is_negative_zero(first) else first
-        return f"matrix({literal(constant)}, {dims})"
-    return f'matrix("{_joined(values)}", {dims})'
+    values = _doubles(array)
+    number = _uniform_literal(values)
+    return f'matrix("{_joined(values)}", {dims})' if number is None else f"matrix({number}, {dims})"
+
+
+def uniform_literal(array: np.ndarray[Any, Any]) -> str | None:
+    """The number that all values are, as `matrix_literal` writes it; None where they differ, or there are none."""
+    return _uniform_literal(_doubles(array)) if array.size else None
 
 
 def element_literal(array: np.ndarray[Any, Any]) -> str:
@@ -129,6 +130,18 @@ def _float_text(value: float) -> str:
 
 def _is_negative_zero(value: float) -> bool:
     return value == 0 and math.copysign(1.0, value) < 0
+
+
+def _doubles(array: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    return np.ascontiguousarray(array).reshape(-1).astype(np.float64)
+
+
+def _uniform_literal(values: np.ndarray[Any, np.dtype[np.float64]]) -> str | None:
+    if not _is_constant(values):
+        return None
+    first = float(values[0])
+    small_integer = first.is_integer() and abs(first) <= _LARGEST_EXACT_INT
+    return literal(int(first) if small_integer and not _is_negative_zero(first) else first)
 
 
 def _is_constant(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:

@@ -11,7 +11,8 @@ import numpy as np
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
-from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
+from onnx_systemds.dml.operands import number_in
+from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.inference.dims import Dim, Dims, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
@@ -172,7 +173,7 @@ class NodeView(NodeFacts):
 
     def full(self, value: str, view: View) -> str:
         """A matrix full of a number, of which the engine doesn't see that: for results of nodes."""
-        if is_zero(value):
+        if number_in(value) == 0:
             return self.call(ZEROS, self.dim(view.rows), self.dim(view.cols))
         return full_matrix(value, self.dim(view.rows), self.dim(view.cols))
 

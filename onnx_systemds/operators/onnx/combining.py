@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import is_zero
+from onnx_systemds.dml.operands import number_in
 from onnx_systemds.inference.dims import all_known, symbols
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
@@ -32,7 +32,7 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
     """``left operator right`` where one of them may be a vector."""
     if FULL not in (left.kind, right.kind) and left.kind != right.kind and SINGLE not in (left.kind, right.kind):
         left = replicated(node, left, view)  # a column and a row
-    if left.kind == SINGLE and right.kind != SINGLE and is_zero(left.text) and operator != "-":
+    if left.kind == SINGLE and right.kind != SINGLE and number_in(left.text) == 0 and operator != "-":
         if operator == "/":
             return Operand(f"(0 / abs({right.text}))", right.kind)
         if operator in COMMUTATIVE or operator in MIRRORED:

@@ -162,7 +162,7 @@ def along_axes(node: NodeView, flat: str, dims: Dims) -> list[str]:
 def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
     """Text of the column of row-major positions in ``outer`` of all places of ``inner``, without the skipped axis."""
     terms: list[str] = []
-    total = node.dim(product(inner))
+    count = product(inner)
     steps, own = strides(outer), strides(inner)
     axis = 0
     while axis < len(inner):
@@ -172,7 +172,7 @@ def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
         last = axis
         while last + 1 < len(inner) and last + 1 != skipped and inner[last + 1] == outer[last + 1]:
             last += 1
-        term = f"seq(0, {total} - 1)" if not total.isdigit() else f"seq(0, {int(total) - 1})"
+        term = f"seq(0, {count - 1})" if isinstance(count, int) else f"seq(0, {node.dim(count)} - 1)"
         if own[last] != 1:
             term = f"({term} %/% {node.factor(own[last])})"
         if product(inner[:axis]) != 1:

@@ -304,7 +304,7 @@ def repeated(node: NodeView, varies: Sequence[bool], dims: Dims) -> Fragment:
         own = tuple(dim if is_own else 1 for dim, is_own in zip(dims, varies))
         return _repeated_at_run_time(node, own, dims)
     text = expand_text(node, node.view("input", row), row, varies, dims, view, finite=is_finite(node, 0))
-    return node.result(text.removeprefix("(").removesuffix(")") if text.startswith("(") else text, view)
+    return node.result(text, view)
 
 
 def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
@@ -343,14 +344,9 @@ def _activation(name: str, alphas: Any, betas: Any) -> str:
     if found is None:
         raise UnsupportedCase(f"the activation {name!r} is unknown")
     text, alpha, beta = found
-    a = "" if alpha is None else _number(next(alphas, alpha))
-    b = "" if beta is None else _number(next(betas, beta))
+    a = "" if alpha is None else literal(np.float32(next(alphas, alpha)))
+    b = "" if beta is None else literal(np.float32(next(betas, beta)))
     return text.replace("{a}", a).replace("{b}", b)
-
-
-def _number(value: float) -> str:
-    text = literal(np.float32(value))
-    return f"({text})" if text.startswith("-") else text
 
 
 # --- the function of one variant ----------------------------------------------------------------------------------
@@ -421,7 +417,7 @@ class Variant:
         if clipped and self.clip is not None:
             text = f"max(min({text}, {self.clip}), -{self.clip})"
         form = self.activations[which]
-        if text.isidentifier():
+        if is_name(text):
             return [f"{target} = {form.replace('{x}', text)}"]
         return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import col_sums, row_sums, total
 from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
@@ -275,7 +276,7 @@ class _Steps:
 
     def _named(self, text: str) -> str:
         """An identifier for a text."""
-        if text.isidentifier():
+        if is_name(text):
             return text
         name = self.node.temporary("part")
         self.before.append(f"{name} = {text}")

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.operators.api.fragment import Fragment
@@ -33,7 +34,7 @@ class Steps:
         if self._text is None:
             return self.node.view(0, view)
         text = self._text if view == self._view else self._reshaped(view)
-        if not text.isidentifier():
+        if not is_name(text):
             name = self.node.temporary("part")
             self.statements.append(f"{name} = {text}")
             text = name
@@ -159,7 +160,7 @@ class Steps:
         elif before == 1:
             x = self.matrix(View(size, after))
             text = gather_rows_text(node, x, index, size, count, after, finite=self.finite)
-            self.set(_bare(text), View(count, after), axis, count)
+            self.set(text, View(count, after), axis, count)
         elif after == 1:
             self._take_columns(axis, index, count)
         else:
@@ -167,7 +168,7 @@ class Steps:
             starts = f"seq(0, {node.dim((before - 1) * size)}, {node.dim(size)})"
             whole = f"matrix(outer({starts}, t({index}), \"+\"), rows={node.dim(before * count)}, cols=1)"
             text = gather_rows_text(node, x, whole, before * size, before * count, after, finite=self.finite)
-            self.set(_bare(text), View(before * count, after), axis, count)
+            self.set(text, View(before * count, after), axis, count)
 
     def _take_columns(self, axis: int, index: str, count: Dim) -> None:
         """A product with a 0/1 matrix; few columns are padded so that it is stored sparse (0 * NaN is NaN)."""
@@ -253,7 +254,3 @@ def _progression(indices: Sequence[int]) -> str | None:
         return None
     text = str(step) if step > 0 else f"({step})"
     return progression(str(int(indices[0]) + 1), str(int(indices[-1]) + 1), text)
-
-
-def _bare(text: str) -> str:
-    return text[1:-1] if text.startswith("(") and text.endswith(")") else text

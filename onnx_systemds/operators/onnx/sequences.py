@@ -6,6 +6,7 @@ most one item.
 
 from __future__ import annotations
 
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
@@ -149,7 +150,7 @@ def sequence_at_11(node: NodeView) -> Fragment:
 def _identifier(node: NodeView) -> tuple[str, list[str]]:
     """A list as an identifier, which alone can be indexed, and the statement that makes it one."""
     text = _list(node)
-    if not text.startswith("list("):
+    if is_name(text):
         return text, []
     name = node.temporary("items")
     return name, [f"{name} = {text}"]

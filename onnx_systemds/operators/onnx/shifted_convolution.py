@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
@@ -26,7 +27,7 @@ def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -
         all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
         ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
         weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
-    if not weight.isidentifier():
+    if not is_name(weight):
         name = node.temporary("taps")
         statements.append(f"{name} = {weight}")
         weight = name
@@ -46,7 +47,7 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
         node, Image(x(view), view, rows, window.sizes), window.before, window.after
     )
     planes = seen = image.seen(node, View(rows, product(image.sizes)))
-    if not seen.isidentifier():
+    if not is_name(seen):
         planes = node.temporary("planes")
         statements.append(f"{planes} = {seen}")
     return statements, planes, image.sizes[1]

@@ -9,6 +9,7 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, floor_divide, minimum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
@@ -176,7 +177,7 @@ def stft(node: NodeView) -> Fragment:
     wanted = node.output_dims()[2]
     known_window = node.constant("window") if node.has("window") else None
     matrix = _transform(node, length, length, wanted, parts, False, known_window)
-    if node.has("window") and not (known_window is not None and matrix.isidentifier()):
+    if node.has("window") and not (known_window is not None and is_name(matrix)):
         window = node.view("window", View(length, 1))
         if parts == 2:
             window = f"matrix(cbind({window}, {window}), rows={node.dim(2 * length)}, cols=1)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from onnx_systemds.dml.literals import matrix_literal
-from onnx_systemds.engine.safe_forms import ZEROS, full_matrix, is_zero
+from onnx_systemds.dml.literals import matrix_literal, uniform_literal
+from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Array
@@ -62,11 +62,10 @@ class Constants:
 
     def _literal(self, name: str, array: Array, view: View) -> str:
         """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""
-        text = matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
-        number = text.removeprefix("matrix(").partition(",")[0]
-        if array.size == 0 or number.startswith('"') or name not in self._beside_constants:
-            return text
-        if is_zero(number):
+        number = uniform_literal(array) if name in self._beside_constants else None
+        if number is None:
+            return matrix_literal(array, int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        if array.flat[0] == 0:
             self._parts.imports[ZEROS] = None
         return full_matrix(number, str(view.rows), str(view.cols))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.inference import dims as dim
@@ -64,9 +65,9 @@ class FunctionSizes:
         checks: list[str] = []
         if checked:
             equal = self.checks.replacements(self.is_known)
-            left = [(total, dim.substitute(size, equal)) for total, size in left if dim.symbols(size)]
+            left = [found._replace(size=dim.substitute(found.size, equal)) for found in left if dim.symbols(found.size)]
             there = {*solved, *self.used}
-            checks = self._input_checks([equation for equation in left if there.issuperset(dim.symbols(equation[1]))])
+            checks = self._input_checks([equation for equation in left if there.issuperset(dim.symbols(equation.size))])
         wanted = {name for name in self.used if name in solved}
         for name in reversed(list(solved)):
             if name in wanted:
@@ -90,40 +91,54 @@ class FunctionSizes:
         broken = " | ".join(f"({assumption.broken(self.text)})" for assumption in checked)
         return ["\n".join([f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"])]
 
-    def _input_checks(self, equations: Sequence[tuple[str, Dim]]) -> list[str]:
+    def _input_checks(self, equations: Sequence[_Equation]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""
         checks: list[str] = []
-        for total, size in equations:
+        for equation in equations:
+            size, total = equation.size, equation.total
             expected = self.text(size)
-            kind, _, identifier = total.rstrip(")").partition("(")
-            what = "rows" if kind == "nrow" else "columns"
+            what = "rows" if equation.function == "nrow" else "columns"
             known = f" = \" + {self.factor(size)}" if dim.symbols(size) else '"'
-            message = f'"{identifier} has " + {total} + " {what}, not {expected}{known}'
+            message = f'"{equation.identifier} has " + {total} + " {what}, not {expected}{known}'
             checks.append(f"if ({total} != {expected}) {{ stop({message}) }}")
         return checks
 
 
+class _Equation(NamedTuple):
+    """The size that a matrix shows: ``function``, nrow or ncol, of ``identifier`` is ``size``."""
+
+    function: str
+    identifier: str
+    size: Dim
+
+    @property
+    def total(self) -> str:
+        """What shows the size, as DML."""
+        return f"{self.function}({self.identifier})"
+
+
 def _solved(
     given: Sequence[tuple[str, Dims]], symbol_text: Callable[[str], str]
-) -> tuple[dict[str, str], dict[str, tuple[str, ...]], list[tuple[str, Dim]]]:
+) -> tuple[dict[str, str], dict[str, tuple[str, ...]], list[_Equation]]:
     """The symbols that matrices of function boundaries show: how, with the help of which, and the equations left."""
-    equations: list[tuple[str, Dim]] = []
+    left: list[_Equation] = []
     for identifier, dims in given:
         if dims:
             view = split_view(dims, 1)
-            equations += [(f"nrow({identifier})", view.rows), (f"ncol({identifier})", view.cols)]
+            left += [_Equation("nrow", identifier, view.rows), _Equation("ncol", identifier, view.cols)]
     solved: dict[str, str] = {}
     needs: dict[str, tuple[str, ...]] = {}
-    left = equations
     progress = True
     while progress:
         progress = False
-        for total, size in list(left):
-            open_symbols = [name for name in dim.symbols(size) if name not in solved]
-            text = dim.solve(size, open_symbols[0], total, symbol_text) if len(open_symbols) == 1 else None
+        for found in list(left):
+            open_symbols = [name for name in dim.symbols(found.size) if name not in solved]
+            if len(open_symbols) != 1:
+                continue
+            text = dim.solve(found.size, open_symbols[0], found.total, symbol_text)
             if text is not None:
                 solved[open_symbols[0]] = text
-                needs[open_symbols[0]] = dim.symbols(size)
-                left = [equation for equation in left if equation[0] != total]
+                needs[open_symbols[0]] = dim.symbols(found.size)
+                left = [equation for equation in left if equation[:2] != found[:2]]
                 progress = True
     return solved, needs, left

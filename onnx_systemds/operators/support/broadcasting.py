@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
+from onnx_systemds.dml.operands import called, expression_of
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import FINITE_DTYPES
@@ -249,8 +251,7 @@ def gather_rows_text(
 
 def _is_short(text: str) -> bool:
     """Whether a text is an identifier, or the reshape of one: it may be written several times."""
-    inner = text.removeprefix("matrix(").split(",")[0]
-    return inner.isidentifier()
+    return isinstance(called(text, "matrix") or expression_of(text), tree.Name)
 
 
 MOST_COPIES = 12  # up to here what is repeated is written side by side with itself

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
+from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
 from onnx_systemds.inference.values import Value
@@ -144,7 +145,7 @@ def _rows_permuted(node: NodeView, source: Source, dims: Dims, perm: Sequence[in
     count = product(lead)
     rows, index = node.shared(_permuted_positions(node, lead, order[:-1]), lead, "row_order")
     text = gather_rows_text(node, source(View(count, block)), rows, count, count, block, finite=finite)
-    return Moved(text.removeprefix("(").removesuffix(")"), View(count, block), index)
+    return Moved(text, View(count, block), index)
 
 
 def _permuted_positions(node: NodeView, dims: Dims, perm: Sequence[int]) -> str:
@@ -192,7 +193,7 @@ def _sliced(
     by_rows = prefix == 1
     view = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
     text, statements = source(view), ()  # type: str, tuple[str, ...]
-    if not text.isidentifier():  # only identifiers can be indexed
+    if not is_name(text):  # only identifiers can be indexed
         name = node.temporary("whole")
         text, statements = name, (f"{name} = {text}",)
     if by_rows:
@@ -267,7 +268,7 @@ def gathered(
     if prefix == 1:
         text = source(View(size, suffix))
         rows = gather_rows_text(node, text, index, size, length, suffix, finite=finite)
-        return Moved(rows.removeprefix("(").removesuffix(")"), View(length, suffix))
+        return Moved(rows, View(length, suffix))
     if suffix == 1:
         # columns as the rows of the transposed: long rows, and no product that spreads NaN
         text = f"t({source(View(prefix, size))})"
@@ -281,7 +282,7 @@ def gathered(
     rows = gather_rows_text(
         node, source(View(prefix * size, suffix)), name, prefix * size, count, suffix, finite=finite
     )
-    return Moved(rows.removeprefix("(").removesuffix(")"), View(count, suffix), (statement,))
+    return Moved(rows, View(count, suffix), (statement,))
 
 
 def _few_runs(mode: str, before: Dim, size: Dim, after: Dim) -> list[tuple[int, int]]:
@@ -315,7 +316,7 @@ def _joined(
     count = sum(length for _, length in runs)
     by_rows = prefix == 1
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
-    if not text.isidentifier():  # only identifiers can be indexed
+    if not is_name(text):  # only identifiers can be indexed
         name = node.temporary("whole")
         text, before = name, (*before, f"{name} = {text}")
     if by_rows:

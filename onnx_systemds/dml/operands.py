@@ -1,0 +1,39 @@
+"""What the text of an operand says, told by its tree.
+
+Generators write text. Where one has to know what it was given, a name (which alone can be indexed), a number or a call,
+it asks here, so that spelling and parentheses decide nothing.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.snippets import parse_snippet
+
+
+@lru_cache(maxsize=4096)
+def expression_of(text: str) -> tree.Expression:
+    """The expression that a text is. Raises ScriptSyntaxError."""
+    (statement,) = parse_snippet(f"value = {text}")
+    assert isinstance(statement, tree.Assign)
+    return statement.value
+
+
+def is_name(text: str) -> bool:
+    """Whether a text is the name of a variable, as it can stand in front of an index."""
+    found = expression_of(text)
+    return isinstance(found, tree.Name) and found.name == text
+
+
+def number_in(text: str) -> float | None:
+    """The number that a text is a literal of, of any sign; None for anything else."""
+    return number_of(expression_of(text))
+
+
+def called(text: str, function: str) -> tree.Expression | None:
+    """The first argument of a call, if a text is a call of that function."""
+    found = expression_of(text)
+    is_call = isinstance(found, tree.Call) and found.function == function and found.arguments
+    return found.arguments[0].value if is_call else None  # type: ignore[union-attr]
