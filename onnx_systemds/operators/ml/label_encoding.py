@@ -113,7 +113,7 @@ def _looked_up(node: NodeView, given: Column, results: Column, otherwise: Any, *
         node, node.constant_matrix(entries, "values"), f"{place} + 1", len(entries), size, 1,
         finite=bool(np.isfinite(entries).all()),
     )  # fmt: skip
-    return node.result(text[1:-1], View(size, 1), before=[f"{place} = {_place_text(node, x, keys)}"])
+    return node.result(text, View(size, 1), before=[f"{place} = {_place_text(node, x, keys)}"])
 
 
 def _numbers(node: NodeView, column: Column) -> Column:

@@ -220,7 +220,7 @@ def gather_elements(node: NodeView) -> Fragment:
     before = [f"{index} = {element_index(node, 1, node.axis())}"]
     x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
-    return node.result(text[1:-1], View(count, 1), before=before)
+    return node.result(text, View(count, 1), before=before)
 
 
 @gradient("GatherElements")
@@ -257,7 +257,7 @@ def gather_nd(node: NodeView) -> Fragment:
     before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
     x = node.view("data", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
-    return node.result(text[1:-1], View(count, cols), before=before)
+    return node.result(text, View(count, cols), before=before)
 
 
 @gradient("GatherND")

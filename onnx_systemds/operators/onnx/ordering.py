@@ -295,7 +295,7 @@ def reverse_sequence(node: NodeView) -> Fragment:
     index = node.call("reversed_index", lengths, node.dim(dims[time]), "TRUE" if time == 0 else "FALSE")
     x = node.view("input", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, rows, cols, finite=is_finite(node, 0))
-    return node.result(text[1:-1], View(rows, cols))
+    return node.result(text, View(rows, cols))
 
 
 @gradient("CumSum")
