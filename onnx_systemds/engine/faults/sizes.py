@@ -1,0 +1,54 @@
+"""Sizes that the compiler takes for others, or for known, in an expression."""
+
+from __future__ import annotations
+
+from onnx_systemds.engine.faults.fault import Fault
+
+SIZES: tuple[Fault, ...] = (
+    Fault(
+        "sum-beside-one-number",
+        "sum(X + v), sum(X - v) and rowSums of one row take a 1 x 1 matrix v, whose size the compiler knows, for a row",
+        "3.4.0",
+        "x = X[1, 1:3]\nresult = as.matrix(sum(x + rowSums(x)))",
+        ((24,),),
+        "total, row_sums",
+        inputs=((1, 2, 3),),
+    ),
+    Fault(
+        "ifelse-of-a-vector-of-unknown-length",
+        "ifelse(m, A, B) is A where m is a single row or column of unknown length and A is of known size",
+        "3.4.0",
+        "n = as.integer(sum(X))\nresult = ifelse(seq(1, n) > 2, matrix(X, rows=3, cols=1), 7)",
+        ((7,), (7,), (1,)),
+        "templates/library/where.dml; operators/onnx/filling.py (trilu)",
+        inputs=((1,), (1,), (1,)),
+    ),
+    Fault(
+        "sums-of-a-squared-row",
+        "colSums(X ^ 2) and colSums(X * X) are X where the run finds out that X, a reshape, has one row",
+        "3.4.0",
+        "result = colSums(matrix(X, rows=nrow(X), cols=2) ^ 2)",
+        ((9, 4),),
+        "col_sums",
+        inputs=((3, -2),),
+    ),
+    Fault(
+        "ifelse-with-number",
+        "ifelse(M, X, number) of sizes that are not known is taken for 0 x 0",
+        "3.4.0",
+        "Y = ifelse(X > 1, X, 0)\nresult = Y[1:1, ]",
+        ((0, 2),),
+        "NodeView.filled: both branches are matrices",
+        inputs=((1, 2), (3, 4)),
+        raises="Invalid values for matrix indexing",
+    ),
+    Fault(
+        "distinct-rows-of-joined-matrices",
+        "the number of rows of unique(rbind(A, B)), which gives rows and not elements, is taken to be that of A",
+        "3.4.0",
+        "Z = unique(rbind(X, 7 * X))\nresult = matrix(nrow(Z), rows=1, cols=1)",
+        ((4,),),
+        "none is needed, as no generator joins what it takes distinct elements of; exported models count the rows",
+        inputs=((1, 2), (3, 4)),
+    ),
+)
