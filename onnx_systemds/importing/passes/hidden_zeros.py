@@ -8,6 +8,7 @@ such a count may come from gets a new value in a branch that is never taken; its
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -20,7 +21,8 @@ Roots = frozenset[str]
 """The variables whose zeros are those of a matrix for the compiler, among them `_ZEROS` and `_FILLED`."""
 
 _ZEROS, _FILLED = Roots(("0",)), Roots(("1",))  # matrices of a literal number; neither is a name of DML
-_LITERALS = _ZEROS | _FILLED
+_ANOTHER = Roots(("2",))  # of a value that is no longer there
+_LITERALS = _ZEROS | _FILLED | _ANOTHER
 _UNKNOWN: Roots = frozenset()
 _MOVED = frozenset(("abs", "as.matrix", "diag", "matrix", "order", "removeEmpty", "replace", "rev", "sqrt", "t"))
 _ONE_LINE = 40
@@ -35,9 +37,9 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     if not any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(*function.body)):
         return function  # the engine compiles it once, or anew at each call
     names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
-    hidden: set[str] = set()
+    hidden, read = set[str](), _read(function.body, functions)
     while True:  # what is known of one may be known of others no more once it is hidden
-        counts = _Counts(functions, {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names})
+        counts = _Counts(functions, {name: _UNKNOWN if name in hidden else Roots((name,)) for name in names}, read)
         body = counts.follow(function.body)
         if counts.wanted <= hidden:
             break
@@ -49,6 +51,25 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     if hidden:
         first.append(_hide([name for name in names if name in hidden], _lasting("in one call", "in the next")))
     return replace(function, body=(*body[:place], *first, *body[place:]))
+
+
+def _read(body: tree.Block, functions: Mapping[str, tree.Function]) -> set[str]:
+    """The variables that a body does more with than to assign them, and to hand them to functions of their own."""
+    counts: Counter[str] = Counter()
+    for node in tree.walk(*body):
+        if isinstance(node, (tree.Name, tree.Indexed)):
+            counts[node.name] += 1
+        elif isinstance(node, (tree.Assign, tree.MultiAssign)):
+            targets = (node.target,) if isinstance(node, tree.Assign) else node.targets
+            counts.subtract(target.name for target in targets)
+        elif isinstance(node, tree.Call) and _is_apart(node, functions):
+            counts.subtract(given.value.name for given in node.arguments if isinstance(given.value, tree.Name))
+    return set(+counts)
+
+
+def _is_apart(call: tree.Call, functions: Mapping[str, tree.Function]) -> bool:
+    """Whether it is a call of a function that the engine does not inline."""
+    return call.function in functions and not is_straight(functions[call.function].body)
 
 
 def _hide(names: Sequence[str], reason: str) -> tree.Statement:
@@ -65,8 +86,9 @@ def _lasting(here: str, there: str) -> str:
 class _Counts:
     """What the compiler may know of the variables of a function, while its statements are followed."""
 
-    def __init__(self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots]) -> None:
+    def __init__(self, functions: Mapping[str, tree.Function], known: Mapping[str, Roots], read: set[str]) -> None:
         self.functions = functions
+        self.read = read  # variables that the function calculates with
         self.known = dict(known)  # all variables that have a value
         self.wanted: set[str] = set()  # those whose zeros are to be hidden
 
@@ -84,11 +106,13 @@ class _Counts:
         elif isinstance(statement, tree.MultiAssign):
             results = self._results(statement.call)
             for number, target in enumerate(statement.targets):
-                self.known[target.name] = results[number] if number < len(results) else _UNKNOWN
+                self.known[target.name] = results[number] if number < len(results) else self._called(target)
         return [statement]
 
     def _assign(self, statement: tree.Assign) -> None:
         value, target = self._of(statement.value), statement.target
+        if isinstance(statement.value, tree.Call) and _is_apart(statement.value, self.functions):
+            value = self._called(target)
         before = self.known.get(target.name, _UNKNOWN)
         if statement.accumulate:
             value = self._sum(before, value)
@@ -111,20 +135,20 @@ class _Counts:
     def _loop(self, loop: tree.For | tree.While) -> list[tree.Statement]:
         """What a loop carries from one trip to the next stands for itself in its body, where its count is known."""
         before, carried = dict(self.known), [name for name in assigned(loop.body) if name in self.known]
-        counted, hidden = set(carried), set[str]()
+        counted, hidden = {name for name in carried if before[name]}, set[str]()
         while True:
             given = before | {name: Roots((name,)) if name in counted - hidden else _UNKNOWN for name in carried}
-            inner = _Counts(self.functions, given)
+            inner = _Counts(self.functions, given, self.read)
             body = inner.follow(loop.body)
-            if new := {name for name in counted if not before[name] and not inner.known[name]}:
-                counted -= new
+            if new := {name for name in carried if inner.known[name]} - counted:
+                counted |= new
             elif new := (inner.wanted & counted) - hidden:
                 hidden |= new
             else:
                 break
         self.wanted |= inner.wanted - set(carried)
         # That a value of its own changes is seen after one trip; that of others is not, nor that there was no trip.
-        ends = [name for name in carried if inner.known[name] - {name}]
+        ends = [name for name in carried if inner.known[name] - {name} and name in self.read]
         if isinstance(loop, tree.For) and loop.parallel:  # hands nothing on
             ends = []
         self.known |= {name: value for name, value in inner.known.items() if name not in carried}
@@ -135,16 +159,22 @@ class _Counts:
         first = [_hide(starts, _lasting("before the loop", "in it"))] if starts else []
         return [*first, loop if _is_same(body, loop.body) else replace(loop, body=body)]
 
-    def _results(self, call: tree.Expression) -> list[Roots]:
+    def _results(self, call: tree.Call) -> list[Roots]:
         """The results of a function that the engine inlines; of others nothing is known."""
-        function = self.functions.get(call.function) if isinstance(call, tree.Call) else None
-        if not isinstance(call, tree.Call) or function is None or not is_straight(function.body):
+        function = self.functions.get(call.function)
+        given = [self._of(argument.value) for argument in call.arguments]
+        if function is None or not is_straight(function.body):
             return []
-        given = zip(function.parameters, call.arguments)
-        inner = _Counts(self.functions, {parameter.name: self._of(argument.value) for parameter, argument in given})
+        names = [parameter.name for parameter in function.parameters]
+        inner = _Counts(self.functions, dict(zip(names, given)), set())
         inner.follow(function.body)
         self.wanted |= inner.wanted
         return [inner.known.get(result.name, _UNKNOWN) for result in function.results]
+
+    def _called(self, target: tree.Target) -> Roots:
+        """The engine does not see that a call gives its target another value (``zeros-of-call-in-loop``)."""
+        before = self.known.get(target.name, _UNKNOWN)
+        return before | _ANOTHER if before and isinstance(target, tree.Name) else _UNKNOWN
 
     def _sum(self, left: Roots, right: Roots) -> Roots:
         """A sum has got no count once that of one operand is not known; one that it had it keeps."""
