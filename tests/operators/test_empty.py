@@ -54,7 +54,8 @@ CASES = [
     *[Case("Flatten", 13, {"x": none(2, 0, 3)}, {"axis": axis}) for axis in (1, 2)],
     *[Case("Cast", 13, {"x": none(0, 3)}, {"to": to}) for to in (7, 10)],
     Case("Where", 16, {"c": none(0, 3, dtype="bool"), "a": random(3), "b": random(1)}),
-    Case("OneHot", 11, {"i": NOTHING, "d": np.array(3), "v": np.array([0, 1], np.float32)}, constants=["d", "v"]),
+    *[Case("OneHot", 11, {"i": none(0, 1, dtype="int64"), "d": np.array(3), "v": np.array([0, 1], np.float32)}, constants=known)
+      for known in (["d", "v"], [])],
     *[Case("CumSum", 14, {"x": none(0, 3), "a": np.array(axis)}, constants=["a"]) for axis in (0, 1)],
     Case("TopK", 11, {"x": random(3, 4), "k": ints(0)}, constants=["k"], outputs=2),
     Case("TopK", 11, {"x": none(0, 4), "k": ints(2)}, constants=["k"], outputs=2),

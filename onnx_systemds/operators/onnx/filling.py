@@ -301,15 +301,15 @@ def one_hot(node: NodeView) -> Fragment:
 
     Negative indices count from the end since opset 11; before, they are out of range.
     """
-    empty = empty_result(node)
-    if empty is not None:
-        return empty
     axis, dims = _one_hot_axis(node), node.dims("indices")
     prefix, suffix, count = product(dims[:axis]), product(dims[axis:]), node.size("indices")
     depth = node.output_dims()[axis]
     before: list[str] = []
     if node.constant("depth") is None and node.integers("depth") is None:
         before.append(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
+    empty = empty_result(node)
+    if empty is not None:
+        return Fragment(tuple(before)) + empty
     transposed = prefix == 1 and suffix != 1
     indices = node.view("indices", View(1, count) if transposed else View(count, 1))
     if node.version >= 11:
