@@ -188,7 +188,10 @@ TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
 @pytest.mark.parametrize(
     ("op", "opset", "x", "attributes", "expected"),
     [
-        ("Elu", 6, TINY, {"alpha": 1.5}, 1.5 * np.expm1(TINY)),
+        *[("Elu", 6, TINY, {"alpha": alpha}, alpha * np.expm1(TINY)) for alpha in (1.0, 1.5)],
+        ("Elu", 6, TINY.reshape(1, 1, 1, -1), {}, np.expm1(TINY).reshape(1, 1, 1, -1)),
+        ("Celu", 12, TINY, {}, np.expm1(TINY)),
+        ("Erf", 13, TINY, {}, 2 / math.sqrt(math.pi) * TINY),
         ("Celu", 12, TINY, {"alpha": 0.5}, 0.5 * np.expm1(TINY / 0.5)),
         ("Selu", 6, TINY, {"alpha": 1.5, "gamma": 0.5}, 0.75 * np.expm1(TINY)),
         ("Gelu", 20, np.linspace(-14, 0, 57), {}, numpy_gelu(np.linspace(-14, 0, 57))),

@@ -61,7 +61,9 @@ def _number(node: NodeView, name: str) -> str:
 def _plus(node: NodeView, text: str, number: str) -> str:
     """A text plus a number; of images by bias_add."""
     is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
-    return increased(Operand(text, FULL), number).text if is_image else f"{text} + {number}"
+    if is_image:
+        return increased(Operand(text, FULL), number).text
+    return f"{text} - {number[2:-1]}" if number.startswith("(-") else f"{text} + {number}"
 
 
 def _zero(node: NodeView) -> str:
@@ -85,11 +87,16 @@ def _leaky(node: NodeView, x: str) -> str:
 
 
 def _elu(node: NodeView, x: str) -> str:
+    if node.attribute("alpha") == 1:
+        # exp(x) - 1 between x and x + x^2, as in exp_less_one; above zero all of them are x or more
+        return f"min(max({_plus(node, f'exp(min({x}, 0))', '(-1)')}, {x}), {x} * ({_plus(node, x, '1')}))"
     return f"max({x}, 0) + {_number(node, 'alpha')} * {_exponential(node, x)}"
 
 
 def _celu(node: NodeView, x: str) -> str:
     alpha = _number(node, "alpha")
+    if node.attribute("alpha") == 1:
+        return _elu(node, x)
     if node.attribute("alpha") > 0:
         return f"max({x}, 0) + {alpha} * {_exponential(node, f'{x} / {alpha}')}"
     return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
