@@ -59,6 +59,7 @@ CASES = [
     *[Case("CumSum", 14, {"x": none(0, 3), "a": np.array(axis)}, constants=["a"]) for axis in (0, 1)],
     Case("TopK", 11, {"x": random(3, 4), "k": ints(0)}, constants=["k"], outputs=2),
     Case("TopK", 11, {"x": none(0, 4), "k": ints(2)}, constants=["k"], outputs=2),
+    Case("TopK", 11, {"x": none(2, 0, 3), "k": ints(0)}, {"axis": 1}, outputs=2),
     Case("ArgMax", 13, {"x": none(0, 4)}, {"axis": 1}),
     *[Case("NonZero", 13, {"x": none(*dims)}, expected=gives(none(len(dims), 0, dtype="int64"))) for dims in ((0, 3), (0,), (2, 3))],
     Case("Unique", 11, {"x": none(0)}, outputs=4, expected=gives(none(0), NOTHING, NOTHING, NOTHING)),
