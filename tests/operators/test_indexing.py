@@ -135,6 +135,9 @@ CASES += [
     at_sizes(sliced(random(7), ints(2), ints(0), ints(0), note="no element"), {"x": ["n"]}, {"x": random(2)}),
     at_sizes(Case("Compress", 11, {"x": np.zeros((1, 1, 0, 1, 2), np.float32), "c": np.zeros(0, bool)}, {"axis": 2}),
              {"x": ["n", 1, 0, "h", "w"], "c": ["c"]}, {"x": np.zeros((3, 1, 0, 2, 2), np.float32)}),
+    *[Case("ScatterElements", 18, {"x": np.zeros((rows, 2), np.float32), "i": np.zeros((1, 2), np.int64),
+                                   "u": np.array([[0, update]], np.float32)}, {"reduction": "mul"}, note=f"{rows} {update}")
+      for rows in (1, 2) for update in (np.nan, np.inf)],
     *[Case("ScatterElements", 18, {"x": np.array([3, 5, 7], dtype), "i": np.array([0, 1, 1, 0, 0, 1]),
                                    "u": np.array(PRIMES, np.int64).astype(dtype)}, {"reduction": "mul"}, note=dtype)
       for dtype in ("int32", "uint32", "int8")],
