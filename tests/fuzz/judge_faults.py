@@ -204,7 +204,7 @@ FAULTS += tuple(
 
 _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", "Einsum", "FusedMatMul", "LRN",
                        "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
-                       "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign", "Softmax", "LogSoftmax",
+                       "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign", "HardSwish", "Softmax", "LogSoftmax",
                        "SkipSimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "FusedGemm", "Normalizer",
                        "TransposeMatMul", "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign"})  # fmt: skip
 
