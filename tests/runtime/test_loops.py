@@ -13,13 +13,14 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
-from onnx_systemds.dml.syntax import Script
+from onnx_systemds.dml.syntax import For, Script, walk
 from onnx_systemds.engine import shared_session
 from onnx_systemds.importing.passes.specialisation.loops import (
     MOST_COPIES,
     called_with_loops,
     with_bodies,
     with_copies,
+    with_turns_written_out,
     without_threads,
 )
 from onnx_systemds.runtime.driver import Program
@@ -177,6 +178,55 @@ def test_calls_that_never_run_have_no_copy() -> None:
     assert "print(sum(sums(X)))" in text and "sums_1(X) + sums_2(2 * X)" in text and "sums_3" not in functions
 
 
+NESTED = """
+outer = function(matrix[double] X) return (matrix[double] Y) {
+  if (nrow(X) > 1000) {
+    X = straight(X)
+  }
+  Y = X + sums(X)
+}
+again = function(matrix[double] X, int n) return (matrix[double] Y) {
+  Y = sums(X)
+  if (n > 0) {
+    Y = Y + again(X, n - 1)
+  }
+}
+"""
+
+
+def test_functions_that_call_one_with_a_loop_have_copies_with_copies() -> None:
+    before = parse_script(NESTED + print_script(main_of("A = outer(X)\nB = outer(t(X))\nY = A + sum(B) + sum(again(X, 2)) + sum(again(X, 1))")))
+    _, functions = with_copies(before.functions["f"], before.functions)
+    assert functions.keys() - before.functions.keys() == {"outer_1", "outer_2", "sums_1", "sums_2"}
+    assert "sums_1(X)" in print_script(Script((functions["outer_1"],)))
+    assert "sums_2(X)" in print_script(Script((functions["outer_2"],)))
+
+
+def test_what_is_called_once_has_no_copy_in_functions_either() -> None:
+    before = parse_script(NESTED + print_script(main_of("Y = outer(X)")))
+    assert with_copies(before.functions["f"], before.functions) == (before.functions["f"], before.functions)
+
+
+@pytest.mark.parametrize(
+    ("loop", "is_written_out"),
+    [
+        ("parfor (k in 1:2) {\n  if (k == 1) {\n    A = X + 1\n  } else {\n    A = X * 2\n  }\n  Y[k, ] = A[k, ]\n}", True),
+        ("parfor (k in 1:3) {\n  Y[k, ] = X[k, ] + k\n}", False),
+        ("parfor (k in seq(1, 2, 1)) {\n  Y[k, ] = X[k, ] + k\n}", False),
+        ("for (k in 1:2) {\n  Y[k, ] = X[k, ] + k\n}", False),
+        ("parfor (k in 1:2) {\n  Y[k, ] = X[k, ] + k\n}\nY = Y + k", False),
+        ("parfor (k in 1:nrow(X)) {\n  Y[k, ] = X[k, ] + k\n}", False),
+    ],
+)
+def test_turns_that_are_written_out(loop: str, is_written_out: bool) -> None:
+    main = main_of(f"Y = X\n{loop}").functions["f"]
+    found = with_turns_written_out(main)
+    assert (found != main) == is_written_out
+    if is_written_out:
+        text = print_script(Script((found,)))
+        assert "A = X + 1\n  Y[1, ] = A[1, ]\n  A = X * 2\n  Y[2, ] = A[2, ]" in text and "if" not in text
+
+
 # --- in scripts ----------------------------------------------------------------------------------------------------
 
 
@@ -279,3 +329,14 @@ def test_in_a_script_on_its_own_each_call_has_a_copy() -> None:
     (expected,) = runtime.run(None, feeds)
     (given,) = score_plainly(script, feeds).values()
     np.testing.assert_allclose(given, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_directions_are_no_loop_in_a_script_on_its_own() -> None:
+    model = stacked_layers([64, 66], "bidirectional")
+    script = import_model(model, dims={"steps": 34, "batch": 2})
+    assert not any(isinstance(node, For) for node in walk(script.main))
+    assert "parfor" in import_model(model).text
+    feeds = {"x": np.random.default_rng(7).normal(size=(34, 2, 5)).astype(np.float32)}
+    with ScoringFunction(script) as function:
+        assert not function._prepared.recompiled_functions()
+        check_all_forms(function, model, feeds, rtol=1e-4)

@@ -20,6 +20,8 @@ LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
 MOST_COPIES = 50
 """Copies of a function; with more the script gets long."""
+MOST_TURNS = 2
+"""Turns of a loop that are written out: the directions of a layer."""
 _OF_ONE_CALL = "# A copy for one call: called at several places, it would be compiled anew each time."
 
 
@@ -49,10 +51,33 @@ def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tr
     return _Bodies(main, functions).placed()
 
 
+def with_turns_written_out(main: tree.Function) -> tree.Function:
+    """``main`` with the statements of each turn, one after the other, for a `parfor` of few turns.
+
+    A main function with a loop is compiled anew at each call, as a whole, as its weights come out of a list.
+    """
+    body: list[tree.Statement] = []
+    for statement in main.body:
+        numbers = _turns(statement)
+        if isinstance(statement, tree.For) and numbers and not _is_read_elsewhere(statement, main.body):
+            body += _written_out(statement, numbers)
+        else:
+            body.append(statement)
+    return replace(main, body=tuple(body))
+
+
+def _is_read_elsewhere(loop: tree.For, body: tree.Block) -> bool:
+    """Whether the number of the turn is read by other statements than those of the loop."""
+    return any(loop.variable in _names(statement) for statement in body if statement is not loop)
+
+
 def with_copies(
     main: tree.Function, functions: Mapping[str, tree.Function]
 ) -> tuple[tree.Function, dict[str, tree.Function]]:
-    """``main`` with a function of its own for each call of those that `called_with_loops` tells; all the others."""
+    """``main`` with a function of its own for each call of one with a loop, in it or in what it calls; all the others.
+
+    Only those that are called more than once are copied, counting each way from ``main`` to a call.
+    """
     return _Copies(main, functions).made()
 
 
@@ -62,16 +87,51 @@ class _Copies:
     def __init__(self, main: tree.Function, functions: Mapping[str, tree.Function]) -> None:
         self._main = main
         self._functions = dict(functions)
-        places = Counter(node.function for node in tree.walk(main) if isinstance(node, tree.Call))
-        self._copied = {name for name in called_with_loops(main, functions) if places[name] <= MOST_COPIES}
+        self._calls = {name: _calls(function.body, functions) for name, function in functions.items()}
+        self._loops: dict[str, bool] = {}
+        ways = Counter[str]()
+        self._count_ways(_calls(main.body, functions), 1, ways, ())
+        self._copied = {
+            name for name, count in ways.items()
+            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in self._below(name)
+        }  # fmt: skip
         self._counts: Counter[str] = Counter()
 
     def made(self) -> tuple[tree.Function, dict[str, tree.Function]]:
-        body = tuple(map(self._statement, self._main.body)) if self._copied else self._main.body
-        return replace(self._main, body=body), self._functions
+        return replace(self._main, body=self._block(self._main.body)), self._functions
+
+    def _count_ways(self, calls: Counter[str], times: int, ways: Counter[str], inside: tuple[str, ...]) -> None:
+        """Add how often each function is called, by functions that are called so often themselves."""
+        for name, count in calls.items():
+            ways[name] += times * count
+            if name not in inside and ways[name] <= MOST_COPIES:
+                self._count_ways(self._calls[name], times * count, ways, (*inside, name))
+
+    def _has_loop(self, name: str) -> bool:
+        """Whether there is a loop in a function, which has to be short, or in one that it calls."""
+        if name not in self._loops:
+            self._loops[name] = False  # of one that calls itself
+            function = self._functions[name]
+            has_loop = _has_own_loop(function) or any(map(self._has_loop, self._calls[name]))
+            self._loops[name] = has_loop and _is_short(function)
+        return self._loops[name]
+
+    def _below(self, name: str) -> set[str]:
+        """The functions that are called by a function and those that it calls."""
+        found: set[str] = set()
+        stack = [*self._calls[name]]
+        while stack:
+            called = stack.pop()
+            if called not in found:
+                found.add(called)
+                stack += self._calls[called]
+        return found
+
+    def _block(self, block: tree.Block) -> tree.Block:
+        return tuple(map(self._statement, block)) if self._copied else block
 
     def _statement(self, statement: tree.Statement) -> tree.Statement:
-        if isinstance(statement, tree.If) and statement.condition == tree.Name("never"):  # never runs
+        if _is_never(statement):
             return statement
         changed: tree.Statement = rewritten(statement, self._change)
         return changed
@@ -81,8 +141,10 @@ class _Copies:
             return node
         function = self._functions[node.function]
         name = self._name(function.name)
+        self._functions[name] = function  # the name is taken
         comments = replace(function.comments, before=(*function.comments.before, _OF_ONE_CALL))
-        self._functions[name] = replace(function, name=name, comments=comments)
+        copy = replace(function, name=name, comments=comments, body=self._block(function.body))
+        self._functions[name] = copy
         return replace(node, function=name)
 
     def _name(self, function: str) -> str:
@@ -173,5 +235,65 @@ class _Bodies:
 
 
 def _is_short_with_loop(function: tree.Function) -> bool:
-    nodes = [node for node in tree.walk(function) if isinstance(node, tree.StatementNode)]
-    return len(nodes) <= LONGEST_BODY and any(isinstance(node, (tree.For, tree.While)) for node in nodes)
+    return _is_short(function) and _has_own_loop(function)
+
+
+def _is_short(function: tree.Function) -> bool:
+    return sum(isinstance(node, tree.StatementNode) for node in tree.walk(function)) <= LONGEST_BODY
+
+
+def _has_own_loop(function: tree.Function) -> bool:
+    return any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(function))
+
+
+def _is_never(statement: tree.Statement) -> bool:
+    """Whether it never runs, and holds calls apart (see `call_guards`)."""
+    return isinstance(statement, tree.If) and statement.condition == tree.Name("never")
+
+
+def _calls(block: tree.Block, functions: Mapping[str, tree.Function]) -> Counter[str]:
+    """How often functions are called in some statements, but for those that never run."""
+    running = [statement for statement in block if not _is_never(statement)]
+    return Counter(node.function for node in tree.walk(*running)
+                   if isinstance(node, tree.Call) and node.function in functions)  # fmt: skip
+
+
+def _turns(statement: tree.Statement) -> list[int]:
+    """The numbers of a `parfor` of few turns that are written as numbers, and not changed in it."""
+    if not isinstance(statement, tree.For) or not statement.parallel or statement.range.step is not None:
+        return []
+    start, stop = statement.range.start, statement.range.stop
+    if not isinstance(start, tree.IntLiteral) or not isinstance(stop, tree.IntLiteral):
+        return []
+    numbers = list(range(start.value, stop.value + 1))
+    return numbers if len(numbers) <= MOST_TURNS and statement.variable not in assigned(statement.body) else []
+
+
+def _names(node: tree.Node) -> set[str]:
+    return {found.name for found in tree.walk(node) if isinstance(found, (tree.Name, tree.Indexed))}
+
+
+def _written_out(loop: tree.For, numbers: Collection[int]) -> list[tree.Statement]:
+    """The statements of all turns, each with its number and with the branches that this takes."""
+    statements: list[tree.Statement] = []
+    for number in numbers:
+
+        def change(node: tree.Node, number: int = number) -> tree.Node:
+            return tree.IntLiteral(number) if isinstance(node, tree.Name) and node.name == loop.variable else node
+
+        for statement in rewritten(loop.body, change):
+            branch = _branch(statement)
+            statements += [statement] if branch is None else branch
+    return statements
+
+
+def _branch(statement: tree.Statement) -> tree.Block | None:
+    """The branch of an `if` that compares two numbers."""
+    if not isinstance(statement, tree.If) or not isinstance(statement.condition, tree.Binary):
+        return None
+    condition = statement.condition
+    if condition.operator != "==" or not isinstance(condition.left, tree.IntLiteral):
+        return None
+    if not isinstance(condition.right, tree.IntLiteral):
+        return None
+    return statement.body if condition.left.value == condition.right.value else statement.otherwise

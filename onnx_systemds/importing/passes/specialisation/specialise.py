@@ -19,6 +19,7 @@ from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
     with_bodies,
     with_copies,
+    with_turns_written_out,
     without_threads,
 )
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
@@ -187,10 +188,13 @@ def _with_inlined_loops(work: Work) -> Work:
 
 
 def _with_copies(work: Work) -> Work:
-    """A function for each call, where the script takes its weights out of a list; of others the bodies are placed."""
-    if work.form.is_prepared:
+    """A function for each call, where the script takes its weights out of a list; of others the bodies are placed,
+    and only what these call has copies."""
+    form = work.form
+    if form.is_prepared and not form.inlined:
         return work
-    main, functions = with_copies(work.main, work.functions)
+    main = with_turns_written_out(work.main) if form.is_serial and not form.is_prepared else work.main
+    main, functions = with_copies(main, work.functions)
     return replace(work, main=main, functions=functions)
 
 
