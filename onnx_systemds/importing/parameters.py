@@ -79,6 +79,8 @@ def captured_parameter(scope: Scope, name: str) -> str:
 def sized(scope: Scope, parameters: Sequence[tuple[str, str]]) -> list[tuple[str, Dims]]:
     """Identifier and dims of the parameters that are tensors."""
     return [(identifier, scope.dims(value)) for value, identifier in parameters if not scope.value(value).is_list]
+
+
 def demand_element_sources(scope: Scope, parameters: Sequence[tuple[str, str]]) -> None:
     """Ask the graph around for the captured values whose elements are used as sizes."""
     run_sizes = scope.graph.run_sizes

@@ -72,7 +72,6 @@ class Assumption:
         """The condition under which it is not so."""
         return f"{dim_text(self.left)} {self.relation.value[0]} {dim_text(self.right)}"
 
-
     @property
     def bound(self) -> tuple[Dim, int] | None:
         """A size and its least value, as simple as may be, where that is all that it says: h and 4 for h // 2 >= 2."""

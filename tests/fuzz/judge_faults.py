@@ -27,7 +27,6 @@ _ONNXRUNTIME = ("onnxruntime", "optimised", "exact")
 _REFERENCE = ("reference", "double")
 
 
-
 def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
     return any(np.isnan(value).any() for value in _reals(feeds))
 

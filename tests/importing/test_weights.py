@@ -60,7 +60,6 @@ def bits(array: Array) -> bytes:
     return values.tobytes()
 
 
-
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("block_size", [1000, 400])
 def test_written_and_read_back(name: str, block_size: int, tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ def quantized(dtype: str) -> Array:
 
 
 A, B = random(2, 4, dtype="uint8"), random(4, 3, dtype="uint8", seed=1)
+
+
 def blocked(x: Array, scales: Array, zero: Array | None, axis: int, block_size: int, **_: Any) -> Array:
     """Quantised or dequantised with scales and zero points repeated by block; the last block is cut."""
 

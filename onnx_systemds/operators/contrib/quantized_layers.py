@@ -14,7 +14,8 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.recurrent import Layer, Shape, Variant, directions_of
+from onnx_systemds.operators.onnx.recurrent import Layer, Shape, directions_of
+from onnx_systemds.operators.onnx.recurrent_steps import Variant
 
 # --- DynamicQuantizeLSTM -----------------------------------------------------------------------------------------
 

@@ -256,7 +256,6 @@ class _Contraction:
         text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, y_rows=depth))
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
-
     def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:
         """The product of two operands; that of 32-bit integers by halves, as it has 64 bits."""
         if self.node.output_dtype() in WORDS:

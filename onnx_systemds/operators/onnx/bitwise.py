@@ -47,6 +47,7 @@ def shifted(node: NodeFacts) -> Computes:
         return Computes(lambda spans: joined([spans[0], Span(0, 0)]), is_rounded=False)
     return Computes(lambda spans: Span(*TYPES[node.dtype(0)]), is_rounded=False)
 
+
 # by operator: the builtin for words, and (sum, both) with: result = sum * (x + y) + both * (x and y)
 _OPERATIONS = {"BitwiseAnd": ("bitwAnd", (0, 1)), "BitwiseOr": ("bitwOr", (1, -1)), "BitwiseXor": ("bitwXor", (1, -2))}
 _WORDS = frozenset(["int32", "uint32"])

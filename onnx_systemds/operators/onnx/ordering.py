@@ -39,6 +39,7 @@ def cumulative_span(node: NodeFacts, spans: Sequence[Span]) -> Span:
     count = size if isinstance(size, int) else LONGEST_AXIS
     return Span(min(spans[0].low * count, 0), max(spans[0].high * count, 0))
 
+
 MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
 
 

@@ -1,4 +1,4 @@
-"""Pooling over windows and over whole planes."""
+"""Pooling over windows."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from functools import reduce
 
 import numpy as np
 
-from onnx_systemds.dml.literals import literal
-from onnx_systemds.engine.safe_forms import row_sums, window_maxima
+from onnx_systemds.engine.safe_forms import window_maxima
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -25,6 +24,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import OPERANDS_TOGETHER, extreme
+from onnx_systemds.operators.onnx.global_pooling import power, root
 from onnx_systemds.operators.onnx.indexing import along_axes, strides
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.convolution_gradients import known_grid, known_integers
@@ -39,7 +39,7 @@ from onnx_systemds.operators.support.windows import (
 )
 
 integer_rule("MaxPool")(lambda node: Reads(INDEX))
-batch_rule("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool")(mixes_all_but_first)
+batch_rule("AveragePool", "LpPool")(mixes_all_but_first)
 
 LOWEST = "-Inf"
 
@@ -63,55 +63,6 @@ def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, number of windows; the indices are as many."""
     dims = (*node.dims("X")[:2], *pool_windows(node).outputs)
     return (node.tensor(dims), Value("int64", dims))
-
-
-@shape_rule("GlobalAveragePool")
-@shape_rule("GlobalLpPool")
-@shape_rule("GlobalMaxPool")
-def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Spatial axes of size 1."""
-    dims = node.dims("X")
-    return (node.tensor((*dims[:2], *[1] * (len(dims) - 2))),)
-
-
-# --- whole planes ------------------------------------------------------------------------------------------------
-
-
-def _planes(node: NodeView) -> View:
-    dims = node.dims("X")
-    return split_view(dims, 2)
-
-
-@generator("GlobalAveragePool", since=1)
-def global_average_pool(node: NodeView) -> Fragment:
-    """Mean of each plane."""
-    view = _planes(node)
-    sums = row_sums(node.view("X", view), node.dim(view.cols))
-    return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
-
-
-@generator("GlobalMaxPool", since=1)
-def global_max_pool(node: NodeView) -> Fragment:
-    """Maximum of each plane."""
-    view = _planes(node)
-    return node.result(f"rowMaxs({node.view('X', view)})", View(view.rows, 1))
-
-
-@generator("GlobalLpPool", since=1)
-@generator("GlobalLpPool", since=2)
-def global_lp_pool(node: NodeView) -> Fragment:
-    """p-norm of each plane; p is a float in opset 1."""
-    view, p = _planes(node), node.attribute("p")
-    sums = row_sums(_power(node.view("X", view), p), node.dim(view.cols))
-    return node.result(_root(f"({sums})", p), View(view.rows, 1))
-
-
-def _power(x: str, p: float) -> str:
-    return f"abs({x})" if p == 1 else f"{x}^2" if p == 2 else f"abs({x})^{literal(p)}"
-
-
-def _root(text: str, p: float) -> str:
-    return text if p == 1 else f"sqrt({text})" if p == 2 else f"({text})^(1 / {literal(p)})"
 
 
 # --- windows -----------------------------------------------------------------------------------------------------
@@ -198,7 +149,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
 
 
 def _input_image(node: NodeView, window: Windows) -> Image:
-    view = _planes(node)
+    view = split_view(node.dims("X"), 2)
     return Image(node.view("X", view), view, view.rows, window.sizes)
 
 
@@ -271,9 +222,9 @@ def lp_pool(node: NodeView) -> Fragment:
     image = _input_image(node, window)
     powers = node.temporary("powers")
     image = Image(powers, image.view, image.lead, image.sizes)
-    statements = [f"{powers} = {_power(node.view('X', image.view), p)}"]
+    statements = [f"{powers} = {power(node.view('X', image.view), p)}"]
     more, image = pooled(node, image, window, "avg_pool")
-    return node.result(_root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
+    return node.result(root(f"{image.text} * {product(window.kernel)}", p), image.view, before=[*statements, *more])
 
 
 @batch_rule("MaxPool")
@@ -369,20 +320,6 @@ def _window_places(
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------
-
-
-@gradient("GlobalAveragePool")
-def _global_average_pool_gradient(n: Backward) -> Sequence[str]:
-    share = n.share(list(range(2, n.rank(0))))
-    return [n.times(share, n.grad)]
-
-
-@gradient("GlobalMaxPool")
-def _global_max_pool_gradient(n: Backward) -> Sequence[str]:
-    """Equal maxima share the derivative."""
-    hits = n.emit("CastLike", n.emit("Equal", n.x, n.out), n.x)
-    total = n.emit("ReduceSum", hits, n.tape.integers(range(2, n.rank(0))))
-    return [n.times(n.emit("Div", hits, total), n.grad)]
 
 
 @gradient("MaxPool")

@@ -32,6 +32,7 @@ def updated(node: NodeFacts) -> IntegerUse:
     return Sums(lambda: Terms((2,), node.size(2)), read=(1,),
                   total=lambda added, s: Span(s[0].low - added.reach, s[0].high + added.reach))  # fmt: skip
 
+
 NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 

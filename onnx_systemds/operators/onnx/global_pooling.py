@@ -1,0 +1,80 @@
+"""Pooling over whole planes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import row_sums
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.gradient_tape import Backward
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.values import Value
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
+
+batch_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")(mixes_all_but_first)
+
+
+@shape_rule("GlobalAveragePool")
+@shape_rule("GlobalLpPool")
+@shape_rule("GlobalMaxPool")
+def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Spatial axes of size 1."""
+    dims = node.dims("X")
+    return (node.tensor((*dims[:2], *[1] * (len(dims) - 2))),)
+
+
+def _planes(node: NodeView) -> View:
+    dims = node.dims("X")
+    return split_view(dims, 2)
+
+
+@generator("GlobalAveragePool", since=1)
+def global_average_pool(node: NodeView) -> Fragment:
+    """Mean of each plane."""
+    view = _planes(node)
+    sums = row_sums(node.view("X", view), node.dim(view.cols))
+    return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
+
+
+@generator("GlobalMaxPool", since=1)
+def global_max_pool(node: NodeView) -> Fragment:
+    """Maximum of each plane."""
+    view = _planes(node)
+    return node.result(f"rowMaxs({node.view('X', view)})", View(view.rows, 1))
+
+
+@generator("GlobalLpPool", since=1)
+@generator("GlobalLpPool", since=2)
+def global_lp_pool(node: NodeView) -> Fragment:
+    """p-norm of each plane; p is a float in opset 1."""
+    view, p = _planes(node), node.attribute("p")
+    sums = row_sums(power(node.view("X", view), p), node.dim(view.cols))
+    return node.result(root(f"({sums})", p), View(view.rows, 1))
+
+
+def power(x: str, p: float) -> str:
+    """What a p-norm sums up."""
+    return f"abs({x})" if p == 1 else f"{x}^2" if p == 2 else f"abs({x})^{literal(p)}"
+
+
+def root(text: str, p: float) -> str:
+    """The p-norm of such a sum."""
+    return text if p == 1 else f"sqrt({text})" if p == 2 else f"({text})^(1 / {literal(p)})"
+
+
+@gradient("GlobalAveragePool")
+def _global_average_pool_gradient(n: Backward) -> Sequence[str]:
+    share = n.share(list(range(2, n.rank(0))))
+    return [n.times(share, n.grad)]
+
+
+@gradient("GlobalMaxPool")
+def _global_max_pool_gradient(n: Backward) -> Sequence[str]:
+    """Equal maxima share the derivative."""
+    hits = n.emit("CastLike", n.emit("Equal", n.x, n.out), n.x)
+    total = n.emit("ReduceSum", hits, n.tape.integers(range(2, n.rank(0))))
+    return [n.times(n.emit("Div", hits, total), n.grad)]

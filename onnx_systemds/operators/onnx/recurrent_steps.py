@@ -1,0 +1,187 @@
+"""The DML function that runs one direction of RNN, GRU or LSTM over time, with its activations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import is_name
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.operators.api.node_view import NodeView
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+_DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+_B, _LENS, _P = 3, 4, 7
+
+# activation -> (DML text, default alpha, default beta); None: the activation takes none
+ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
+    "sigmoid": ("1 / (1 + exp(-{x}))", None, None),
+    # exact to 2e-16; the engine's sigmoid takes 25 ns for a number, its tanh 80
+    "tanh": ("2 * (1 / (1 + exp(-2 * {x}))) - 1", None, None),
+    "relu": ("max({x}, 0)", None, None),
+    "softsign": ("{x} / (1 + abs({x}))", None, None),
+    "softplus": ("max({x}, 0) + log(1 + exp(-abs({x})))", None, None),
+    "affine": ("{a} * {x} + {b}", 1.0, 0.0),
+    "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
+    "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
+    "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
+    "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
+    "elu": ("max({x}, 0) + {a} * (exp(min({x}, 0)) - 1)", 1.0, None),
+}
+
+
+def is_linear_before_reset(node: NodeFacts) -> bool:
+    """Whether a GRU resets the product of its state, not the state."""
+    return node.node.op_type == "GRU" and bool(node.attribute("linear_before_reset"))
+
+
+# --- activations ------------------------------------------------------------------------------------------------
+
+
+def activations_of(node: NodeFacts, kind: str, directions: int) -> list[list[str]]:
+    """For each direction the activations as texts with ``{x}``; those that use alpha or beta take them in turn."""
+    defaults = _DEFAULTS[kind]
+    names = list(node.attribute("activations") or ()) or list(defaults) * directions
+    if len(names) < len(defaults) * directions:
+        raise UnsupportedCase(f"{len(names)} activations, {len(defaults) * directions} are needed")
+    alphas = iter(node.attribute("activation_alpha") or ())
+    betas = iter(node.attribute("activation_beta") or ())
+    texts = [_activation(str(name), alphas, betas) for name in names[: len(defaults) * directions]]
+    return [texts[start : start + len(defaults)] for start in range(0, len(texts), len(defaults))]
+
+
+def _activation(name: str, alphas: Any, betas: Any) -> str:
+    found = ACTIVATIONS.get(name.lower())
+    if found is None:
+        raise UnsupportedCase(f"the activation {name!r} is unknown")
+    text, alpha, beta = found
+    a = "" if alpha is None else literal(np.float32(next(alphas, alpha)))
+    b = "" if beta is None else literal(np.float32(next(betas, beta)))
+    return text.replace("{a}", a).replace("{b}", b)
+
+
+# --- the function of one variant ----------------------------------------------------------------------------------
+
+
+class Variant:
+    """The DML function for one combination of activations, bias, clipping, peepholes and lengths."""
+
+    def __init__(self, node: NodeView, kind: str, activations: Sequence[str]) -> None:
+        self.node = node
+        self.kind = kind
+        self.activations = activations
+        clip = node.attribute("clip")
+        self.clip = None if not clip else literal(np.float32(clip))
+        self.has_bias = node.has(_B)
+        self.has_lens = node.has(_LENS)
+        self.has_peepholes = kind == "LSTM" and node.has(_P)
+
+    def register(self) -> str:
+        """Hand the function's text to the node; returns the function's name, the same one for the same variant."""
+        node = self.node
+        states = ["h", "c"] if self.kind == "LSTM" else ["h"]
+        inputs = ["X", "W", "R"]
+        inputs += ["b"] if self.has_bias else []
+        inputs += ["b_state"] if self._adds_state_bias() else []
+        inputs += [f"{state}0" for state in states]
+        inputs += ["P"] if self.has_peepholes else []
+        inputs += ["lens"] if self.has_lens else []
+        steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
+        as_given = [f"{state} = {state}0" for state in states]
+        setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
+        parts = {
+            "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
+            "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],
+            "outputs": [f"matrix[double] {name}" for name in ["Y", *states]],
+            "bias": " + b" if self.has_bias else "",
+            "gates": GATES[self.kind],
+            "scaling": scaling,
+            "setup": setup,
+            "steps": steps,
+            "rescaling": rescaling,
+        }
+        key = node.render("recurrent_layer", name="", **parts)[0]
+        return node.own_function(f"{self.kind.lower()}_layer", key, lambda name: node.render(
+            "recurrent_layer", name=name, **parts)[0])
+
+    def _is_scaled(self) -> bool:
+        """Whether it is an LSTM of which one sigmoid gives all gates and the candidate."""
+        usual = [ACTIVATIONS[name.lower()][0] for name in _DEFAULTS["LSTM"]]
+        is_plain = self.clip is None and not self.has_peepholes and not self.node.attribute("input_forget")
+        return self.kind == "LSTM" and self.activations == usual and is_plain
+
+    def _scaled(self) -> tuple[list[str], list[str], list[str]]:
+        """What sets up such an LSTM, what scales its weights, and what scales its cell state back."""
+        scaling = [
+            "# tanh(x) is 2 * sigmoid(2 * x) - 1: the candidate comes doubled, and the cell state is kept so",
+            "twice = cbind(matrix(1, rows=1, cols=3 * m), matrix(2, rows=1, cols=m))",
+            *(f"{name} = {name} * twice" for name in (["W", "R", "b"] if self.has_bias else ["W", "R"])),
+            *(f"minus_{name} = matrix(-{number}, rows=n, cols=m)" for name, number in (("one", 1), ("two", 2))),
+        ]
+        return ["h = h0", "c = 2 * c0"], scaling, ["c = c / 2"]
+
+    def _adds_state_bias(self) -> bool:
+        return self.has_bias and is_linear_before_reset(self.node)
+
+    def _active(self, which: int, target: str, text: str, *, clipped: bool = True) -> list[str]:
+        """``target = activation(text)``, the argument clipped where that is wanted."""
+        if clipped and self.clip is not None:
+            text = f"max(min({text}, {self.clip}), -{self.clip})"
+        form = self.activations[which]
+        if is_name(text):
+            return [f"{target} = {form.replace('{x}', text)}"]
+        return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
+
+    def rnn_step(self) -> list[str]:
+        """From the gates ``G``, which hold the part of the inputs, and the state ``h`` to the new state."""
+        return self._active(0, "h_new", "matrix(G[at, ], rows=n, cols=m) + h %*% R")
+
+    def gru_step(self) -> list[str]:
+        """The gates z and r, the candidate, and the new state between it and ``h``."""
+        lines = ["g = matrix(G[at, ], rows=n, cols=3 * m)", "k = 2 * m", "l = k + 1", "w = 3 * m"]
+        if self.node.attribute("linear_before_reset"):
+            state = "u[, l:w] + b_state" if self._adds_state_bias() else "u[, l:w]"
+            lines += ["u = h %*% R", *self._active(0, "zr", "g[, 1:k] + u[, 1:k]")]
+            inner = f"g[, l:w] + zr[, (m + 1):k] * ({state})"
+        else:
+            lines += self._active(0, "zr", "g[, 1:k] + h %*% R[, 1:k]")
+            inner = "g[, l:w] + (zr[, (m + 1):k] * h) %*% R[, l:w]"
+        lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), "h_new = (1 - z) * h_tilde + z * h"]
+        return lines
+
+    def lstm_step(self) -> list[str]:
+        """The gates i, o, f (in this order) and the candidate, then both new states; peepholes read ``c``."""
+        lines = ["g = matrix(G[at, ], rows=n, cols=4 * m) + h %*% R", "k = 2 * m", "l = 3 * m", "w = 4 * m"]
+        if self._is_scaled():
+            sigmoid = ACTIVATIONS["sigmoid"][0]
+            return [
+                *lines,
+                f"g = {sigmoid.format(x='g')}",
+                "c_new = g[, (k + 1):l] * c + g[, 1:m] * (minus_two + 4 * g[, (l + 1):w])",
+                f"h_new = g[, (m + 1):k] * (minus_one + 2 * ({sigmoid.format(x='c_new')}))",
+            ]
+        coupled = bool(self.node.attribute("input_forget"))
+        if self.has_peepholes:
+            lines += self._active(0, "i", "g[, 1:m] + c * P[1, ]")
+            lines += ["f = 1 - i"] if coupled else self._active(0, "f", "g[, (k + 1):l] + c * P[3, ]")
+        else:
+            lines += [*self._active(0, "iof", "g[, 1:l]"), "i = iof[, 1:m]", "o = iof[, (m + 1):k]"]
+            lines += ["f = 1 - i" if coupled else "f = iof[, (k + 1):l]"]
+        lines += [*self._active(1, "c_tilde", "g[, (l + 1):w]"), "c_new = f * c + i * c_tilde"]
+        if self.has_peepholes:
+            lines += self._active(0, "o", "g[, (m + 1):k] + c_new * P[2, ]")
+        # as in onnxruntime, the cell state is not clipped on its way into the last activation
+        return [*lines, *self._active(2, "c_active", "c_new", clipped=False), "h_new = o * c_active"]
+
+    def _advance(self, states: Sequence[str]) -> list[str]:
+        """Take the new states; a sequence that has ended keeps its state and gives zeros."""
+        if not self.has_lens:
+            return [*(f"{state} = {state}_new" for state in states), "Y[at, ] = matrix(h, rows=1, cols=n * m)"]
+        # not as a product with a row of ones, which may be a single one: ifelse-of-a-vector-of-unknown-length
+        lines = ["live = matrix(1, rows=n, cols=m) * lens >= at"]
+        lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
+        return [*lines, "y = ifelse(live, h, matrix(0, rows=n, cols=m))", "Y[at, ] = matrix(y, rows=1, cols=n * m)"]
