@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from onnx import parser
 
+from onnx_systemds import import_model
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of, library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.specialisation.specialise import inlinable, specialise
+from onnx_systemds.importing.passes.specialisation.work import Form
 
 HEAD = "f = function(matrix[double] X, matrix[double] W, frame[string] T) return (matrix[double] Y) {"
 OWN = "g = function(matrix[double] X) return (matrix[double] Y) { if (sum(X) > 0) { X = X * 2 }\nY = exp(X) }"
@@ -73,3 +77,14 @@ def test_functions_of_the_library_hide_matrices_only() -> None:
     """The texts of lists are frames, to which nothing is added."""
     functions = {function.name: function for function in library_functions(["nested_codes", "list_texts", "nested_texts"])}
     assert [function for function in functions.values() if with_hidden_zeros(function, functions) is not function] == []
+
+
+def test_a_function_that_gets_the_loops_of_others() -> None:
+    graph = """(float[3,4] x, float[3,4] e) => (float[4,3] y, float[3,2] a, int64[3,2] i, float[4,2] b, int64[4,2] j)
+      <int64[1] k = {2}> { s = Add (x, e) y = Transpose (s) a, i = TopK (x, k) b, j = TopK (y, k) }"""
+    script = import_model(parser.parse_model(f'<ir_version: 8, opset_import: ["": 17]> g {graph}').SerializeToString())
+    assert "x = x + 1" not in script.text
+    assert script.general is not None
+    form = Form(is_prepared=True, inlined=inlinable(script.general))
+    assert form.inlined
+    assert "x = x + 1" in specialise(script, {}, form).text

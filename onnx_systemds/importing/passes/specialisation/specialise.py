@@ -12,6 +12,7 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import cut_blocks, is_never, with_never
+from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
@@ -97,7 +98,7 @@ def _work(script: Script, inputs: tuple[Port, ...], sizes: Mapping[str, int], fo
 
 def _with_work(script: Script, work: Work) -> Script:
     """The script with the functions that passes made, as far as they are called."""
-    main, constants = work.main, None
+    main, constants = with_hidden_zeros(work.main, work.functions), None  # it may have got loops
     if work.hoisted is not None and not any(parameter.name == WEIGHTS for parameter in main.parameters):
         main = replace(main, parameters=(*main.parameters, tree.Parameter(WEIGHTS, UNKNOWN_LIST)))
     functions = tree.Script(tuple(work.functions.values()))
