@@ -60,6 +60,10 @@ MODELS = {
     "elementwise-sinking, several scales": """g (uint8[2, 2] X) => (float[4] Y)
         <float[2] a = {0.5, 0.25}, uint8[2] z = {3, 4}, int64[1] shape = {4}>
         { y = DequantizeLinear <axis = 0> (X, a, z) Y = Reshape(y, shape) }""",
+    "elementwise-sinking, does not take fewer": """g (uint8[9, 3] X, int64[10] I) => (float[10, 3] Y)
+        <float a = {0.5}> { y = DequantizeLinear(X, a) Y = Gather(y, I) }""",
+    "elementwise-sinking, for each of the places": """g (uint8[9, 3] X, int64[2] I) => (float[2, 3] Y)
+        <float[9] a = {1, 2, 3, 4, 5, 6, 7, 8, 9}> { y = DequantizeLinear <axis = 0> (X, a) Y = Gather(y, I) }""",
     "constant-folding": "g (float[2] X) => (float[2] Y) <float[2] a = {1, 2}> { b = Neg(a) Y = Add(X, b) }",
     "constant-folding, elements": """g (float[2] X) => (float[300, 300] Y) <int64[2] s = {300, 300}, float a = {1}>
         { Y = Expand(a, s) }""",
