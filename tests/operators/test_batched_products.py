@@ -55,3 +55,15 @@ def test_products_in_turn_and_in_threads(function: str, count: int, rows: int, i
     prepared = shared_session().prepare(library(function) + "\n" + call, ["X", "Y"], ["Z"])
     (given,) = prepared({"X": x.reshape(-1, inner), "Y": second.reshape(-1, second.shape[2])}).values()
     np.testing.assert_allclose(given.reshape(count, rows, columns), x @ y, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_zeros_in_one_call_are_not_zeros_in_the_next(function: str) -> None:
+    random = np.random.default_rng(4)
+    call = f'X = read("./X")\nY = read("./Y")\nZ = {function}(X, Y, 3) + {function}(2 * X, Y, 3)\nwrite(Z, "./Z")\n'
+    prepared = shared_session().prepare(library(function) + "\n" + call, ["X", "Y"], ["Z"])
+    for scale in ((0, 0), (0, 1), (1, 1), (1, 0), (1, 1)):
+        x, y = (random.normal(size=(3, 4, 4)) * factor for factor in scale)
+        second = y.transpose(0, 2, 1) if function.endswith("_transposed") else y
+        (given,) = prepared({"X": x.reshape(-1, 4), "Y": second.reshape(-1, 4)}).values()
+        np.testing.assert_allclose(given.reshape(3, 4, 4), 3 * (x @ y), rtol=1e-12, atol=1e-12)
