@@ -12,8 +12,9 @@ import onnx
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.importing.assemble import Progress, render_main, script_function_names
+from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
+from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros

@@ -1,0 +1,143 @@
+"""The statements of one function: its nodes rendered from the last to the first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml import templates
+from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
+from onnx_systemds.dml.snippets import parse_snippet
+from onnx_systemds.errors import InternalError, NodePlace, ScriptSyntaxError, TranspileError, UnsupportedCase
+from onnx_systemds.importing.comments import node_comments
+from onnx_systemds.importing.node_sizes import NodeSizes
+from onnx_systemds.importing.passes.block_cuts import cut_blocks
+from onnx_systemds.importing.results import Results
+from onnx_systemds.inference.local_functions import BODY
+from onnx_systemds.inference.registry import find, operator_generators, text_operators
+from onnx_systemds.inference.signatures import refusal_by_onnx
+from onnx_systemds.inference.wide_integers import check_constants
+from onnx_systemds.limits import OverBudget, exhausted
+from onnx_systemds.model.ir import Node
+from onnx_systemds.model.walk import reverse_order
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView, RenderBody
+from onnx_systemds.operators.onnx.control_flow import call_function
+from onnx_systemds.operators.rendering.scope import Scope
+from onnx_systemds.operators.support.movement import without_elements
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rendered:
+    """A fragment whose statements are parsed."""
+
+    statements: tuple[tree.Statement, ...]
+    imports: tuple[str, ...]
+    functions: tuple[tree.Function, ...]
+
+
+class Body:
+    """The statements of one function, and the functions that they call.
+
+    results: what the function returns. render_body: renders a sub-graph of a node as a function.
+    """
+
+    def __init__(
+        self, scope: Scope, results: Results, render_body: RenderBody, progress: Progress | None = None
+    ) -> None:
+        self.scope = scope
+        self.results = results
+        self.sizes = NodeSizes(scope)
+        self.progress = progress
+        self.statements: list[tree.Statement] = []
+        self.functions: dict[str, tree.Function] = {}  # by name
+        self._render_body = render_body
+        self._render()
+
+    def _render(self) -> None:
+        scope, graph = self.scope, self.scope.graph
+        fragments: list[_Rendered] = []
+        for done, position in enumerate(reverse_order(graph.nodes)):
+            scope.rendered = len(fragments)
+            fragment = self._render_node(position)
+            if fragment is not None:
+                fragments.append(fragment)
+            if self.progress is not None and done % 256 == 0:
+                self.progress(done)
+        for fragment in reversed(fragments):
+            for function in fragment.functions:
+                self.functions.setdefault(function.name, function)
+            scope.parts.imports.update(dict.fromkeys(fragment.imports))
+        statements = [*parsed(scope.element_statements())]
+        constants = scope.constants.statements()
+        late = scope.late.statements()
+        for number in reversed(range(len(fragments))):
+            in_front = [*constants.get(number, ()), *self.sizes.in_front_of(number), *late.get(number, ())]
+            statements += parsed(in_front) if in_front else ()
+            statements += fragments[number].statements
+        statements += parsed([*constants.get(-1, ()), *late.get(-1, ()), *self.results.statements])
+        self.statements = cut_blocks(statements, self.functions)
+
+    def _render_node(self, position: int) -> _Rendered | None:
+        scope, graph = self.scope, self.scope.graph
+        node = graph.nodes[position]
+        view = NodeView(node, scope, position, templates.render_operator, self._render_body)
+        is_call = (position, BODY) in graph.bodies
+        generate = call_function if is_call else find(operator_generators, node.identity, node.version)
+        try:
+            sized = self.sizes.given_by(position)
+            fragment = Fragment()
+            if any(scope.is_demanded(name) for name in node.outputs if name):
+                if generate is None:
+                    raise InternalError("the operator lost its generator")
+                if generate is not call_function:
+                    _check_text(scope, node)
+                check_constants(view)
+                fragment = without_elements(view) or generate(view)
+                if checks := scope.sum_checks(position):
+                    fragment = Fragment(tuple(checks)) + fragment
+            elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):
+                return None
+            imports = self.sizes.note_needed(position)
+        except TranspileError as error:
+            error.place = error.place or view.place
+            error.sources = error.sources or graph.run_sizes.sources
+            scope.parts.errors.add(error)
+            return None
+        except (MemoryError, RecursionError) as error:
+            raise exhausted(error, view.place) from error
+        except Exception as error:
+            refusal = refusal_by_onnx(view)
+            if refusal is None:
+                raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
+            scope.parts.errors.add(refusal)
+            return None
+        lines = fragment.statements + tuple(sized)
+        comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
+        return _Rendered(parsed([*comments, *lines], view), (*fragment.imports, *imports), fragment.functions)
+
+
+def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
+    """Statements from their texts, those of a node or of the function around it."""
+    try:
+        return cast(tree.Block, parse_snippet("\n".join(lines)))
+    except NestedTooDeep as error:
+        message = f"an expression is nested more than {DEEPEST} levels deep, as of sizes that are made of each other"
+        raise OverBudget(message, _place(node), "fix the dims by --dim") from error
+    except ScriptSyntaxError as error:
+        raise InternalError(f"a generator wrote what is no DML: {error}", _place(node)) from error
+
+
+def _place(node: NodeView | None) -> NodePlace | None:
+    return None if node is None else node.place
+
+
+def _check_text(scope: Scope, node: Node) -> None:
+    """Raise UnsupportedCase for text at an operator that is made for numbers."""
+    for name in node.inputs:
+        if name and scope.value(name).dtype == "string" and node.identity not in text_operators:
+            raise UnsupportedCase("the operator is not supported on text")

@@ -1,0 +1,118 @@
+"""The sizes that nodes of one function decide or need, and the statements that define and check them."""
+
+from __future__ import annotations
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.parameters import element_text
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.operators.api.layout import split_view
+from onnx_systemds.operators.rendering.scope import Scope
+
+
+class NodeSizes:
+    """Sizes of the run, node by node, as the nodes of a function are rendered from the last to the first."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self._computed: dict[int, list[str]] = {}  # statements that compute sizes, by the fragment after them
+        self._checks: dict[int, list[tuple[Assumption, str]]] = {}  # of sizes that nodes give, by the fragment after
+
+    def given_by(self, position: int) -> list[str]:
+        """Statements that define the sizes which a node's run decides, where they are used."""
+        return self._demand_sizes(position) + self._demand_elements(position)
+
+    def note_needed(self, position: int) -> tuple[str, ...]:
+        """Note the checks and the sizes that are computed in front of a node; returns what these import."""
+        self._check_sizes(position)
+        return self._compute_sizes(position) if self.scope.graph.run_sizes.calls_at(position) else ()
+
+    def in_front_of(self, number: int) -> list[str]:
+        """The statements noted for a fragment; of checks that are the same the first one only."""
+        is_new = self.scope.sizes.checks.is_new
+        checks = [text for assumption, text in self._checks.get(number, ()) if is_new(assumption)]
+        return [*self._computed.get(number, ()), *checks]
+
+    def _demand_sizes(self, position: int) -> list[str]:
+        """Statements that define the sizes which this node's run decides, where they are used."""
+        scope, graph = self.scope, self.scope.graph
+        statements: list[str] = []
+        left = [symbol for symbol in graph.sizes.get(position, ()) if symbol in scope.sizes.used]
+        if not left:
+            return statements
+        known = set(scope.sizes.used) - set(left)
+        for symbol in left:
+            text = self._size_statement(position, symbol, known)
+            if text is None:
+                scope.returned.setdefault(symbol)
+                name = next(name for name in graph.nodes[position].outputs
+                            if name and symbol in dim.symbols(scope.dims(name)))  # fmt: skip
+                scope.demand(name, scope.boundary(name))
+            else:
+                statements.append(text)
+            known.add(symbol)
+        return statements
+
+    def _demand_elements(self, position: int) -> list[str]:
+        """Statements that read the elements of this node's outputs which are used as sizes."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        symbols = run_sizes.elements_at(self.scope.graph.nodes[position].outputs)
+        statements: list[str] = []
+        for symbol in filter(scope.sizes.used.__contains__, symbols):
+            name, element = run_sizes.elements[symbol]
+            form = scope.boundary(name)
+            text = element_text(scope.demand(name, form), scope.dims(name), element)
+            statements.append(f"{scope.sizes.name(symbol)} = {text}")
+        return statements
+
+    def _compute_sizes(self, position: int) -> tuple[str, ...]:
+        """Note the statements that compute sizes in front of a node; returns what they import."""
+        scope, run_sizes = self.scope, self.scope.graph.run_sizes
+        statements: list[str] = []
+        imports: list[str] = []
+        for symbol in reversed(run_sizes.calls_at(position)):
+            if symbol in scope.sizes.used:
+                call = run_sizes.calls[symbol]
+                arguments = ", ".join(map(scope.sizes.text, call.arguments))
+                text = f"{call.function}({arguments})" if call.function else arguments
+                statements.insert(0, f"{scope.sizes.name(symbol)} = {text}")
+                imports += [call.function] if call.function else []
+        self._computed[scope.rendered] = statements
+        return tuple(imports)
+
+    def _check_sizes(self, position: int) -> None:
+        """Note the checks in front of this node of sizes that other nodes give, where the script can tell these."""
+        scope = self.scope
+        self._checks[scope.rendered] = [
+            (assumption, assumption.statement(scope.sizes.text, scope.sizes.factor))
+            for assumption in scope.sizes.checks.of_node(position)
+            if all(scope.sizes.is_known(name) or self._is_shown(name) for name in assumption.symbols)
+        ]
+
+    def _is_shown(self, symbol: str) -> bool:
+        """Whether the rows or columns of a node's output are a size that this node decides."""
+        graph = self.scope.graph
+        sources = [position for position, decided in graph.sizes.items() if symbol in decided]
+        views = [split_view(dims, 1) for position in sources for name in graph.nodes[position].outputs
+                 if name and (dims := graph.values[name].dims)]  # fmt: skip
+        return any(dim.lone_symbol(size) == symbol for view in views for size in view)
+
+    def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
+        """The definition of a size by an output's rows or columns; None where the node itself gives it."""
+        scope, node = self.scope, self.scope.graph.nodes[position]
+        for name in node.outputs:
+            dims = scope.value(name).dims if name else None
+            if not dims or symbol not in dim.symbols(dims):
+                continue
+            for split in [1] if name in scope.at_boundary else [1, *range(2, len(dims) + 1), 0]:
+                view = split_view(dims, split)
+                for function, size in (("nrow", view.rows), ("ncol", view.cols)):
+                    others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
+                    if symbol not in dim.symbols(size) or any(other not in known for other in others):
+                        continue
+                    text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.sizes.name)
+                    if text is not None:
+                        return f"{scope.sizes.name(symbol)} = {text}"
+        if node.identity == ("", "If"):
+            return None
+        raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")

@@ -1,0 +1,107 @@
+"""What a function returns: outputs in the form of function boundaries, and sizes that these do not show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.parameters import INTEGER, as_declared, declaration, is_nested
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_view
+from onnx_systemds.operators.rendering.scope import Scope
+
+
+class Results:
+    """The results of one function, demanded of its scope.
+
+    statements: those that hand over what needs one of its own. parameters: the results, in order. returned: the symbols
+    of the main function whose sizes are returned after the outputs.
+    """
+
+    def __init__(self, scope: Scope, sizes: Sequence[Dim] = (), *, is_inner: bool) -> None:
+        """Demand the outputs of a function; ``sizes``: those that a sub-graph's function returns, too."""
+        self.scope = scope
+        self.is_inner = is_inner
+        self.parameters: list[tree.Parameter] = []
+        self.returned: dict[str, None] = {}
+        self.statements = self._demand_outputs(sizes)
+
+    def _demand_outputs(self, sizes: Sequence[Dim]) -> list[str]:
+        """Demand the outputs; returns the statements that hand over those which need one of their own."""
+        scope = self.scope
+        returns: list[str] = []
+        taken: set[str] = set()
+        for name in scope.graph.outputs:
+            value = scope.value(name)
+            form = scope.boundary(name)
+            if value.is_text and not self.is_inner:
+                identifier = scope.names.fresh(name)
+                returns.append(f"{identifier} = {self._as_text(name, form)}")
+                self.parameters.append(declaration(value, identifier))
+                continue
+            is_known = value.constant is not None or value.items is not None
+            is_plain = name in scope.own and name not in scope.graph.inputs and not is_known
+            if form is not SCALAR and is_plain and value.elements is None and name not in taken:
+                identifier = scope.demand(name, form)
+                taken.add(name)
+            else:
+                identifier = scope.names.fresh(name)
+                text = scope.demand(name, form)
+                returns.append(f"{identifier} = {as_declared(value, text, is_inner=self.is_inner)}")
+            self.parameters.append(declaration(value, identifier, is_inner=self.is_inner))
+        for size in sizes:
+            identifier = scope.names.fresh("size")
+            returns.append(f"{identifier} = as.integer({scope.sizes.text(size)})")
+            self.parameters.append(tree.Parameter(identifier, INTEGER))
+        return returns if self.is_inner else returns + self._return_sizes()
+
+    def _as_text(self, name: str, form: Form) -> str:
+        """A text output as a frame, a string or a list of frames."""
+        scope = self.scope
+        if form == LIST:
+            function = "nested_texts" if is_nested(scope.value(name)) else "list_texts"
+            scope.parts.imports[function] = None
+            return f"{function}({scope.demand(name, form)}, {scope.texts()})"
+        scope.parts.imports["codes_text"] = None
+        if form is SCALAR:
+            view = View(1, 1)
+        else:
+            view = View(0, 1) if scope.value(name).size == 0 else form  # a frame has columns
+        codes = scope.demand(name, view)
+        if form is not SCALAR and any(symbol.startswith("?") for symbol in dim.symbols(form.cols)):
+            scope.parts.imports["framed_codes"] = None
+            codes = f"framed_codes({codes})"
+        frame = f"codes_text({codes}, {scope.texts()})"
+        return f"as.scalar({frame})" if form is SCALAR else frame
+
+    def _return_sizes(self) -> list[str]:
+        """Hand over the sizes that the run decides and that an output's rows and columns do not tell."""
+        scope = self.scope
+        tensors = [name for name in scope.graph.inputs if not scope.value(name).is_list]
+        given = {name for value in tensors for name in dim.symbols(scope.dims(value))}
+        for value in scope.graph.outputs:
+            if scope.value(value).is_list:
+                continue
+            self.returned.update(dict.fromkeys(_unseen(scope.dims(value), given, is_text=scope.value(value).is_text)))
+        statements: list[str] = []
+        for symbol in self.returned:
+            identifier = scope.names.fresh(f"size_{symbol}")
+            statements.append(f"{identifier} = {scope.sizes.name(symbol)}")
+            self.parameters.append(tree.Parameter(identifier, INTEGER))
+        return statements
+
+
+def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
+    """The symbols of an output's dims that neither the inputs' dims nor its matrix tell.
+
+    A frame without columns has no rows either, so that of text neither tells anything where there may be none.
+    """
+    known = set(given)
+    shows = not is_text or not any(name.startswith("?") for name in dim.symbols(split_view(dims, 1).cols))
+    for _ in range(2 if shows else 0):
+        for size in split_view(dims, 1):
+            left = [name for name in dim.symbols(size) if name not in known]
+            if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:
+                known.add(left[0])
+    return [name for name in dim.symbols(dims) if name not in known and name.startswith("?")]
