@@ -210,3 +210,20 @@ def test_variables_of_the_script_are_not_taken_for_inputs_of_the_program_that_co
     script = replace(script, outputs=(Port("Y", "double", (2, 2)),))
     with ScoringFunction(specialise(script, {})) as score:
         np.testing.assert_array_equal(score({"X": np.ones((2, 3))})["Y"], np.ones((2, 3)) @ (6 * WEIGHT))
+
+
+@pytest.mark.parametrize("check", [
+    "if (nrow(X) != 2) { stop(\"rows\") }", "if (n < 4 | ncol(X) > 3) { if (n < 4) { stop(\"n\") } }",
+    "m = n %/% 2\nif (min(100, m + 1) != 3) { stop(\"m\") }",
+])  # fmt: skip
+def test_checks_that_sizes_settle_are_gone(check: str) -> None:
+    assert not any("stop" in line for line in lines_of(made(f"{check}\nY = X")))
+
+
+@pytest.mark.parametrize("check", [
+    "if (nrow(X) != 3) { stop(\"rows\") }", "if (n < 4 | ncol(X) > 2) { stop(\"columns\") }", "if (sum(X) > 2) { stop(\"sum\") }",
+    "if (n < 4) { stop(\"n\") } else { print(\"else\") }",
+    "m = 1\nif (sum(X) > 0) { m = 2 }\nif (m != 1) { stop(\"m\") }",
+])  # fmt: skip
+def test_other_checks_stay(check: str) -> None:
+    assert any("stop" in line for line in lines_of(made(f"{check}\nY = X")))

@@ -32,6 +32,7 @@ from onnx_systemds.importing.passes.specialisation.products import (
     with_sparse_products,
 )
 from onnx_systemds.importing.passes.specialisation.sample_columns import with_sample_columns
+from onnx_systemds.importing.passes.specialisation.settled_checks import without_settled_checks
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
@@ -145,6 +146,10 @@ def _with_numbers(work: Work) -> Work:
     return _with_body(work, rewritten(work.main.body, change))
 
 
+def _without_settled_checks(work: Work) -> Work:
+    return _with_body(work, without_settled_checks(work.main.body))
+
+
 def _with_products(work: Work) -> Work:
     """Depthwise convolutions as products, and images in columns where that serves them."""
     if not work.hoists:
@@ -212,6 +217,7 @@ def _with_body(work: Work, body: tree.Block) -> Work:
 
 PASSES: tuple[Callable[[Work], Work], ...] = (
     _with_numbers,
+    _without_settled_checks,
     _with_products,
     _with_products_of_rows,
     _hoisted,

@@ -1,0 +1,52 @@
+"""Checks of sizes that known sizes settle: what only stops the run where a size is another one goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import eq, ge, gt, le, lt, ne
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.specialisation.trees import known_sizes, whole_number
+
+_COMPARISONS = {"!=": ne, "==": eq, "<": lt, ">": gt, "<=": le, ">=": ge}
+
+
+def without_settled_checks(body: tree.Block) -> tree.Block:
+    """The statements without checks whose conditions are known to be false.
+
+    Each of them would end a block of the engine's, which takes a small network some hundredths of its time.
+    """
+    known = known_sizes(body)
+    return tuple(statement for statement in body if not _is_settled(statement, known))
+
+
+def _is_settled(statement: tree.Statement, known: Mapping[str, int]) -> bool:
+    return isinstance(statement, tree.If) and _only_stops(statement) and _never(statement.condition, known)
+
+
+def _only_stops(statement: tree.Statement) -> bool:
+    """Whether all that a statement may do is to stop the run."""
+    if isinstance(statement, tree.CallStatement):
+        return statement.call.function == "stop"
+    return isinstance(statement, tree.If) and not statement.otherwise and all(map(_only_stops, statement.body))
+
+
+def _never(condition: tree.Expression, known: Mapping[str, int]) -> bool:
+    """Whether a condition over sizes is known to be false."""
+    if not isinstance(condition, tree.Binary):
+        return False
+    if condition.operator == "|":
+        return _never(condition.left, known) and _never(condition.right, known)
+    left, right = _size(condition.left, known), _size(condition.right, known)
+    if left is None or right is None or condition.operator not in _COMPARISONS:
+        return False
+    return not _COMPARISONS[condition.operator](left, right)
+
+
+def _size(node: tree.Expression, known: Mapping[str, int]) -> int | None:
+    """A size, which may be the smaller or the larger one of several."""
+    if not isinstance(node, tree.Call) or node.function not in ("min", "max"):
+        return whole_number(node, known)
+    sizes = [_size(argument.value, known) for argument in node.arguments]
+    found = [size for size in sizes if size is not None]
+    return None if len(found) < len(sizes) else min(found) if node.function == "min" else max(found)
