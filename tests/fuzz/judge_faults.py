@@ -238,6 +238,9 @@ def tolerated(model: ModelProto, actual: Any, judged: Any) -> bool:
     if _is_empty_alike(actual, judged):
         return any(node.op_type in ("Loop", "Scan") for node in model.graph.node)
     one, other = np.asarray(actual), np.asarray(judged)
+    if one.shape == other.shape and other.dtype.kind in "iu" and _interpolates(model):
+        # what the float32 of the judge makes of a third loses one of an integer, or keeps it, where it is cut off
+        return bool((np.abs(one.astype(np.float64) - other.astype(np.float64)) <= 1).all())
     if one.shape != other.shape or other.dtype.kind in "OUbiu":
         return False
     narrow = other.dtype.itemsize < 4  # bfloat16 has 8 bits
@@ -254,6 +257,13 @@ def tolerated(model: ModelProto, actual: Any, judged: Any) -> bool:
     rtol = 0.03 if narrow else 1e-3
     different = ~((one == other) | (np.isnan(one) & np.isnan(other)) | np.isclose(one, other, rtol, 1e-5))
     return bool((different <= ~np.isfinite(other)).all())
+
+
+def _interpolates(model: ModelProto) -> bool:
+    """Whether the last node is a Resize by weights."""
+    node = model.graph.node[-1]
+    modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
+    return node.op_type in ("Resize", "Upsample") and modes not in ([], [b"nearest"])
 
 
 def _is_empty_alike(actual: Any, judged: Any) -> bool:
