@@ -33,8 +33,8 @@ from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import import_model
 from onnx_systemds.engine import PreparedScript, Session
+from onnx_systemds.runtime.boundary_tensors import boundary_matrix, restored
 from onnx_systemds.runtime.driver import program_of
-from onnx_systemds.runtime.scoring import boundary_matrix, restored
 
 SLOW = 1.5
 EMPTY = 'X = read("./X", rows=1, cols=1)\nwrite(X, "./X0")'

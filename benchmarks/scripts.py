@@ -26,7 +26,8 @@ from benchmarks.programs import Times, timed
 from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.importing.script import Script
-from onnx_systemds.runtime.scoring import ScoringFunction, bind_sizes, tensor_of
+from onnx_systemds.runtime.boundary_tensors import bind_sizes, tensor_of
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.model_zoo import model_paths
 from tests.plain_engine import PlainCall, sourced
 

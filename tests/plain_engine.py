@@ -21,7 +21,7 @@ from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.runtime import list_transfer
-from onnx_systemds.runtime.scoring import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
+from onnx_systemds.runtime.boundary_tensors import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
 from tests.command_line import run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]

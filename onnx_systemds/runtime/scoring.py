@@ -14,21 +14,25 @@ import numpy as np
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
-from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.errors import quoted
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.wide_integers import TYPES
-from onnx_systemds.model.given_inputs import InvalidInput, check_names, given_list, given_map, given_tensor
-from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.autotune import Autotuner
 from onnx_systemds.runtime.batch_parts import divided, joined
-from onnx_systemds.runtime.boundary_integers import check_given, integers_of
+from onnx_systemds.runtime.boundary_tensors import (
+    Tensor,
+    as_maps,
+    as_numbers,
+    bind_sizes,
+    boundary_matrix,
+    list_of,
+    restored,
+    tensor_of,
+)
 from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
-
-Tensor = np.ndarray[Any, np.dtype[Any]]
-
 
 LONG_CALL = 0.004
 """Seconds from which on a call is divided, and large matrices are expected; below, what that costs is more than what it
@@ -75,7 +79,7 @@ class ScoringFunction:
             text, read, written = constants_program(script)
             once = self._session.prepare(text, [*read], written)
             for name, place in read.items():
-                once.pin(name, _as_numbers(script.weights[place].array))
+                once.pin(name, as_numbers(script.weights[place].array))
             pinned = {f"weight{place}": name for name, place in read.items()}
             constants = {f"constant{place}": matrix for place, matrix in enumerate(once.computed_matrices().values())}
         names = script.constants.names if script.constants is not None else ()
@@ -87,7 +91,7 @@ class ScoringFunction:
             prepared.pin_results(constants)
         for place, weight in enumerate(script.weights):
             if f"weight{place}" not in pinned:
-                prepared.pin(f"weight{place}", _as_numbers(weight.array))
+                prepared.pin(f"weight{place}", as_numbers(weight.array))
             if weight.release is not None:
                 weight.release()
         return prepared
@@ -172,7 +176,7 @@ class ScoringFunction:
             if not port.is_list:
                 matrices[f"in{position}"] = boundary_matrix(tensors[port.name])
             else:
-                matrices |= list_transfer.sent(port, _list(port, inputs[port.name]), f"in{position}")
+                matrices |= list_transfer.sent(port, list_of(port, inputs[port.name]), f"in{position}")
         return matrices
 
     def _results(self, computed: Mapping[str, Any], sizes: Mapping[str, int]) -> dict[str, Any]:
@@ -319,45 +323,6 @@ class ScoringFunction:
         self.close()
 
 
-def boundary_matrix(tensor: Tensor) -> Tensor:
-    """A tensor as the matrix it is at function boundaries: rank 0 is 1 x 1, rank 1 is n x 1, else d0 x rest."""
-    if tensor.ndim < 2:
-        return _as_numbers(tensor.reshape(-1, 1))
-    return _as_numbers(tensor.reshape(tensor.shape[0], int(np.prod(tensor.shape[1:]))))
-
-
-def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[str, int]:
-    """Sizes of the symbols in the inputs' dims. Raises InvalidInput where dims contradict each other."""
-    sizes: dict[str, int] = {}
-    for port in ports:
-        if port.name not in tensors:
-            continue
-        shape = tensors[port.name].shape
-        for declared, actual in zip(port.dims, shape):
-            if isinstance(declared, int):
-                fits = declared == actual
-            else:
-                fits = sizes.setdefault(dim.symbols(declared)[0], actual) == actual
-            if not fits:
-                raise _other_dims(port, port.name, tensors[port.name])
-    return sizes
-
-
-def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
-    """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
-    matrix = list_transfer.with_rows(matrix, port.dims, sizes)
-    shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
-    if shape is None:
-        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
-    tensor = matrix.reshape(shape)
-    if tensor.dtype == object:
-        return tensor
-    if port.dtype in TYPES:
-        return integers_of(port, tensor)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return tensor.astype(numpy_dtype(port.dtype))
-
-
 def _is_emptied(port: Port, tensors: Mapping[str, Tensor]) -> bool:
     """Whether an input has no elements along an axis of open size: known ones are converted for."""
     if port.name not in tensors:
@@ -389,58 +354,3 @@ def _starts_threads(script: Script) -> bool:
 
 def _variables(port: Port, name: str) -> list[str]:
     return list_transfer.variables(port, name) if port.is_list else [name]
-
-
-def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:
-    """The tensor given for an input, of a map its keys and values. Raises InvalidInput when it does not fit."""
-    if port.kind == "map":
-        tensor = _map_matrix(port, inputs[port.name])
-    else:
-        tensor = given_tensor(port.name, inputs[port.name], port.dtype)
-    if tensor.ndim != len(port.dims):
-        raise _other_dims(port, port.name, tensor)
-    check_given(port, tensor)
-    return tensor
-
-
-def _list(port: Port, given: Any) -> Any:
-    """A list, its items of the declared element type, and of the declared sizes where these are known."""
-    if port.kind == "optional":
-        found = None if given is None else given_tensor(port.name, given, port.dtype)
-    else:
-        found = given_list(port.name, given, port.dtype, optional=port.kind != "sequence")
-    for number, item in enumerate([found] if port.kind == "optional" else found or []):
-        if item is not None and port.dims and not _fits(port, item):
-            raise _other_dims(port, f"{port.name}/{number}", item)
-    return found
-
-
-def _fits(port: Port, item: Tensor) -> bool:
-    known = [(size, actual) for size, actual in zip(port.dims, item.shape) if isinstance(size, int)]
-    return item.ndim == len(port.dims) and all(size == actual for size, actual in known)
-
-
-def _other_dims(port: Port, name: str, tensor: Tensor) -> InvalidInput:
-    shown = ", ".join(map(str, port.dims))
-    return InvalidInput(f"input {quoted(name)} is declared as [{shown}], got {list(tensor.shape)}")
-
-
-def _map_matrix(port: Port, given: Any) -> Tensor:
-    """The keys and the values of a map side by side, numbers written as text where either is text."""
-    assert port.map_type is not None
-    pairs = given_map(port.name, given, port.map_type)
-    if port.dtype == "string":
-        return np.array([[str(key), str(value)] for key, value in pairs.items()], dtype=object).reshape(-1, 2)
-    return np.array([list(pairs), list(pairs.values())], dtype=np.float64).T
-
-
-def as_maps(port: Port, tensor: Tensor) -> Any:
-    """A dict for each row, where the output is a sequence of maps."""
-    return [dict(zip(port.keys, row)) for row in tensor.tolist()] if port.kind == "maps" else tensor
-
-
-def _as_numbers(array: Tensor) -> Tensor:
-    """Element types that the engine does not take (bfloat16, float8, 4-bit ...) widened to float64."""
-    if array.dtype == object or array.dtype.name in ("float64", "float32", "int32", "uint8"):
-        return array
-    return array.astype(np.float64)

@@ -18,7 +18,7 @@ from onnx_systemds.exporting.export import export_script
 from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
 from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.scoring import boundary_matrix
+from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
 from onnx_systemds.verifying.random_inputs import RandomInputs

@@ -32,7 +32,7 @@ from onnx_systemds.dml.syntax import Function
 from onnx_systemds.exporting.export import export_script
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.scoring import bind_sizes, boundary_matrix, restored
+from onnx_systemds.runtime.boundary_tensors import bind_sizes, boundary_matrix, restored
 from tests.official.cases import data_sets, judge, model_of, official_cases
 from tests.official.survey import read_manifest
 

@@ -12,7 +12,8 @@ from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_integers import InexactInteger
-from onnx_systemds.runtime.scoring import InvalidInput, bind_sizes
+from onnx_systemds.runtime.boundary_tensors import bind_sizes
+from onnx_systemds.runtime.scoring import InvalidInput
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_refusal, wrong_output

@@ -17,7 +17,8 @@ import pytest
 from onnx import NodeProto, helper, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.runtime.scoring import ScoringFunction, bind_sizes, boundary_matrix
+from onnx_systemds.runtime.boundary_tensors import bind_sizes, boundary_matrix
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import results_of_all_forms
 from tests.command_line import run_dml
 from tests.operators.harness import Array, compare, random, run_reference
