@@ -44,6 +44,8 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
+LARGEST_EARLY = 64 << 20
+"""Bytes of weights that are all taken first in a script for open sizes."""
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
@@ -64,6 +66,22 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     notes = [Note(rule, False, "function", script.function, words) for rule, words in work.reasons.items()]
     result = _with_work(script, work)
     return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
+
+
+def with_early_loads(script: Script) -> Script:
+    """A script for open sizes that takes its weights out of the list first, if they are not large (see `loading`).
+
+    A caller whose matrices are of known sizes then has the rest compiled once, for these. Large weights are taken
+    where they are used: all at once they would not fit into the engine's buffer of what was written last.
+    """
+    if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
+        return script
+    body = with_loads_first(script.main.body)
+    if body is script.main.body:
+        return script
+    main = replace(script.main, body=body)
+    functions = tuple(main if function is script.main else function for function in script.functions)
+    return replace(script, functions=functions, general=script if script.general is None else script.general)
 
 
 def inlinable(script: Script) -> frozenset[str]:
