@@ -23,6 +23,7 @@ from onnx_systemds.limits import OverBudget, exhausted
 from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import reverse_order
 from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView, RenderBody
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.rendering.scope import Scope
@@ -80,7 +81,8 @@ class Body:
             statements += parsed(in_front) if in_front else ()
             statements += fragments[number].statements
         statements += parsed([*constants.get(-1, ()), *late.get(-1, ()), *self.results.statements])
-        self.statements = cut_blocks(statements, self.functions)
+        forms = [scope.forms.of(name) for name in graph.inputs]
+        self.statements = cut_blocks(statements, self.functions, [form[SCALAR] for form in forms if SCALAR in form])
 
     def _render_node(self, position: int) -> _Rendered | None:
         scope, graph = self.scope, self.scope.graph

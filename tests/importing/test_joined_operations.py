@@ -32,6 +32,8 @@ JOINED = [
     ("m = x + z; y = w + m", joined.ANOTHER_ORDER),
     ("m = x + 1e20; y = m + 1", joined.ANOTHER_ORDER),
     ("m = 1e20 - x; n = t(m); y = n - 3", joined.ANOTHER_ORDER),
+    ("a = as.scalar(p); b = as.double(q); m = a - x; y = m + b", joined.ANOTHER_ORDER),
+    ("a = as.scalar(p); m = x + a; y = m + 3", joined.ANOTHER_ORDER),
 ]
 LEFT_ALONE = [
     "y = x + x * z",  # within one statement a cut is no help
@@ -58,6 +60,7 @@ LEFT_ALONE = [
     "m = x - z; y = w + m",
     "p = a %*% b; m = p + bias; y = x + m",
     "m = x + 5; y = m - 3",
+    "a = as.scalar(p); b = as.double(q); m = a + b; y = m + a",  # numbers alone keep their order, from the left
     "x = z; z = x; y = x + z",
 ]
 

@@ -289,6 +289,9 @@ GRAPHS: dict[str, Graph] = {
                               for dims in ((2, 3), (4, 3))]),
     "sum with numbers that cancel": chained(node("Add", "x a", "s"), node("Add", "s b"), runs=[np.full((2, 3), -1e20, np.float32)],
                                             a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
+    "sum with numbers of the run": Graph(
+        [node("Add", "x a", "s"), node("Add", "s b")],
+        [{"x": np.full((2, 3), -1e20, np.float32), "a": np.array(1e20, np.float32), "b": np.array([1], np.float32)}]),
     "difference of numbers that cancel": chained(node("Sub", "a x", "s"), node("Sub", "s b"), runs=[np.full((2, 3), 1e20, np.float32)],
                                                  a=np.array(1e20, np.float32), b=np.array(1, np.float32)),
     "reversed part of columns": backwards(1, 9, -1000, -1, (2, 20), (2, 10), (2, 7)),

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
+from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
@@ -69,17 +70,21 @@ def _uses_never(block: Iterable[tree.Statement]) -> bool:
 
 
 def cut_blocks(
-    statements: Sequence[tree.Statement], functions: Mapping[str, tree.Function] = MappingProxyType({})
+    statements: Sequence[tree.Statement],
+    functions: Mapping[str, tree.Function] = MappingProxyType({}),
+    scalars: Iterable[str] = (),
 ) -> list[tree.Statement]:
     """The statements with cuts where a block gets long, and between those that the engine would join to a fault.
 
-    functions: those that the statements call and that the engine may inline, by name.
+    functions: those that the statements call and that the engine may inline, by name. scalars: variables that are
+    numbers before the statements.
     """
     steps = [_Step(statement, functions) for statement in statements]
     uses = Counter(name for step in steps for name in step.names)
+    numbers = frozenset(step.statement.target.name for step in steps if _is_scalar(step.statement)).union(scalars)
     found: list[tree.Statement] = []
     count = 0
-    block = _Block(uses)
+    block = _Block(uses, numbers)
     for step in steps:
         statement = step.statement
         reason = block.refuses(step)
@@ -87,11 +92,18 @@ def cut_blocks(
             reason = reason or (BLOCK_CUT if count == STATEMENTS_PER_BLOCK else None)
         if reason is not None:
             found.append(cut(reason))
-            count, block = 0, _Block(uses)
+            count, block = 0, _Block(uses, numbers)
         found.append(statement)
         count += not statement.shares_line
         block.add(step)
     return found
+
+
+def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:
+    """Whether a statement takes a number out of a matrix, or from outside."""
+    if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
+        return False
+    return isinstance(statement.value, tree.Call) and statement.value.function in ("as.scalar", "as.double")
 
 
 class _Step:
@@ -119,13 +131,13 @@ class _Step:
 class _Block:
     """What is defined in a block, and which names are extremes, transposed matrices, comparisons and such sums.
 
-    uses: how often variables are read in the whole function.
+    uses: how often variables are read in the whole function. scalars: those that are numbers of the run.
     """
 
-    def __init__(self, uses: Counter[str]) -> None:
+    def __init__(self, uses: Counter[str], scalars: frozenset[str]) -> None:
         self.kinds: dict[str, str] = {}  # by name: min, max, t, comparison, sign (a comparison with 0), shifted
         self.values: dict[str, tree.Expression] = {}
-        self.joined = JoinedOperations(self.values, uses)
+        self.joined = JoinedOperations(self.values, uses, scalars)
 
     def add(self, step: _Step) -> None:
         """Take a statement into the block."""

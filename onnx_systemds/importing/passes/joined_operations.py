@@ -48,12 +48,16 @@ class _Found:
 class JoinedOperations:
     """Which statements the engine would join with those in front of them in a block.
 
-    values: those that the block assigns to variables. uses: how often a variable is read in the function.
+    values: those that the block assigns to variables. uses: how often a variable is read in the function. scalars: the
+    variables that are numbers of the run.
     """
 
-    def __init__(self, values: Mapping[str, tree.Expression], uses: Counter[str]) -> None:
+    def __init__(
+        self, values: Mapping[str, tree.Expression], uses: Counter[str], scalars: frozenset[str]
+    ) -> None:
         self._values = values
         self._uses = uses
+        self._scalars = scalars
 
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
         """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not.
@@ -134,7 +138,7 @@ class JoinedOperations:
 
     def _adds_numbers_first(self, node: tree.Binary, left: _Found) -> bool:
         """Whether a sum is ``(X + a) + b`` with numbers that add up badly; also ``a - X + b``, ``t(X + a) + b``."""
-        last = number_of(node.right)
+        last = self._number(node.right)
         if not last or left.is_shared:
             return False
         transposed = _argument(left.value, "t")
@@ -142,8 +146,12 @@ class JoinedOperations:
         summands = _binary(inner.value, "+", "-")
         if summands is None or not inner.is_elsewhere:
             return False
-        numbers = number_of(summands.left), number_of(summands.right)
-        return any(number and abs(number) > _FAR_APART * abs(last) for number in numbers)
+        numbers = [number for number in map(self._number, (summands.left, summands.right)) if number is not None]
+        return len(numbers) == 1 and numbers[0] != 0 and not abs(numbers[0]) <= _FAR_APART * abs(last)
+
+    def _number(self, value: tree.Expression) -> float | None:
+        """A number, NaN where only the run knows it; None for a matrix."""
+        return math.nan if isinstance(value, tree.Name) and value.name in self._scalars else number_of(value)
 
     # Products
 
