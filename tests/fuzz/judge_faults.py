@@ -47,6 +47,13 @@ def _has_wide_integers(node: NodeProto, feeds: Feeds) -> bool:
     return any((np.abs(array.astype(np.float64)) > 2**24).any() for array in arrays)
 
 
+def _collects_other_than_rows(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a loop collects values that are not of rank 1."""
+    (body,) = (attribute.g for attribute in node.attribute if attribute.name == "body")
+    types = [output.type.tensor_type for output in body.output[len(node.input) - 1 :]]
+    return any(not type_.HasField("shape") or len(type_.shape.dim) != 1 for type_ in types)
+
+
 def _has_negative_indices(node: NodeProto, feeds: Feeds) -> bool:
     return bool((np.asarray(feeds[node.input[0]]) < 0).any()) if node.input[0] in feeds else False
 
@@ -187,6 +194,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"SVMClassifier", "SVMRegressor"}),
                "products with the zeros of other classes make NaN of infinite kernels, as the README says", _has_infinite_features),
     JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
+    JudgeFault(_REFERENCE, frozenset({"Loop"}), "what it collects it joins along the first axis, with no axis for the trips",
+               _collects_other_than_rows),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
                "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
