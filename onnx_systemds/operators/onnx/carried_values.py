@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from onnx_systemds.errors import InvalidModel, Reasons, ShapeUnknown, quoted
-from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, may_be_zero, product, symbol, symbols
 from onnx_systemds.inference.facts import unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined, list_value, local_dims, same_element
@@ -98,7 +98,9 @@ def _settled_body(
                 changed = True
                 dims = list(before.dims)
                 for axis in free:
-                    dims[axis] = _free_size(facts, name, axis)
+                    ends = (before.dims[axis], after.dims[axis])
+                    prefix = RUN_SIZE if 0 in ends or may_be_zero(ends) else ""
+                    dims[axis] = _free_size(facts, f"{prefix}{name}_dim{axis}")
                 current[position] = replace(before, dims=tuple(dims))
         if not changed:
             return typed
@@ -112,9 +114,9 @@ def _start(value: Value) -> Value:
     return Value(value.dtype, value.dims)
 
 
-def _free_size(facts: InferenceFacts, name: str, axis: int) -> Dim:
+def _free_size(facts: InferenceFacts, hint: str) -> Dim:
     created: set[str] = facts.__dict__.setdefault("free_sizes", set())
-    fresh = facts.context.fresh_symbol(f"{name}_dim{axis}")
+    fresh = facts.context.fresh_symbol(hint)
     created.add(fresh)
     return symbol(fresh)
 
