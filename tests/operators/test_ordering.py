@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_systemds import import_model
+from onnx_systemds.engine import ScriptRuntimeError
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(3, 4, 5, seed=1)
 TIES = random(3, 4, 5, dtype="int64").astype(np.float32) % 3
@@ -122,3 +125,13 @@ def test_counts_that_only_the_run_knows() -> None:
     for axis in AXES:
         sizes = [{"x": x, "k": k(count)} for count in (1, 0)]
         check_case(Case("TopK", 11, {"x": x, "k": k(2)}, {"axis": axis}, outputs=2, sizes=sizes))
+
+
+@pytest.mark.parametrize("lengths", [[2, 4], [-1, 3]])
+def test_lengths_beyond_the_axis_are_refused(lengths: list[int]) -> None:
+    case = Case("ReverseSequence", 10, {"x": random(2, 3, 2), "n": np.array(lengths)}, {"batch_axis": 0, "time_axis": 1})
+    with (
+        ScoringFunction(import_model(case_model(case))) as function,
+        pytest.raises(ScriptRuntimeError, match="the lengths of sequences are .* the axis is 3; the script takes them to be within"),
+    ):
+        function(case.inputs)
