@@ -196,6 +196,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"ReduceL2"}), "its sums of squares of integers overflow", _has_type("i", "u")),
     JudgeFault(_REFERENCE, frozenset({"Loop"}), "what it collects it joins along the first axis, with no axis for the trips",
                _collects_other_than_rows),
+    JudgeFault(_REFERENCE, frozenset({"Loop"}), "without a condition it makes no trip",
+               lambda node, feeds: not [*node.input, "", ""][1]),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
                "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
