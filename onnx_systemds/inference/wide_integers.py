@@ -350,11 +350,11 @@ def check_constants(node: NodeFacts) -> None:
             numbers = attribute if isinstance(attribute, np.ndarray) else _integers(attribute)
             if not is_held(numbers) or (op_type != "ConstantOfShape" and content_span(numbers).reach > LIMIT):
                 raise UnsupportedCase(f"attribute {name} holds {_farthest(numbers)}: {_WHY}")
-    if not isinstance(integer_use(node), (Computes, Sums)):
-        return
     for position in range(node.input_count):
-        content = node.constant(position) if node.has(position) else None
-        if content is not None and content.dtype.kind in "iu" and content_span(content).reach > LIMIT:
+        content = node.constant(position)
+        if content is None or content.dtype.kind not in "iu" or content_span(content).reach <= LIMIT:
+            continue
+        if isinstance(integer_use(node), (Computes, Sums)):
             raise UnsupportedCase(f"input {position} holds {_farthest(content)}: {_WHY}")
 
 

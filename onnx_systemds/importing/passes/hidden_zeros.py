@@ -34,7 +34,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
 
     functions: those that it calls, by name.
     """
-    if not any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(*function.body)):
+    if not _has_loop(function.body):
         return function  # the engine compiles it once, or anew at each call
     names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     hidden, read = set[str](), _read(function.body, functions)
@@ -51,6 +51,15 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     if hidden:
         first.append(_hide([name for name in names if name in hidden], _lasting("in one call", "in the next")))
     return replace(function, body=(*body[:place], *first, *body[place:]))
+
+
+def _has_loop(block: tree.Block) -> bool:
+    for statement in block:
+        if isinstance(statement, (tree.For, tree.While)):
+            return True
+        if isinstance(statement, tree.If) and (_has_loop(statement.body) or _has_loop(statement.otherwise)):
+            return True
+    return False
 
 
 def _read(body: tree.Block, functions: Mapping[str, tree.Function]) -> set[str]:
