@@ -75,6 +75,11 @@ def _power_is_none(node: NodeProto, feeds: Feeds) -> bool:
     return not ((powers >= limits.min) & (powers <= limits.max)).all()
 
 
+def _least_scale(node: NodeProto, feeds: Feeds) -> float:
+    scales = _reals({"scale": feeds.get(node.input[1])})
+    return min((float(np.abs(scale).min(initial=np.inf)) for scale in scales), default=1.0)
+
+
 def _norm_overflows(node: NodeProto, feeds: Feeds) -> bool:
     """Whether squares or sums of integers that a Normalizer divides by pass their type."""
     powers = [{b"L1": 1, b"L2": 2}.get(attribute.s) for attribute in node.attribute if attribute.name == "norm"]
@@ -159,6 +164,9 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "interpolated integers are rounded, onnxruntime cuts them off",
                _has_type("i", "u")),
+    JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",
+               lambda node, feeds: any(np.abs(value[np.isfinite(value)]).max(initial=0) >= 2**31 * _least_scale(node, feeds)
+                                       for value in _reals({"x": feeds.get(node.input[0])}))),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "of x / 0 it gives 0, the specification saturates",
                lambda node, feeds: any(np.any(np.asarray(value) == 0) for value in feeds.values()
                                        if isinstance(value, np.ndarray) and value.dtype.kind == "f")),
