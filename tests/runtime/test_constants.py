@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block, print_statement
@@ -227,3 +228,9 @@ def test_checks_that_sizes_settle_are_gone(check: str) -> None:
 ])  # fmt: skip
 def test_other_checks_stay(check: str) -> None:
     assert any("stop" in line for line in lines_of(made(f"{check}\nY = X")))
+
+
+def test_equal_constants_are_cut_off_from_their_list() -> None:
+    script = specialise(without_number(script_of("A = W * 3\nB = W * 3\nY = X %*% A + X %*% B")), {})
+    assert script.constants is not None and len(script.constants.names) == 2
+    assert isinstance(script.constants.statements[-1], tree.If)

@@ -163,4 +163,14 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((1,),),
         raises="Cannot add to a named list",
     ),
+    Fault(
+        "one-value-by-two-names-in-lists",
+        "lists that hold the same value by different names are compared in one block, which ends in an error",
+        "3.4.0",
+        'L = list(a=2 * X)\nM = list(b=2 * X)\nresult = as.matrix(L["a"]) + as.matrix(M["b"])',
+        ((4,),),
+        "LISTED_CUT of importing/passes/block_cuts.py",
+        inputs=((1,),),
+        raises="intValue",
+    ),
 )

@@ -11,7 +11,7 @@ from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
-from onnx_systemds.importing.passes.block_cuts import cut_blocks, is_never, with_never
+from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
@@ -123,7 +123,7 @@ def _with_work(script: Script, work: Work) -> Script:
     functions = tree.Script(tuple(work.functions.values()))
     called = {function.name: function for function in called_functions(functions, [main])}
     if work.hoisted is not None:
-        statements = with_never(cut_blocks(work.hoisted.statements))
+        statements = with_never([*cut_blocks(work.hoisted.statements), *_before_lists(work.hoisted.statements)])
         bounds = tuple(work.hoisted.variables.get(name, name) for name in work.bounds)
         further = {function.name: function for function in called_functions(functions, statements)}
         library = tuple(function for name, function in sorted(further.items()) if name not in called)
@@ -135,6 +135,12 @@ def _with_work(script: Script, work: Work) -> Script:
         functions=(*(called[name] for name in own), main),
         constants=constants,
     )
+
+
+def _before_lists(statements: tree.Block) -> list[tree.Statement]:
+    """The cut between constants and the list that they are put into, where two of them are the same."""
+    values = [statement.value for statement in statements if isinstance(statement, tree.Assign)]
+    return [cut(LISTED_CUT)] if len(set(values)) < len(values) else []
 
 
 def _shape(port: Port) -> Shape | None:
