@@ -45,6 +45,8 @@ ROWS = (1, 16, 256, 4096)
 TURNS = 2
 LONGEST = 3.0
 """Seconds of a call of onnxruntime from which on no more rows are tried."""
+CHOOSING = 120
+"""Calls after which `ScoringFunction` has chosen."""
 Feeds = Mapping[str, Any]
 
 
@@ -97,6 +99,15 @@ def median_milliseconds(action: Callable[[], object], seconds: float) -> float:
     return statistics.median(taken)
 
 
+def settle(action: Callable[[], object], seconds: float) -> None:
+    """Call a `ScoringFunction` until it has chosen among its forms, or for ten times that long."""
+    end = time.perf_counter() + 10 * seconds
+    for _ in range(CHOOSING):
+        action()
+        if time.perf_counter() > end:
+            return
+
+
 def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str) -> Times:
     """The times of a script that a program of the plain command line sources."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
@@ -126,7 +137,7 @@ def measured(
     in_session = None
     if session:
         with open_session("none") as engine, ScoringFunction(opened, engine) as function:
-            median_milliseconds(partial(function, feeds), 4 * seconds)
+            settle(partial(function, feeds), seconds)
             in_session = median_milliseconds(partial(function, feeds), seconds)
     best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
     assert best[0] is not None and best[1] is not None

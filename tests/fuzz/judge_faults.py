@@ -31,6 +31,10 @@ def _has_nan(node: NodeProto, feeds: Feeds) -> bool:
     return any(np.isnan(value).any() for value in _reals(feeds))
 
 
+def _has_minus_zero(node: NodeProto, feeds: Feeds) -> bool:
+    return any((np.signbit(value) & (value == 0)).any() for value in _reals(feeds))
+
+
 def _has_no_number(node: NodeProto, feeds: Feeds) -> bool:
     return any(not np.isfinite(value).all() for value in _reals(feeds))
 
@@ -209,6 +213,9 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
                "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal"}), "zeros have no sign, as the README says",
+               _has_minus_zero),
+    JudgeFault(_REFERENCE, frozenset({"LpPool"}), "its means pass over NaN", _has_nan),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
 )  # fmt: skip

@@ -26,7 +26,16 @@ def by_input(op: str, axes: list[int] | None, opset: int = 18, **attributes: int
     return Case(op, opset, {"x": X, "axes": given}, attributes, constants=["axes"], note=f"{axes}-{attributes}")
 
 
+def beside_zeros(op: str, size: int) -> Case:
+    """An extreme along a short axis, of which one place holds zeros only."""
+    x = np.abs(random(4, size, 3)) * (1 if op == "ReduceMin" else -1)
+    x[:, size // 2] = 0
+    return Case(op, 18, {"x": x, "axes": np.array([1], np.int64)}, constants=["axes"], note=f"one of {size} zeros",
+                symbols={"x": ["n", size, 3]}, sizes=[{"x": x[:1]}])  # fmt: skip
+
+
 CASES = [
+    *[beside_zeros(op, size) for op in ("ReduceMin", "ReduceMax") for size in (3, 4, 5, 8)],
     *[by_input(op, list(axes)) for op in ("ReduceMax", "ReduceMean", "ReduceLogSumExp") for axes in ALL_AXES],
     *[by_input(op, [-2], keepdims=0) for op in OPERATORS],
     *[by_input(op, [0, 2], keepdims=0) for op in OPERATORS],

@@ -28,7 +28,7 @@ from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.combining import truncated, wrapped
+from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
@@ -310,11 +310,11 @@ class _Steps:
 
 
 def _paired(function: str, parts: Sequence[str]) -> str:
-    """A function of two operands over all parts."""
-    if len(parts) == 1:
-        return parts[0]
-    half = len(parts) // 2
-    return f"{function}({_paired(function, parts[:half])}, {_paired(function, parts[half:])})"
+    """The smallest or largest of all parts, element by element; function: min or max."""
+    text = parts[0]
+    for number, part in enumerate(parts[1:]):
+        text = extreme(function, text, part, repeats=number % 2 == 1)
+    return text
 
 
 def _register(op_type: str, reduction: Reduction) -> None:
