@@ -182,6 +182,7 @@ def test_training_dropout_scales_what_it_keeps() -> None:
     assert 0.3 < found["out1"].mean() < 0.7
 
 
+FAR_LEFT = -np.array([0, 1, 15, 17.5, 19, 30, 36, 38, 80])
 TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
 
 
@@ -191,6 +192,7 @@ TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
         *[("Elu", 6, TINY, {"alpha": alpha}, alpha * np.expm1(TINY)) for alpha in (1.0, 1.5)],
         ("Elu", 6, TINY.reshape(1, 1, 1, -1), {}, np.expm1(TINY).reshape(1, 1, 1, -1)),
         ("Celu", 12, TINY, {}, np.expm1(TINY)),
+        ("Softplus", 1, FAR_LEFT, {}, np.log1p(np.exp(FAR_LEFT))),
         ("Erf", 13, TINY, {}, 2 / math.sqrt(math.pi) * TINY),
         ("Celu", 12, TINY, {"alpha": 0.5}, 0.5 * np.expm1(TINY / 0.5)),
         ("Selu", 6, TINY, {"alpha": 1.5, "gamma": 0.5}, 0.75 * np.expm1(TINY)),

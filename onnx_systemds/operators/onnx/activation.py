@@ -102,11 +102,6 @@ def _celu(node: NodeView, x: str) -> str:
     return f"max({x}, 0) + min({alpha} * (exp({x} / {alpha}) - 1), 0)"
 
 
-def _softplus(x: str) -> str:
-    """log(1 + exp(x)) without overflow."""
-    return f"max({x}, 0) + log(1 + exp(-abs({x})))"
-
-
 def _shrink(node: NodeView, x: str) -> str:
     lambd, bias = float(node.attribute("lambd")), float(node.attribute("bias"))
     above = f"{x} - {literal(bias)}" if bias else x
@@ -132,7 +127,6 @@ _register("HardSigmoid", [1, 6],
 # three factors are one operation of the engine
 _register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)",
           "x * HardSigmoid(x), which is x / 6 * (x + 3, between 0 and 6).")
-_register("Softplus", [1], lambda node, x: _softplus(x), "log(1 + exp(x)), stable for large x.")
 # of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
 _register("Softsign", [1], lambda node, x: f"{x} * (1 / (1 + abs({x})))", "x / (1 + |x|).")
 _register("Mish", [18], lambda node, x: f"{x} / (1 + 2 / (exp({x}) * (exp({x}) + 2)))",
@@ -140,6 +134,12 @@ _register("Mish", [18], lambda node, x: f"{x} / (1 + 2 / (exp({x}) * (exp({x}) +
 _register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
           "x * sigmoid(alpha * x).")
 _register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
+
+
+@generator("Softplus", since=1)
+def softplus(node: NodeView) -> Fragment:
+    """log(1 + exp(x)), stable for large x and exact for small results."""
+    return by_function(node, "softplus")
 
 
 def _slope_dims(node: NodeFacts) -> Dims:
