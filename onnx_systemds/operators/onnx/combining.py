@@ -110,9 +110,7 @@ def choice(node: NodeView, condition: Operand, chosen: Operand, other: Operand, 
     if view is SCALAR:
         return node.result(f"ifelse({condition.text} != 0, {chosen.text}, {other.text})", SCALAR)
     branches = [one.text if one.kind == FULL else node.filled(one.text, view) for one in (chosen, other)]
-    if condition.kind == SINGLE and all_known(view):
-        return node.result(f"ifelse({condition.text} != 0, {', '.join(branches)})", view)
-    if condition.kind == SINGLE:
+    if condition.kind == SINGLE:  # sizes that are known here may be open for the engine
         name = node.target(view=view)
         first, second = (f"  {name} = {branch}" for branch in branches)
         lines = [f"if ({condition.text} != 0) {{", first, "} else {", second, "}"]
