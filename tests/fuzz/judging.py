@@ -27,6 +27,7 @@ from onnx_systemds.verifying.comparing import compare_tensors, spread
 from onnx_systemds.verifying.judging import in_double, judge, run
 from tests.fuzz.finding import Finding
 from tests.fuzz.judge_faults import is_untrusted, tolerated
+from tests.fuzz.nudging import within_rounding
 
 SECONDS = 20.0
 """How long a case may take."""
@@ -194,6 +195,9 @@ def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) 
         if not problems or judged is None or tolerated(case.model, results[name], judged[name]):
             continue
         if runtime is not None and reference is not None and different(runtime[name], reference[name]):
+            undecided = True
+            continue
+        if within_rounding(case.model, verdict.feeds, name, results[name], judged[name]):
             undecided = True
             continue
         shown = "; ".join(f"{who}: {problem}" for who, problem in problems.items())
