@@ -9,9 +9,13 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from onnx_systemds import import_model
 from onnx_systemds.operators.onnx import recurrent
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
+FAR_LEFT = -np.array([0, 1, 15, 17.5, 19, 30, 36, 38, 80])
+TINY = -np.array([0, 1e-7, 1e-9, 3e-12, 1e-14, 2e-17, 1e-30])
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 T, N, D, H = 5, 3, 4, 2
 
@@ -139,3 +143,19 @@ def test_directions_in_threads(case: Case, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(recurrent, "_PARALLEL_STEPS", 0)
     monkeypatch.setattr(recurrent, "_PARALLEL_HIDDEN", 0)
     check_case(case)
+
+
+@pytest.mark.parametrize(
+    ("activation", "inputs", "expected"),
+    [
+        ("Softplus", FAR_LEFT, np.log1p(np.exp(FAR_LEFT))),
+        ("Elu", TINY, np.expm1(TINY)),
+    ],
+)
+def test_small_results_keep_their_digits(activation: str, inputs: Array, expected: Array) -> None:
+    """A sequence for each number, of one step in which nothing is added to it."""
+    given = {"x": inputs.astype(np.float32).reshape(1, -1, 1), "w": np.ones((1, 1, 1), np.float32), "r": np.zeros((1, 1, 1), np.float32)}
+    case = Case("RNN", 14, given, {"hidden_size": 1, "activations": [activation]}, ["w", "r"], outputs=["y"])
+    with ScoringFunction(import_model(case_model(case))) as function:
+        found = function({"x": given["x"]})["y"]
+    np.testing.assert_allclose(found.reshape(-1), expected.astype(np.float32), 1e-5, 0)

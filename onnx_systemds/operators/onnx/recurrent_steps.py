@@ -24,14 +24,16 @@ ACTIVATIONS: dict[str, tuple[str, float | None, float | None]] = {
     "tanh": ("2 * (1 / (1 + exp(-2 * {x}))) - 1", None, None),
     "relu": ("max({x}, 0)", None, None),
     "softsign": ("{x} / (1 + abs({x}))", None, None),
-    "softplus": ("max({x}, 0) + log(1 + exp(-abs({x})))", None, None),
+    "softplus": ("softplus({x})", None, None),
     "affine": ("{a} * {x} + {b}", 1.0, 0.0),
     "leakyrelu": ("max({x}, 0) + {a} * min({x}, 0)", 0.01, None),
     "thresholdedrelu": ("ifelse({x} > {a}, {x}, matrix(0, rows=nrow({x}), cols=ncol({x})))", 1.0, None),
     "scaledtanh": ("{a} * tanh({b} * {x})", 1.0, 1.0),
     "hardsigmoid": ("max(min({a} * {x} + {b}, 1), 0)", 0.2, 0.5),
-    "elu": ("max({x}, 0) + {a} * (exp(min({x}, 0)) - 1)", 1.0, None),
+    "elu": ("max({x}, 0) + {a} * exp_less_one(min({x}, 0))", 1.0, None),
 }
+_LIBRARY = ("softplus", "exp_less_one")
+"""Functions of the library that the texts above call."""
 
 
 def is_linear_before_reset(node: NodeFacts) -> bool:
@@ -132,6 +134,9 @@ class Variant:
         if clipped and self.clip is not None:
             text = f"max(min({text}, {self.clip}), -{self.clip})"
         form = self.activations[which]
+        for function in _LIBRARY:
+            if f"{function}(" in form:
+                self.node.call(function)
         if is_name(text):
             return [f"{target} = {form.replace('{x}', text)}"]
         return [f"{target} = {text}", f"{target} = {form.replace('{x}', target)}"]
