@@ -3,6 +3,7 @@
 A size that only the run knows is a symbol in the dims, so the dims say where the axis is in every value. A model is
 computed part by part if each value that the axis reaches has it in exactly one dim, and if no node mixes elements
 along it. A node that sums or selects along it loses it; of the others, only operators with a batch rule are trusted.
+Text is no exception: its codes are given anew at each call, but operators compare and move them only.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ class Batching:
 
 
 def find_batch(typed: TypedGraph) -> Batch | None:
-    """The batch axis of a graph of tensors of numbers, None where there is none."""
+    """The batch axis of a graph of tensors, and of maps that it gives for each row; None where there is none."""
     ports = [typed.values[name] for name in (*typed.inputs, *typed.outputs)]
-    if any(port.is_list or port.is_text or port.keys or isinstance(port.type, MapType) for port in ports):
+    if any(port.is_list or isinstance(port.type, MapType) for port in ports):
         return None
     found: dict[str, None] = {}
     for name in typed.inputs:
@@ -115,7 +116,7 @@ class _Search:
 
     def _axis(self, value: str) -> int | None:
         dims = self.values[value].dims
-        if dims is None or self.values[value].is_text:
+        if dims is None:
             return MANY
         having = [axis for axis, size in enumerate(dims) if not isinstance(size, int) and self._counts(size)]
         return None if not having else having[0] if len(having) == 1 else MANY

@@ -24,12 +24,19 @@ def divided(script: Script, tensors: Mapping[str, Tensor], count: int) -> list[d
     return parts
 
 
-def joined(script: Script, results: Sequence[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+def joined(script: Script, results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The outputs for all samples, from those of the parts in their order."""
     assert script.batch is not None
     return {
         port.name: results[0][port.name]
         if axis is None
-        else np.concatenate([result[port.name] for result in results], axis)
+        else _joined([result[port.name] for result in results], axis)
         for port, axis in zip(script.outputs, script.batch.outputs)
     }
+
+
+def _joined(results: Sequence[Any], axis: int) -> Any:
+    """Arrays, or the lists of the maps of rows, behind each other."""
+    if isinstance(results[0], list):
+        return [item for result in results for item in result]
+    return np.concatenate(results, axis)

@@ -34,6 +34,7 @@ WEIGHTS = {
 FLAT = "float[n, 4] x"
 IMAGES = "float[n, 2, 6, 6] x"
 STEPS = "float[t, n, 4] x"
+TEXTS = "string[n, 2] x"
 FOUND = {
     "elementwise": (FLAT, "y = Relu(x)", (0,), (0,)),
     "a row for all": (FLAT, "y = Add(x, row)", (0,), (0,)),
@@ -63,6 +64,18 @@ FOUND = {
     "embedding": ("int64[n, 3] x", "y = Gather(w, x)", (0,), (0,)),
     "zeros for each sample": (FLAT, "s = Shape(x)  z = ConstantOfShape(s)  y = Add(x, z)", (0,), (0,)),
     "recurrent": (STEPS, "all, y = RNN<hidden_size=8>(x, gate, state_)", (1,), (1,)),
+    "texts looked up": (TEXTS, 'y = ai.onnx.ml.LabelEncoder<keys_strings=["a", "b"], values_floats=[1.0, 2.0]>(x)', (0,), (0,)),
+    "texts spread": (TEXTS, 'a = ai.onnx.ml.OneHotEncoder<cats_strings=["a", "b"]>(x)  y = Flatten(a)', (0,), (0,)),
+    "texts moved": (TEXTS, "y = Transpose(x)", (0,), (1,)),
+    "texts of numbers": (FLAT, "y = Cast<to=8>(x)", (0,), (0,)),
+    "texts compared": ("string[n, 2] x, string[1, 2] b", "y = Equal(x, b)", (0, None), (0,)),
+    "texts joined": ("string[n, 2] x, string[n, 1] b", "y = StringConcat(x, b)", (0, 0), (0,)),
+    "texts matched": (TEXTS, 'y = RegexFullMatch<pattern="a+">(x)', (0,), (0,)),
+    "maps": (FLAT, 'y = ai.onnx.ml.ZipMap<classlabels_strings=["a", "b", "c", "d"]>(x)', (0,), (0,)),
+    "taken columns": (FLAT, "y = ai.onnx.ml.ArrayFeatureExtractor(x, few)", (0,), (0,)),
+    "a class for each": (FLAT, "i = ArgMax<axis=1, keepdims=0>(x)  y = ai.onnx.ml.ArrayFeatureExtractor(row, i)", (0,), (1,)),
+    "features side by side": (FLAT, "y = ai.onnx.ml.FeatureVectorizer<inputdimensions=[4, 4]>(x, x)", (0,), (0,)),
+    "indices spread": ("int64[n] x", "y = OneHot(x, few, two4)", (0,), (0,)),
     "an output for all": ("float[n, 4] x, float[1, 4] b", "y = Relu(x)  z = Relu(b)", (0, None), (0, None)),
 }
 REFUSED = {
@@ -105,19 +118,23 @@ REFUSED = {
     "products not aligned": ("float[n, 4, 2, 3] x, float[n, 3, 5] b", "y = MatMul(x, b)"),
     "as many rows as a constant": (FLAT, "y = Gemm(x, w, w)"),
     "scales of samples": ("int8[n, 4] x", "y = DequantizeLinear<axis=0>(x, row)"),
+    "texts of samples side by side": ("string[n, 2] x, string[m, 2] b", "y = Concat<axis=1>(x, b)"),
+    "texts split": (TEXTS, "y, z = StringSplit(x)"),
+    "samples as features": ("float[4, n] x", "y = ai.onnx.ml.ArrayFeatureExtractor(x, few)"),
+    "a depth of samples": ("float[n, 4] x, int64[n] b", "s = Shape(x)  d = Gather(s, axis0)  y = OneHot(b, d, two4)"),
     "known sizes": ("float[3, 4] x", "y = Relu(x)"),
 }
 
 
 def model(inputs: str, nodes: str) -> onnx.ModelProto:
-    outputs = "y, z" if "z = Relu" in nodes or "z = Shape" in nodes else "y"
+    outputs = "y, z" if any(text in nodes for text in ("z = Relu", "z = Shape", "z = StringSplit")) else "y"
     text = f"agraph ({inputs}) => ({', '.join('float ' + name for name in outputs.split(', '))}) {{ {nodes} }}"
     graph = onnx.parser.parse_graph(text)
     read = {name for node in graph.node for name in node.input}
     graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in WEIGHTS.items() if name in read)
     for output in graph.output:
         output.ClearField("type")
-    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9)
     return onnx.shape_inference.infer_shapes(made)
 
 

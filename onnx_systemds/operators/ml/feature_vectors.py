@@ -43,6 +43,12 @@ def feature_vectorizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((sample_count(node.dims(0)), sum(width for _, width in _widths(node))), "float"),)
 
 
+@batch_rule("FeatureVectorizer", domain=ML)
+def feature_vectorizer_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """The rows of all inputs are samples."""
+    return axis != 0 or node.rank(position) < 2 or node.dims(position)[0] != sample_count(node.dims(0))
+
+
 @generator("FeatureVectorizer", since=1, domain=ML)
 def feature_vectorizer(node: NodeView) -> Fragment:
     """Inputs side by side; one that is too wide is cut, one too narrow filled by 0."""
@@ -66,6 +72,12 @@ def array_feature_extractor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The last axis has as many elements as there are indices; rank 1 gives one row."""
     dims = node.dims("X")
     return (node.tensor((*(dims[:-1] or (1,)), node.size("Y"))),)
+
+
+@batch_rule("ArrayFeatureExtractor", domain=ML)
+def array_feature_extractor_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Of the data only along the last axis, of which elements are taken; each index takes its own."""
+    return position == 0 and axis == node.rank("X") - 1
 
 
 @generator("ArrayFeatureExtractor", since=1, domain=ML)

@@ -8,19 +8,21 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.feature_scaling import ML
+from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
 Column = np.ndarray[Any, np.dtype[Any]]
 LONGEST_RUN = 16  # entries of a table without gaps for each of its keys
 
 
+batch_rule("LabelEncoder", "CategoryMapper", domain=ML)(mixes_nothing)
 takes_text("LabelEncoder", "CategoryMapper", domain=ML)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import MapType, TensorType
 from onnx_systemds.operators.api.fragment import Fragment
@@ -22,7 +22,9 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.feature_scaling import ML
 from onnx_systemds.operators.onnx.combining import truncated
+from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 
+batch_rule("ZipMap", domain=ML)(mixes_all_but_first)
 takes_text("CastMap", "DictVectorizer", domain=ML)
 
 _SHOWN = 20  # keys named in a comment of the script

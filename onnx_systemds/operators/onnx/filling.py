@@ -295,6 +295,12 @@ def one_hot_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*dims[:axis], _depth(node), *dims[axis:]), node.dtype("values")),)
 
 
+@batch_rule("OneHot")
+def _one_hot_mixes(node: NodeFacts, position: int, axis: int) -> bool:
+    """Each index becomes a vector."""
+    return position != 0
+
+
 @generator("OneHot", since=9)
 def one_hot(node: NodeView) -> Fragment:
     """Where the new axis's position is the index; what is out of range is off everywhere.

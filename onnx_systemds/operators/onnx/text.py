@@ -10,14 +10,17 @@ from onnx_systemds.dml.java_text import java_regex, java_string_literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.support.batch_rules import mixes_nothing, mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import SINGLE, broadcast, operands
 
+batch_rule("StringConcat")(mixes_unless_aligned)
+batch_rule("RegexFullMatch")(mixes_nothing)
 takes_text("StringConcat", "RegexFullMatch", "StringSplit", "StringNormalizer")
 
 
