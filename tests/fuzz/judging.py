@@ -192,7 +192,7 @@ def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) 
             problems[who] = problem
         runtime, reference = verdict.of("onnxruntime"), verdict.of("reference")
         judged = next((said for said in (runtime, reference) if said is not None), None)
-        if not problems or judged is None or tolerated(case.model, results[name], judged[name]):
+        if not problems or judged is None or tolerated(case.model, verdict.feeds, results[name], judged[name]):
             continue
         if runtime is not None and reference is not None and different(runtime[name], reference[name]):
             undecided = True
