@@ -52,6 +52,16 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((0, float("nan")),),
     ),
     Fault(
+        "factor-of-one-cell",
+        "A %*% as.matrix(F) of a frame of one cell multiplies by the frame: as.scalar(as.matrix(F)) is taken for F",
+        "3.4.0",
+        'result = X %*% as.matrix(as.frame("3"))',
+        ((3,), (6,)),
+        "templates/library/values_of_codes.dml",
+        inputs=((1,), (2,)),
+        raises="Invalid binary broadcasting",
+    ),
+    Fault(
         "parts-in-lists",
         "a matrix in a directory of part files, as the engine itself writes large ones, cannot be read out of a list of"
         " the local file system: its path has got a scheme by then, and is not seen to be a directory",
