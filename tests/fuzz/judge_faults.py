@@ -39,6 +39,10 @@ def _has_no_number(node: NodeProto, feeds: Feeds) -> bool:
     return any(not np.isfinite(value).all() for value in _reals(feeds))
 
 
+def _has_large_numbers(node: NodeProto, feeds: Feeds) -> bool:
+    return any(np.abs(value).max(initial=0) > 1e4 for value in _reals(feeds))
+
+
 def _reals(feeds: Feeds) -> list[np.ndarray[Any, np.dtype[np.float64]]]:
     """The inputs of floating point; numpy does not know bfloat16 and its like as such."""
     arrays = [value for value in feeds.values() if isinstance(value, np.ndarray)]
@@ -147,6 +151,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_REFERENCE, frozenset({"RNN", "GRU", "LSTM"}),
                "it knows neither lengths of sequences nor directions nor other activations"),
     JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "its activations make numbers of NaN", _has_no_number),
+    JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "its activations make numbers of what overflows in FP32",
+               _has_large_numbers),
     JudgeFault(_ONNXRUNTIME, frozenset({"RNN", "GRU", "LSTM"}), "it ends the process where there are no samples",
                lambda node, feeds: np.size(feeds.get(node.input[0], 1)) == 0),
     JudgeFault(_REFERENCE, frozenset({"GlobalMaxPool"}), "it reduces the channels too where the rank is not 4"),
@@ -168,6 +174,8 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "interpolated integers are rounded, onnxruntime cuts them off",
                _has_type("i", "u")),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
+               lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",
                lambda node, feeds: any(np.abs(value[np.isfinite(value)]).max(initial=0) >= 2**31 * _least_scale(node, feeds)
                                        for value in _reals({"x": feeds.get(node.input[0])}))),
@@ -195,6 +203,7 @@ FAULTS: tuple[JudgeFault, ...] = (
                "an integer of the logarithm of 0 is not defined", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"ReduceL2"}), "nothing is said of a length beyond the integers' type",
                _squares_overflow),
+    JudgeFault(_REFERENCE, frozenset({"Gemm"}), "it adds C in FP64, where integers do not wrap", _has_wide_integers),
     JudgeFault(_REFERENCE, frozenset({"Normalizer"}), "of integers it gives doubles", _has_type("i", "u")),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Cast"}), "an integer of NaN is not defined",
                lambda node, feeds: _is_to_integer(node) and _has_no_number(node, feeds), lambda model: len(model.graph.node) > 1),
@@ -231,14 +240,21 @@ _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", 
                        "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
                        "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign", "HardSwish", "Softmax", "LogSoftmax",
                        "SkipSimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "FusedGemm", "Normalizer",
-                       "TransposeMatMul", "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign"})  # fmt: skip
+                       "TransposeMatMul", "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign",
+                       "GridSample"})  # fmt: skip
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]
 
+
+def _is_lowest(ours: _Floats, judged: _Floats) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Whether onnxruntime has begun a maximum of float32 with its lowest finite number."""
+    return np.isneginf(ours) & (judged == np.finfo(np.float32).min)
+
+
 # single elements that differ for a reason, by ours and the judge's
 _EXPLAINED: dict[str, Callable[[_Floats, _Floats], np.ndarray[Any, np.dtype[np.bool_]]]] = {
-    # onnxruntime begins a maximum of float32 with its lowest finite number
-    "MaxPool": lambda ours, judged: np.isneginf(ours) & (judged == np.finfo(np.float32).min),
+    "MaxPool": _is_lowest,
+    "GlobalMaxPool": _is_lowest,
 }
 
 # written as products with the zeros between the taps, through which NaN and infinities reach other elements
@@ -265,7 +281,7 @@ def tolerated(model: ModelProto, feeds: Feeds, actual: Any, judged: Any) -> bool
     if _is_empty_alike(actual, judged):
         return any(node.op_type in ("Loop", "Scan") for node in model.graph.node)
     one, other = np.asarray(actual), np.asarray(judged)
-    if one.shape == other.shape and other.dtype.kind in "iu" and _interpolates(model):
+    if one.shape == other.shape and other.dtype.kind in "iu" and _interpolates(model.graph.node[-1]):
         # what the float32 of the judge makes of a third loses one of an integer, or keeps it, where it is cut off
         return bool((np.abs(one.astype(np.float64) - other.astype(np.float64)) <= 1).all())
     if one.shape != other.shape or other.dtype.kind in "OU":
@@ -289,9 +305,8 @@ def tolerated(model: ModelProto, feeds: Feeds, actual: Any, judged: Any) -> bool
     return bool((different <= ~np.isfinite(other)).all())
 
 
-def _interpolates(model: ModelProto) -> bool:
-    """Whether the last node is a Resize by weights."""
-    node = model.graph.node[-1]
+def _interpolates(node: NodeProto) -> bool:
+    """Whether a node is a Resize by weights."""
     modes = [attribute.s for attribute in node.attribute if attribute.name == "mode"]
     return node.op_type in ("Resize", "Upsample") and modes not in ([], [b"nearest"])
 
