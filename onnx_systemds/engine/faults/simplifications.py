@@ -195,6 +195,15 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         inputs=((float("inf"), 1, 1), (1, 1, -3), (1, 1, 1)),
     ),
     Fault(
+        "products-of-numbers-first",
+        "(X * a) * b multiplies the numbers first, over statements as well: a * b overflows where X * a does not",
+        "3.4.0",
+        "a = as.scalar(X[1, 2])\nb = as.scalar(X[1, 3])\nresult = (X[1, 1] * a) * b",
+        ((2.0**300,),),
+        "none: of numbers of single precision eight in a row overflow, larger ones are in models of doubles",
+        inputs=((2.0**-900, 2.0**600, 2.0**600),),
+    ),
+    Fault(
         "sum-of-scaled-matrix",
         "sum(s * X) becomes s * sum(X), rowSums and colSums as well: wrong for an infinite s",
         "3.4.0",
