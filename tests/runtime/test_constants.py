@@ -230,7 +230,13 @@ def test_other_checks_stay(check: str) -> None:
     assert any("stop" in line for line in lines_of(made(f"{check}\nY = X")))
 
 
-def test_equal_constants_are_cut_off_from_their_list() -> None:
-    script = specialise(without_number(script_of("A = W * 3\nB = W * 3\nY = X %*% A + X %*% B")), {})
+@pytest.mark.parametrize("body, is_cut", [
+    ("A = W * 3\nB = W * 3\nY = X %*% A + X %*% B", True),
+    ("A = (W + 1) * 3\nV = W + 1\nB = V * 3\nY = X %*% A + X %*% B", True),
+    ("V = W + 1\nU = W + 1\nA = exp(V[1:2, ])\nB = exp(U[1:2, ])\nY = X[, 1:2] %*% A + X[, 1:2] %*% B", True),
+    ("A = (W + 1) * 3\nV = W + 2\nB = V * 3\nY = X %*% A + X %*% B", False),
+])  # fmt: skip
+def test_equal_constants_are_cut_off_from_their_list(body: str, is_cut: bool) -> None:
+    script = specialise(without_number(script_of(body)), {})
     assert script.constants is not None and len(script.constants.names) == 2
-    assert isinstance(script.constants.statements[-1], tree.If)
+    assert isinstance(script.constants.statements[-1], tree.If) == is_cut

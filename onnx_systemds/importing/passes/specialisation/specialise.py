@@ -14,7 +14,7 @@ from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
-from onnx_systemds.importing.passes.specialisation.hoisting import hoisted
+from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
@@ -123,7 +123,7 @@ def _with_work(script: Script, work: Work) -> Script:
     functions = tree.Script(tuple(work.functions.values()))
     called = {function.name: function for function in called_functions(functions, [main])}
     if work.hoisted is not None:
-        statements = with_never([*cut_blocks(work.hoisted.statements), *_before_lists(work.hoisted.statements)])
+        statements = with_never([*cut_blocks(work.hoisted.statements), *_before_lists(work.hoisted)])
         bounds = tuple(work.hoisted.variables.get(name, name) for name in work.bounds)
         further = {function.name: function for function in called_functions(functions, statements)}
         library = tuple(function for name, function in sorted(further.items()) if name not in called)
@@ -137,10 +137,28 @@ def _with_work(script: Script, work: Work) -> Script:
     )
 
 
-def _before_lists(statements: tree.Block) -> list[tree.Statement]:
-    """The cut between constants and the list that they are put into, where two of them are the same."""
-    values = [statement.value for statement in statements if isinstance(statement, tree.Assign)]
-    return [cut(LISTED_CUT)] if len(set(values)) < len(values) else []
+def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
+    """The cut between constants and the list that they are put into, where two of them are the same.
+
+    The engine computes equal expressions once, whatever the names of what they read are.
+    """
+    values: dict[str, str] = {}  # names of values, by variables
+    known: dict[tree.Node, str] = {}  # names of values, by what they are computed of
+
+    def named(node: tree.Node) -> tree.Node:
+        if isinstance(node, (tree.Name, tree.Indexed)):
+            return replace(node, name=values.get(node.name, node.name))
+        if isinstance(node, (tree.Binary, tree.Unary, tree.Call)):
+            return tree.Name(known.setdefault(node, f"value {len(known)}"))
+        return node
+
+    for statement in hoisted.statements:
+        if isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name):
+            value = rewritten(statement.value, named)
+            is_name = isinstance(value, tree.Name)
+            values[statement.target.name] = value.name if is_name else known.setdefault(value, f"value {len(known)}")
+    listed = [values.get(name, name) for name in hoisted.names]
+    return [cut(LISTED_CUT)] if len(set(listed)) < len(listed) else []
 
 
 def _shape(port: Port) -> Shape | None:
