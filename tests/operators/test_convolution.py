@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_systemds import import_model
 from tests.operators.derivatives import Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X2 = random(2, 4, 7, 6)
 ONE = random(1, 4, 7, 6)
@@ -95,7 +96,7 @@ CASES += [
 
 def _unusual(x: Array) -> Array:
     """NaN and infinities in the second channel alone."""
-    return np.where((x > 1) & (np.arange(x.shape[1]) == 1).reshape(-1, 1, 1), np.where(x > 1.5, np.nan, np.inf), x)
+    return np.where((x > 1) & (np.arange(x.shape[1]) == 1).reshape(-1, *[1] * (x.ndim - 2)), np.where(x > 1.5, np.nan, np.inf), x)
 
 
 def _rare(x: Array) -> Array:
@@ -113,6 +114,20 @@ CASES += [
         (2, 18, 1, (1, 1), [1, 1]), (2, 19, 1, (1, 1), [1, 1]), (1, 7, 1, (1, 3), [1, 1]), (16, 24, 1, (3, 3), [1, 2])]
     for bias in (None, random(channels * copies, seed=5))
 ]  # fmt: skip
+
+# each window meets all of an image: one product for all images
+WHOLE = [
+    (random(3, 4, 1, 1), (6, 4, 1, 1), {}), (random(3, 4, 1, 1), (6, 4, 3, 3), {"pads": [1, 1, 1, 1]}),
+    (random(3, 4, 2, 2), (6, 4, 3, 3), {"pads": [1, 1, 1, 1]}), (random(1, 4, 2, 2), (6, 4, 3, 3), {"pads": [1] * 4}),
+    (random(3, 4, 5, 2), (6, 4, 5, 2), {}), (random(3, 4, 5, 1), (6, 4, 5, 3), {"pads": [0, 2, 0, 1]}),
+    (random(3, 4, 3, 2), (6, 4, 3, 2), {"dilations": [1, 2], "strides": [1, 2], "pads": [0, 2, 0, 2]}),
+    (random(3, 4, 2), (6, 4, 3), {"pads": [1, 1]}), (random(3, 4, 1), (6, 4, 5), {"pads": [4, 4], "strides": [2]}),
+]  # fmt: skip
+CASES += [_conv(change(x).astype(np.float32), _weight(*filters), bias, **attributes)
+          for x, filters, attributes in WHOLE for change, bias in ((np.array, None), (_unusual, B6))]  # fmt: skip
+CASES += [at_sizes(_conv(x, _weight(*filters), B6, **attributes), {"x": ["batch", *x.shape[1:]]},
+                   {"x": random(1, *x.shape[1:])}, {"x": random(5, *x.shape[1:])})
+          for x, filters, attributes in WHOLE]  # fmt: skip
 
 # nearly empty images, of which the engine makes a wrong sparse result
 NEARLY_EMPTY = np.zeros((1, 18, 60, 60), np.float32)
@@ -164,3 +179,12 @@ DERIVATIVES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+@pytest.mark.parametrize(("dims", "filters", "is_product"), [
+    ((2, 4, 2, 2), (6, 4, 3, 3), True), ((2, 4, 1, 1), (6, 4, 3, 3), True),
+    ((2, 4, 3, 3), (6, 4, 3, 3), False),  # zeros for what a window misses would carry NaN to it
+])  # fmt: skip
+def test_whole_images_are_a_product(dims: tuple[int, ...], filters: tuple[int, ...], is_product: bool) -> None:
+    text = import_model(case_model(_conv(random(*dims), _weight(*filters), pads=[1] * 4))).text
+    assert ("conv2d(" not in text) == is_product

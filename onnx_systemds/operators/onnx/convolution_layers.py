@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from onnx_systemds.inference.dims import Dim, all_known, product
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import View
@@ -13,6 +15,7 @@ from onnx_systemds.operators.support.windows import Windows
 
 MOST_TAPS = 25  # taps of a filter that are written out
 FEWEST_CHANNELS, FEWEST_FILTERS, FEWEST_PIXELS = 32, 16, 8192  # from which on stacked taps are faster for one image
+LARGEST_GROWTH = 4  # times the size of the filters
 SPARSE_ROW = 100  # bytes that the engine reckons for a row of a sparse matrix, at least, besides 12 for a value
 
 Read = Callable[[View], str]
@@ -25,6 +28,23 @@ class Filters:
 
     content: Array | None
     read: Read
+
+    def of_whole_images(self, layer: Layer) -> Array | None:
+        """What images are multiplied by, one in each row, where each window meets all of an image.
+
+        None where that is not so, as zeros of the matrix would then carry NaN and Inf to other windows, or where the
+        matrix would be much larger than the filters.
+        """
+        taps = layer.window.taps_of_whole_images()
+        if self.content is None or layer.group > 1 or taps is None:
+            return None
+        rows, cols = taps  # [line, line of the result], [column, column of the result]
+        if rows.size * cols.size > LARGEST_GROWTH * math.prod(layer.window.kernel):
+            return None
+        filters = self.content.reshape(layer.filters, layer.channels, *layer.window.kernel)
+        met = filters[:, :, rows[:, np.newaxis, :, np.newaxis], cols[np.newaxis, :, np.newaxis, :]]
+        (height, lines), (width, columns) = rows.shape, cols.shape
+        return met.transpose(1, 2, 3, 0, 4, 5).reshape(layer.channels * height * width, layer.filters * lines * columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, maximum, minimum, not_negative, product
+from onnx_systemds.inference.dims import Dim, Dims, all_known, maximum, minimum, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 
@@ -51,6 +54,23 @@ class Windows:
         return all(size == 1 for size in self.kernel) and not any(
             pad != 0 for pad in (*self.before, *self.after)
         )
+
+    def taps_of_whole_images(self) -> tuple[Array, ...] | None:
+        """For each axis the tap [input element, window] under which each window meets each element.
+
+        None where a window misses an element, or where sizes are unknown.
+        """
+        if not all_known((*self.sizes, *self.before, *self.outputs)):
+            return None
+        found = []
+        for size, count, kernel, stride, step, before in zip(
+            self.sizes, self.outputs, self.kernel, self.strides, self.dilations, self.before
+        ):
+            shifts = np.subtract.outer(np.arange(size) + before, np.arange(count) * stride)
+            if shifts.size == 0 or (shifts % step).any() or shifts.min() < 0 or shifts.max() >= kernel * step:
+                return None
+            found.append(shifts // step)
+        return tuple(found)
 
     def axes(self, first: int, last: int) -> Windows:
         """The windows on some of the axes only."""
