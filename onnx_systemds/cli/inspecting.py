@@ -15,7 +15,10 @@ from onnx_systemds.importing.convert import import_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.infer import infer
+from onnx_systemds.inference.memory import Memory, memory_of
 from onnx_systemds.inference.onnx_inference import unsupported
+from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
 from onnx_systemds.model.ir import (
@@ -64,12 +67,17 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a model holds. reasons: all that stands against its conversion; none when it can be converted."""
+    """What a model holds. reasons: all that stands against its conversion; none when it can be converted.
+
+    memory: of one call; None where sizes are open, by the symbols ``symbols``, or there is nothing to compute.
+    """
 
     model: Model
     operators: tuple[OperatorUse, ...]
     weights: Weights
     reasons: tuple[str, ...]
+    memory: Memory | None = None
+    symbols: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
         """It as text."""
@@ -86,6 +94,7 @@ class Inspection:
             f"{_bytes(weights.engine_size)} in the engine (FP64)"
         )
         if not self.reasons:
+            yield from _memory_lines(self.memory, self.symbols)
             yield "can be converted"
             return
         yield "cannot be converted:"
@@ -101,14 +110,23 @@ def inspect_model(source: str | Path | bytes | onnx.ModelProto, dims: Mapping[st
     Raises TranspileError when it is no model.
     """
     model = load_model(source)
+    memory: Memory | None = None
+    symbols: tuple[str, ...] = ()
     try:
-        import_model(model, dims=dims)
+        script = import_model(model, dims=dims)
         reasons: tuple[str, ...] = ()
+        symbols = tuple(dict.fromkeys(name for port in script.inputs for name in dim.symbols(port.dims)))
+        memory = None if symbols else _memory(model, dims)
     except MultipleErrors as error:
         reasons = tuple(map(str, error.reasons))
     except TranspileError as error:
         reasons = (str(error),)
-    return Inspection(model, tuple(_uses(model)), _weights(model), reasons)
+    return Inspection(model, tuple(_uses(model)), _weights(model), reasons, memory, symbols)
+
+
+def _memory(model: Model, dims: Mapping[str, int] | None) -> Memory | None:
+    context = Context(dict(dims or {}), model.functions)
+    return memory_of(infer(simplify(model.graph, context.notes), context))
 
 
 def all_nodes(model: Model) -> Iterator[Node]:
@@ -206,6 +224,22 @@ def _type_text(type_: Type | None, name: str, context: Context) -> str:
     if isinstance(type_, MapType):
         return f"map from {type_.key} to {_type_text(type_.value, name, context)}"
     return "of unknown type"
+
+
+def _memory_lines(memory: Memory | None, symbols: tuple[str, ...]) -> Iterator[str]:
+    if symbols:
+        yield f"memory of a call: depends on {', '.join(map(escaped, symbols))}, --dim fixes them"
+    if memory is None:
+        return
+    least = "at least " if memory.unknown else ""
+    yield f"memory of a call, besides weights: {least}{_bytes(memory.peak.alive)} at once, in {_node(memory.peak.node)}"
+    yield f"  the largest operation: {least}{_bytes(memory.largest.own)}, {_node(memory.largest.node)}"
+    if memory.unknown:
+        yield f"  without {len(memory.unknown)} values whose sizes only the run knows"
+
+
+def _node(node: Node) -> str:
+    return f"{escaped(node.op_type)} of {escaped(next((name for name in node.outputs if name), node.name))}"
 
 
 def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:

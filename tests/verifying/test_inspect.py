@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,7 @@ operators: 6 nodes
   own.Bent  opset 1   1x  function of the model
 functions of the model: own.Bent
 weights: 2 tensors, 14 elements: 41 bytes in the model, 112 bytes in the engine (FP64)
+memory of a call: depends on batch, --dim fixes them
 can be converted
 """
 
@@ -79,6 +81,38 @@ def test_sizes_and_plugins(tmp_path: Path) -> None:
     assert inspect(path, "--dim", "batch").exit_code == 2
     (tmp_path / "broken.py").write_text("1 / 0")
     assert inspect(path, "--plugin", tmp_path / "broken.py").exit_code == 1
+
+
+def test_memory(tmp_path: Path) -> None:
+    """X, a and b are there at once, and Y in the place of the latter two; a view is no further matrix."""
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("Relu", ["a"], ["b"]),
+             helper.make_node("Identity", ["b"], ["c"]), helper.make_node("Add", ["c", "X"], ["d"]),
+             helper.make_node("Exp", ["d"], ["Y"])]  # fmt: skip
+    found = inspect_model(save(tmp_path / "few.onnx", nodes, []), {"batch": 1000}).memory
+    assert found is not None and not found.unknown
+    matrix = 8 * 1000 * 3
+    assert (found.peak.alive, found.peak.node.op_type) == (3 * matrix, "Relu")
+    assert (found.largest.own, found.largest.node.op_type) == (3 * matrix, "Add")
+
+
+def test_memory_of_a_convolution() -> None:
+    """Beside image and result, the windows of an image for each processor."""
+    infos = [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 2, 8, 8]),
+             helper.make_tensor_value_info("Y", TensorProto.FLOAT, ["n", 5, 6, 6])]  # fmt: skip
+    weight = numpy_helper.from_array(np.ones((5, 2, 3, 3), np.float32), "W")
+    graph = helper.make_graph([helper.make_node("Conv", ["X", "W"], ["Y"])], "g", infos[:1], infos[1:], [weight])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    found = inspect_model(model, {"n": 7}).memory
+    images, windows = 8 * 7 * (2 * 8 * 8 + 5 * 6 * 6), 8 * 2 * 3 * 3 * 6 * 6
+    assert found is not None and found.peak.alive == images + (os.cpu_count() or 1) * windows
+
+
+def test_memory_that_only_the_run_knows(tmp_path: Path) -> None:
+    nodes = [helper.make_node("NonZero", ["X"], ["places"]), helper.make_node("Cast", ["places"], ["p"], to=1),
+             helper.make_node("ReduceSum", ["p"], ["s"], keepdims=0), helper.make_node("Add", ["X", "s"], ["Y"])]  # fmt: skip
+    lines = inspect(save(tmp_path / "few.onnx", nodes, []), "--dim", "batch=4").output
+    assert "memory of a call, besides weights: at least 200 bytes at once, in " in lines
+    assert "without 2 values whose sizes only the run knows" in lines
 
 
 def test_no_model(tmp_path: Path) -> None:
