@@ -48,7 +48,8 @@ def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     matrix = list_transfer.with_rows(matrix, port.dims, sizes)
     shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
     if shape is None:
-        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told from its matrix")
+        why = f"its matrix is {matrix.shape[0]} x {matrix.shape[1]}" if matrix.size else "it has no elements"
+        raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told: {why}")
     tensor = matrix.reshape(shape)
     if tensor.dtype == object:
         return tensor

@@ -83,6 +83,14 @@ def _power_is_none(node: NodeProto, feeds: Feeds) -> bool:
     return not ((powers >= limits.min) & (powers <= limits.max)).all()
 
 
+def _crops_alike(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a Resize of a crop may have all scales 1."""
+    names = {attribute.name for attribute in node.attribute}
+    scales = np.asarray(feeds.get([*node.input, "", ""][2], 0))
+    is_crop = any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)
+    return is_crop and ("keep_aspect_ratio_policy" in names or bool((scales == 1).all()))
+
+
 def _least_scale(node: NodeProto, feeds: Feeds) -> float:
     scales = _reals({"scale": feeds.get(node.input[1])})
     return min((float(np.abs(scale).min(initial=np.inf)) for scale in scales), default=1.0)
@@ -174,6 +182,7 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "interpolated integers are rounded, onnxruntime cuts them off",
                _has_type("i", "u")),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where all scales are 1 it copies the image, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",

@@ -32,7 +32,8 @@ from tests.fuzz.nudging import within_rounding
 SECONDS = 20.0
 """How long a case may take."""
 
-_REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to")
+_REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to",
+             "cannot be told: it has no elements")  # fmt: skip
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
