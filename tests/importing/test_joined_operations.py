@@ -34,6 +34,10 @@ JOINED = [
     ("m = 1e20 - x; n = t(m); y = n - 3", joined.ANOTHER_ORDER),
     ("a = as.scalar(p); b = as.double(q); m = a - x; y = m + b", joined.ANOTHER_ORDER),
     ("a = as.scalar(p); m = x + a; y = m + 3", joined.ANOTHER_ORDER),
+    ("m = a %*% b; y = m[2, 3]", joined.SLICED_PRODUCT),
+    ("m = a %*% b; y = m[2, ]", joined.SLICED_PRODUCT),
+    ("m = a %*% b; y = x + m[, i]", joined.SLICED_PRODUCT),
+    ("m = a %*% b; y = m[1:1, k:k]", joined.SLICED_PRODUCT),
 ]
 LEFT_ALONE = [
     "y = x + x * z",  # within one statement a cut is no help
@@ -62,6 +66,9 @@ LEFT_ALONE = [
     "m = x + 5; y = m - 3",
     "a = as.scalar(p); b = as.double(q); m = a + b; y = m + a",  # numbers alone keep their order, from the left
     "x = z; z = x; y = x + z",
+    "m = a %*% b; y = m[1, ]",
+    "m = a %*% b; y = m[2, 1:3]",
+    "m = a %*% b; y = m[2, ] + m",
 ]
 
 

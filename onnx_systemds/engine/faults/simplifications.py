@@ -204,6 +204,17 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         inputs=((2.0**-900, 2.0**600, 2.0**600),),
     ),
     Fault(
+        "element-of-product",
+        "(A %*% B)[k, l], over statements as well, becomes A[k, ] %*% B[, l], again and again: the second row of A[k, ]"
+        " is none",
+        "3.4.0",
+        "P = X %*% X\nresult = P[2, 1]",
+        ((15,),),
+        "SLICED_PRODUCT of importing/passes/joined_operations.py",
+        inputs=((1, 2), (3, 4)),
+        raises="Invalid values for matrix indexing",
+    ),
+    Fault(
         "sum-of-scaled-matrix",
         "sum(s * X) becomes s * sum(X), rowSums and colSums as well: wrong for an infinite s",
         "3.4.0",

@@ -110,8 +110,8 @@ def _is_scalar(statement: tree.Statement) -> TypeGuard[tree.Assign]:
 class _Step:
     """A statement, and what stands in it.
 
-    names: those of the variables that it reads. operations: its operators and calls. assigned: the assignments that it
-    stands for; of a call that the engine inlines, those of the function.
+    names: those of the variables that it reads. operations: its operators, calls and slices. assigned: the assignments
+    that it stands for; of a call that the engine inlines, those of the function.
     """
 
     __slots__ = ("assigned", "is_plain", "names", "operations", "statement")
@@ -120,11 +120,11 @@ class _Step:
         self.statement = statement
         self.is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
         self.names: list[str] = []
-        self.operations: list[tree.Binary | tree.Call] = []
+        self.operations: list[tree.Binary | tree.Call | tree.Indexed] = []
         for node in tree.walk(*_reading(statement)):
             if isinstance(node, (tree.Name, tree.Indexed)):
                 self.names.append(node.name)
-            elif isinstance(node, (tree.Binary, tree.Call)):
+            if isinstance(node, (tree.Binary, tree.Call, tree.Indexed)):
                 self.operations.append(node)
         self.assigned = tuple(inlined(statement, functions))
 
@@ -158,7 +158,7 @@ class _Block:
         kinds = {self.kinds[name] for name in step.names if name in self.kinds} if self.kinds else None
         return self._reason_by_kind(step.operations, kinds) if kinds else None
 
-    def _reason_by_kind(self, operations: Sequence[tree.Binary | tree.Call], kinds: set[str]) -> str | None:
+    def _reason_by_kind(self, operations: Iterable[tree.Node], kinds: set[str]) -> str | None:
         """The cut in front of a statement that reads names of these kinds."""
         binaries = [node for node in operations if isinstance(node, tree.Binary)]
         calls = [node for node in operations if isinstance(node, tree.Call)]

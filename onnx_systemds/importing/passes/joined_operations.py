@@ -20,6 +20,7 @@ NONZEROS_ONLY = "what X != 0 or X == 0 is multiplied by is left out where that i
 WEIGHTED_PRODUCT = "W * f(A %*% B) is 0 where W is 0, for NaN as well"
 ZEROS_BESIDE_PRODUCT = "cbind(A %*% B, zeros) is taken for A %*% cbind(B, zeros), wrong for infinities"
 FACTORS_IN_ANOTHER_ORDER = "(A %*% B) %*% C is calculated in the cheapest order, wrong for infinities"
+SLICED_PRODUCT = "(A %*% B)[k, l] is taken for A[k, ][k, ] %*% B[, l][, l], which there are not"
 ANOTHER_ORDER = "X + (Y + Z) is taken for (X + Y) + Z, which loses digits"
 
 _OF_PRODUCT = ("abs", "round", "ceil", "ceiling", "floor", "exp", "log", "sqrt", "sin", "cos")
@@ -62,7 +63,7 @@ class JoinedOperations:
     def reason(self, nodes: Iterable[tree.Node]) -> str | None:
         """Why a statement that assigns a value has to be cut off from those in front of it; None where it has not.
 
-        nodes: all of the value that are operators or calls, if not more.
+        nodes: all of the value that are operators, calls or slices, if not more.
         """
         for node in nodes:
             reason: str | None = None
@@ -73,6 +74,8 @@ class JoinedOperations:
                     reason = self._of_product(node)
                 elif node.operator == "%*%":
                     reason = self._of_matrix_product(node)
+            elif isinstance(node, tree.Indexed):
+                reason = self._of_slice(node)
             elif isinstance(node, tree.Call) and node.function == "cbind":
                 reason = self._of_columns(node)
             if reason is not None:
@@ -248,6 +251,12 @@ class JoinedOperations:
         filled = _argument(second.value, "matrix")
         return ZEROS_BESIDE_PRODUCT if filled is not None and number_of(filled) == 0 else None
 
+    def _of_slice(self, node: tree.Indexed) -> str | None:
+        found = self._find(tree.Name(node.name))
+        if _binary(found.value, "%*%") is None or not found.is_elsewhere or found.is_shared:
+            return None
+        return SLICED_PRODUCT if _may_be_one_element(node) else None
+
     # Values that names stand for
 
     def _find(self, value: tree.Expression) -> _Found:
@@ -288,6 +297,13 @@ def _binary(value: tree.Expression, *operators: str) -> tree.Binary | None:
 def _argument(value: tree.Expression, function: str) -> tree.Expression | None:
     """The first argument of a call, if the value is one of that function."""
     return value.arguments[0].value if isinstance(value, tree.Call) and value.function == function else None
+
+
+def _may_be_one_element(node: tree.Indexed) -> bool:
+    """Whether a slice is one element, or a row or column, which may have no more; not the first one."""
+    spans = [span for span in (node.rows, node.columns) if span is not None and span.lower is not None]
+    is_one = all(span.upper is None or span.upper == span.lower for span in spans)
+    return is_one and any(number_of(span.lower) != 1 for span in spans if span.lower is not None)
 
 
 def _reshaped(value: tree.Expression) -> tree.Expression | None:
