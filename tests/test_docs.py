@@ -85,6 +85,17 @@ def test_readme_scores_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "scores.csv").read_text(encoding="utf-8").startswith("no,0.87005")
 
 
+def test_readme_scores_a_file(tmp_path: Path) -> None:
+    run_python(example("pipeline"), tmp_path)
+    arguments = ["score", "people.onnx", "--input", "people.csv", "--output", "scores.csv"]
+    printed = run_python(f"from onnx_systemds.cli.commands import main; main({arguments})", tmp_path)
+    assert printed.startswith("scores.csv: 6 rows, ")
+    shown, written = example("scored").split(), (tmp_path / "scores.csv").read_text(encoding="utf-8").split()
+    assert shown[0] == written[0] and len(written) == 7
+    for expected, found in zip(shown[1:], written[1:]):
+        assert [text[:5] for text in found.split(",")] == [text[:5] for text in expected.split(",")]
+
+
 def test_readme_exports_a_network(tmp_path: Path) -> None:
     (tmp_path / "net.dml").write_text(example("network"), encoding="utf-8")
     arguments = ["net.dml", "-o", "net.onnx", "--function", "forward", "--input", "X=double[N,4]"]

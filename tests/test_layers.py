@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx_systemds
 
 ROOT = Path(onnx_systemds.__file__).parent
-LAYERS = ("dml", "engine", "model", "inference", "operators", "importing", "exporting", "runtime", "backend", "verifying",
+LAYERS = ("tables", "dml", "engine", "model", "inference", "operators", "importing", "exporting", "runtime", "backend", "verifying",
           "cli")  # fmt: skip
 BELOW = ("errors", "limits", "files", "array_files", "correspondence")
 ABOVE = ("__init__", "__main__")

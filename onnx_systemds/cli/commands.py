@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import runpy
-import sys
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,28 +12,24 @@ import numpy as np
 import onnx_systemds
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines
+from onnx_systemds.cli.converting import converted, load_plugins, progress
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
 from onnx_systemds.cli.options import (
-    Command,
     ConversionOptions,
     VerificationOptions,
+    conversion_options,
     fixed_sizes,
-    gathered,
     print_report,
     read_tensors,
     verification_options,
-    with_options,
 )
+from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import table_lines
-from onnx_systemds.dml.names import legal_identifier
-from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
-from onnx_systemds.importing.convert import WEIGHTS_MODES, import_model
-from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.notes import note_lines
-from onnx_systemds.model.ir import Model
 from onnx_systemds.model.load import load_model
 
 
@@ -80,47 +72,24 @@ def main() -> None:
     """
 
 
-def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
-    if name is not None and legal_identifier(name) != name:
-        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML; {legal_identifier(name)!r} is fine")
-    return name
-
-
-def _conversion_options(command: Command) -> Command:
-    """Those of `ConversionOptions`: the command takes them as ``options``."""
-    return with_options(gathered(command, ConversionOptions, "options"), [
-        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
-        click.option("--function-name", metavar="NAME", callback=_legal_function_name,
-                     help="Name of the main function [default: gen_<graph name>]."),
-        click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
-                     help="Where weights go: into the script, into files beside it, or by their size."),
-        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
-                     help="Python file that registers generators for operators of your own; repeatable."),
-        click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
-        click.option("--no-specialise", is_flag=True,
-                     help="Keep the script general where all sizes are known; it is slower then."),
-        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
-    ])  # fmt: skip
-
-
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
 @click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
-@_conversion_options
+@conversion_options
 def convert(model: Path, output: Path | None, verbose: bool, options: ConversionOptions) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes = options.sizes()
     with explained(options.traceback):
-        _load_plugins(options.plugins)
+        load_plugins(options.plugins)
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         loaded = load_model(model)
         target = model.with_suffix(".dml") if output is None else output
         check_target(target, [model, *loaded.data_files, *options.plugins])
-        script = _import(loaded, sizes, options)
+        script = converted(loaded, sizes, options)
         total = sum(weight.array.size * 8 for weight in script.weights)
-        with _progress("writing weights", total) as advance_to:
+        with progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
         if verbose:
             for line in note_lines(script.notes):
@@ -131,7 +100,7 @@ def convert(model: Path, output: Path | None, verbose: bool, options: Conversion
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file with one array per model input.")
 @click.option("--outputs", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
-@_conversion_options
+@conversion_options
 def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOptions) -> None:
     """Convert MODEL.onnx and run it on the embedded SystemDS engine.
 
@@ -143,11 +112,11 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
 
     sizes = options.sizes()
     with explained(options.traceback):
-        _load_plugins(options.plugins)
+        load_plugins(options.plugins)
         tensors = read_tensors(inputs) if inputs else {}
         loaded = load_model(model)
         check_target(outputs, [model, *loaded.data_files, *options.plugins, *([inputs] if inputs else [])])
-        script = _import(loaded, sizes, options)
+        script = converted(loaded, sizes, options)
         with ScoringFunction(script) as function:
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
@@ -160,7 +129,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
 @verification_options
-@_conversion_options
+@conversion_options
 def verify(model: Path, per_node: bool, verification: VerificationOptions, options: ConversionOptions) -> None:
     """Run MODEL.onnx on both sides and compare: the script on the engine, the model on onnxruntime.
 
@@ -171,7 +140,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 
     sizes = options.sizes()
     with explained(options.traceback):
-        _load_plugins(options.plugins)
+        load_plugins(options.plugins)
         report = verify_model(
             model, dims=sizes, per_node=per_node, function_name=options.function_name, weights=options.weights,
             simplified=not options.no_simplify, specialised=not options.no_specialise, **verification.arguments(),
@@ -194,7 +163,7 @@ def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], trace
 
     sizes = fixed_sizes(dims)
     with explained(traceback):
-        _load_plugins(plugins)
+        load_plugins(plugins)
         found = inspect_model(model, sizes)
     for line in found.lines():
         click.echo(line)
@@ -215,25 +184,6 @@ def builtins() -> None:
         click.echo(line)
 
 
-def _import(loaded: Model, sizes: dict[str, int], options: ConversionOptions) -> Script:
-    with _progress("converting", len(loaded.graph.nodes)) as advance_to:
-        return import_model(
-            loaded, dims=sizes, function_name=options.function_name, weights=options.weights,
-            simplified=not options.no_simplify, specialised=not options.no_specialise, progress=advance_to,
-        )  # fmt: skip
-
-
-def _load_plugins(paths: tuple[Path, ...]) -> None:
-    """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
-    for path in paths:
-        if not path.is_file():
-            raise TranspileError("there is no such plugin", path)
-        try:
-            runpy.run_path(str(path), run_name=path.stem)
-        except (Exception, SystemExit) as error:
-            raise TranspileError(f"the plugin fails: {type(error).__name__}: {escaped(str(error))}", path) from error
-
-
 def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
     # not np.savez: it takes names as keywords, and an output may be called "file"
     with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
@@ -242,15 +192,6 @@ def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
                 np.lib.format.write_array(entry, tensor)
 
 
-@contextmanager
-def _progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar on stderr, only on a terminal; gives a function that takes how much is done."""
-    if not sys.stderr.isatty() or length == 0:
-        yield None
-        return
-    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
-        yield lambda done: bar.update(max(0, done - bar.pos))
-
-
 main.add_command(export)
 main.add_command(verify_script)
+main.add_command(score)

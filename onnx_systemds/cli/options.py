@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.importing.convert import WEIGHTS_MODES
 
 if TYPE_CHECKING:
     from onnx_systemds.verifying.report import Report
@@ -72,6 +74,29 @@ def with_options(command: Command, options: list[Callable[[Command], Command]]) 
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
+    if name is not None and legal_identifier(name) != name:
+        raise click.BadParameter(f"{name!r} is no DML identifier, or a word of DML; {legal_identifier(name)!r} is fine")
+    return name
+
+
+def conversion_options(command: Command) -> Command:
+    """Those of `ConversionOptions`: the command takes them as ``options``."""
+    return with_options(gathered(command, ConversionOptions, "options"), [
+        click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
+        click.option("--function-name", metavar="NAME", callback=_legal_function_name,
+                     help="Name of the main function [default: gen_<graph name>]."),
+        click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
+                     help="Where weights go: into the script, into files beside it, or by their size."),
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+                     help="Python file that registers generators for operators of your own; repeatable."),
+        click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--no-specialise", is_flag=True,
+                     help="Keep the script general where all sizes are known; it is slower then."),
+        click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
+    ])  # fmt: skip
 
 
 def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> float | None:

@@ -8,11 +8,11 @@ Text is no exception: its codes are given anew at each call, but operators compa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, symbol, symbols
+from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -40,6 +40,7 @@ class Batching:
     def __init__(self, typed: TypedGraph) -> None:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
+        self._products: frozenset[Dim] = frozenset()
 
     @property
     def batch(self) -> Batch | None:
@@ -47,8 +48,17 @@ class Batching:
         typed = self._typed
         if typed is not None:
             self._batch = find_batch(typed)
+            self._products = frozenset(
+                product(value.dims) for value in typed.own.values() if value.dims is not None and value.constant is None
+            )
             self._typed = None
         return self._batch
+
+    def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
+        """Elements that the largest value of the model has for one sample; sizes: of the other symbols."""
+        known = dict(sizes) if self.batch is None else {**sizes, self.batch.symbol: 1}
+        counts = [substitute(product, known) for product in self._products]
+        return max((count for count in counts if isinstance(count, int)), default=1)
 
 
 def find_batch(typed: TypedGraph) -> Batch | None:

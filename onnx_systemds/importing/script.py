@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -95,6 +95,10 @@ class Script:
     def batch(self) -> Batch | None:
         """The axis whose parts can be scored apart, None where there is none."""
         return None if self.batching is None else self.batching.batch
+
+    def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
+        """Elements that the largest value has for one sample, see `Batching.cells_of_sample`."""
+        return 1 if self.batching is None else self.batching.cells_of_sample(sizes)
 
     @property
     def text(self) -> str:

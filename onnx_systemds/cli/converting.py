@@ -1,0 +1,49 @@
+"""What commands do with a model before they do what they are for."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from onnx_systemds.cli.options import ConversionOptions
+from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.script import Script
+from onnx_systemds.model.ir import Model, Type
+
+
+def converted(
+    loaded: Model, sizes: dict[str, int], options: ConversionOptions, types: Mapping[str, Type] | None = None
+) -> Script:
+    """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
+    with progress("converting", len(loaded.graph.nodes)) as advance_to:
+        return import_model(
+            loaded, dims=sizes, types=types, function_name=options.function_name, weights=options.weights,
+            simplified=not options.no_simplify, specialised=not options.no_specialise, progress=advance_to,
+        )  # fmt: skip
+
+
+def load_plugins(paths: tuple[Path, ...]) -> None:
+    """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
+    for path in paths:
+        if not path.is_file():
+            raise TranspileError("there is no such plugin", path)
+        try:
+            runpy.run_path(str(path), run_name=path.stem)
+        except (Exception, SystemExit) as error:
+            raise TranspileError(f"the plugin fails: {type(error).__name__}: {escaped(str(error))}", path) from error
+
+
+@contextmanager
+def progress(label: str, length: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar on stderr, only on a terminal; gives a function that takes how much is done."""
+    if not sys.stderr.isatty() or length == 0:
+        yield None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield lambda done: bar.update(max(0, done - bar.pos))

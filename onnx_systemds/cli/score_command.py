@@ -1,0 +1,189 @@
+"""``onnx-systemds score``: the rows of a file through a model, into another file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from onnx_systemds.array_files import read_array_file
+from onnx_systemds.cli.converting import converted, load_plugins
+from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.options import ConversionOptions, conversion_options
+from onnx_systemds.engine.errors import EngineError
+from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.script import Script
+from onnx_systemds.model.ir import Model, Type
+from onnx_systemds.model.load import load_model
+from onnx_systemds.tables.csv_files import CsvTable
+from onnx_systemds.tables.parquet_files import ParquetTable
+from onnx_systemds.tables.reading import Table
+from onnx_systemds.tables.writing import WRITERS
+
+if TYPE_CHECKING:
+    from onnx_systemds.engine import Session
+    from onnx_systemds.runtime.row_blocks import RowSource
+
+Types = Mapping[str, Type]
+
+ENGINES = ("local",)
+TABLES = (".csv", ".parquet")
+
+
+@click.command()
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--input", "source", type=click.Path(path_type=Path), required=True,
+              help="The rows: .csv, .parquet, .npy or .npz.")
+@click.option("--output", "target", type=click.Path(path_type=Path), required=True,
+              help="The file to write: .csv, .parquet, .npy or .npz.")
+@click.option("--columns", metavar="NAME,NAME,...",
+              help="The columns for the inputs, in their order [default: by the inputs' names; for one input all].")
+@click.option("--no-header", is_flag=True,
+              help="The first line of the .csv is a row; its columns are called 1, 2, 3 ...")
+@click.option("--chunk-rows", type=click.IntRange(min=1), metavar="N",
+              help="Rows that are scored at once [default: by the sizes of the model].")
+@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True,
+              help="Where it runs: local is the embedded engine.")
+@conversion_options
+def score(  # noqa: PLR0913 - an argument for each option
+    model: Path, source: Path, target: Path, columns: str | None, no_header: bool, chunk_rows: int | None, engine: str,
+    options: ConversionOptions,
+) -> None:  # fmt: skip
+    """Score the rows of a file with MODEL.onnx on one machine: whatever their number, memory is bounded.
+
+    Columns of a table are found by the names of the inputs; an input with several columns takes all of the file, or
+    NAME_0, NAME_1 ... where there are several inputs. A missing value is NaN, or an empty text. Results are columns
+    that are called after the outputs, NAME_0, NAME_1 ... where one has several, NAME_KEY for maps. Arrays of .npz files
+    are named as for run.
+    """
+    sizes = options.sizes()
+    with explained(options.traceback):
+        load_plugins(options.plugins)
+        loaded = load_model(model)
+        check_target(target, [model, source, *loaded.data_files, *options.plugins])
+        if target.suffix.lower() not in WRITERS:
+            raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
+        chosen = None if columns is None else [name.strip() for name in columns.split(",")]
+        convert = partial(converted, loaded, sizes, options)
+        script, rows = _opened(loaded, source, chosen, not no_header, convert)
+        with closing(rows):
+            count, seconds = _score(script, rows, target, chunk_rows)
+    click.echo(f"{target}: {count:,} rows, {count / seconds:,.0f} rows/s", err=is_stream(target))
+
+
+def _opened(
+    loaded: Model, path: Path, chosen: Sequence[str] | None, has_header: bool, convert: Callable[[Types], Script]
+) -> tuple[Script, RowSource]:
+    """The script of a model for the rows of a file, and these. Raises TranspileError, OSError."""
+    from onnx_systemds.runtime.row_blocks import common_rows
+    from onnx_systemds.runtime.row_sources import ArrayRows, TableRows
+    from onnx_systemds.runtime.table_inputs import table_inputs
+
+    suffix, types = path.suffix.lower(), common_rows(loaded)
+    if suffix in TABLES:
+        table: Table = CsvTable(path, has_header=has_header) if suffix == ".csv" else ParquetTable(path)
+        try:
+            script = convert(types)
+            return script, TableRows(table, table_inputs(script, table, chosen, has_header=has_header))
+        except BaseException:
+            table.close()
+            raise
+    if suffix not in (".npy", ".npz"):
+        raise TranspileError("it is called none of *.csv, *.parquet, *.npy, *.npz", path)
+    if chosen is not None or not has_header:
+        raise TranspileError("it holds arrays: --columns and --no-header are for tables", path)
+    arrays = read_array_file(path)
+    if not isinstance(arrays, dict):
+        names = [given.name for given in loaded.graph.inputs]
+        if len(names) != 1:
+            raise TranspileError(f"it holds one array, the model has {len(names)} inputs", path, "give an .npz file")
+        arrays = {names[0]: arrays}
+    counts = {arrays[name].shape[:1] for name in types if name in arrays}
+    script = convert(types if len(counts) == 1 else {})
+    return script, ArrayRows(script, arrays, path)
+
+
+def _score(script: Script, rows: RowSource, target: Path, wanted: int | None) -> tuple[int, float]:
+    """Write the results of all rows; their number, and the seconds that it took. Raises TranspileError and others."""
+    from onnx_systemds.runtime.list_transfer import flat_results
+    from onnx_systemds.runtime.row_blocks import row_blocks, scored_blocks
+    from onnx_systemds.runtime.scoring import ScoringFunction
+
+    cut = row_blocks(script, rows, wanted)
+    if cut.rows is None:
+        if wanted is not None:
+            raise TranspileError("it is not known that rows do not depend on each other: --chunk-rows would cut them")
+        click.echo("all rows are scored at once: it is not known that they do not depend on each other", err=True)
+    is_table = target.suffix.lower() in TABLES
+    axes: dict[str, int | None] = {}
+    if script.batch is not None and cut.rows is not None and not cut.is_fixed:
+        axes = dict(zip((port.name for port in script.outputs), script.batch.outputs))
+    if is_table:
+        _check_outputs(script, axes, target)
+    total = 0
+    with _engine(cut.heap) as session, ScoringFunction(script, session) as function, replacing(target) as stream:
+        writer = WRITERS[target.suffix.lower()](stream, target, axes)
+        start = time.perf_counter()
+        with _progress(rows) as show:
+            for count, results in scored_blocks(function, rows.blocks(cut)):
+                writer.write(_columns(results, count, target) if is_table else flat_results(results))
+                total += count
+                show(total / (time.perf_counter() - start))
+        if not total:
+            raise TranspileError("there are no rows")
+        writer.finish()
+    return total, time.perf_counter() - start
+
+
+@contextmanager
+def _engine(heap: str) -> Iterator[Session]:
+    """A session with this heap. Raises EngineError."""
+    from onnx_systemds.engine import Session
+
+    with Session(max_heap=heap) as session:
+        try:
+            yield session
+        except EngineError as error:
+            if "OutOfMemoryError" not in str(error):
+                raise
+            raise TranspileError(f"the engine runs out of its {heap}", None, "try a smaller --chunk-rows") from None
+
+
+def _check_outputs(script: Script, axes: Mapping[str, int | None], path: Path) -> None:
+    """Raise TranspileError for outputs that are no columns with an element for each row."""
+    for port in script.outputs:
+        if port.is_list or not port.dims or axes.get(port.name, 0) != 0:
+            raise TranspileError(f"output {quoted(port.name)} has no element for each row", path, "write an .npz file")
+
+
+def _columns(results: Mapping[str, Any], rows: int, path: Path) -> dict[str, Any]:
+    """The results as arrays with an element for each row, of maps one for each key. Raises TranspileError."""
+    columns: dict[str, Any] = {}
+    for name, result in results.items():
+        if isinstance(result, np.ndarray):
+            columns[name] = result
+        else:
+            columns |= {f"{name}_{key}": np.array([item[key] for item in result], np.float32) for key in result[0]}
+    for name, column in columns.items():
+        if column.shape[0] != rows:
+            shown = f"output {quoted(name)} is {list(column.shape)} for {rows} rows"
+            raise TranspileError(shown, path, "write an .npz file")
+    return columns
+
+
+@contextmanager
+def _progress(rows: RowSource) -> Iterator[Callable[[float], None]]:
+    """A bar on stderr, only on a terminal; gives a function that takes the rows per second."""
+    if not sys.stderr.isatty() or not rows.size:
+        yield lambda rate: None
+        return
+    with click.progressbar(length=rows.size, label="scoring", file=sys.stderr, item_show_func=str) as bar:
+        yield lambda rate: bar.update(rows.done - bar.pos, f"{rate:,.0f} rows/s")

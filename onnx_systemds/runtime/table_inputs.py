@@ -1,0 +1,133 @@
+"""Which columns of a table become which inputs of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.errors import TranspileError, quoted, quoted_list
+from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, Table
+
+_HINT = "an .npz file takes any input"
+
+
+@dataclass(frozen=True, slots=True)
+class TableInputs:
+    """The columns that are read, and how many of them make each of the inputs, one behind the other."""
+
+    ports: tuple[Port, ...]
+    columns: tuple[Column, ...]
+    counts: tuple[int, ...]
+
+    def tensors(self, arrays: Sequence[Array]) -> dict[str, Array]:
+        """The inputs, of the columns of a block of rows."""
+        tensors: dict[str, Array] = {}
+        start = 0
+        for port, count in zip(self.ports, self.counts):
+            given = arrays[start : start + count]
+            start += count
+            matrix = given[0] if count == 1 else np.column_stack(given)
+            tensors[port.name] = matrix.reshape(len(matrix), *_sample(port, count))
+        return tensors
+
+
+def table_inputs(script: Script, table: Table, chosen: Sequence[str] | None, *, has_header: bool) -> TableInputs:
+    """The columns for the inputs of a script.
+
+    Those named as an input, or NAME_0, NAME_1 ... for an input with several columns; for the only input all columns;
+    ``chosen`` ones, and those without a header, one after the other. Raises TranspileError.
+    """
+    for port in script.inputs:
+        if port.kind != "tensor" or not port.dims:
+            raise TranspileError(f"input {quoted(port.name)} is no column of a table", table.path, _HINT)
+    if not script.inputs:
+        raise TranspileError("the model has no inputs", table.path)
+    names = list(table.names)
+    if chosen is not None:
+        dealt: list[list[int]] = _dealt(script.inputs, [_place(name, names, table) for name in chosen], table)
+    elif not has_header or (len(script.inputs) == 1 and not _is_named(script.inputs[0], names)):
+        dealt = _dealt(script.inputs, list(range(len(names))), table)
+    else:
+        wanted = [name for port in script.inputs for name in _names(port, names)]
+        missing = [name for name in wanted if name not in names]
+        if missing:
+            raise TranspileError(
+                f"there is no column {quoted_list(missing)}; its columns: {quoted_list(names)}", table.path,
+                "columns are found by the names of the inputs, or chosen in their order by --columns",
+            )  # fmt: skip
+        dealt = [[_place(name, names, table) for name in _names(port, names)] for port in script.inputs]
+    columns = [
+        Column(place, names[place], _kind(port)) for port, places in zip(script.inputs, dealt) for place in places
+    ]
+    return TableInputs(script.inputs, tuple(columns), tuple(map(len, dealt)))
+
+
+def _dealt(ports: Sequence[Port], places: list[int], table: Table) -> list[list[int]]:
+    """Places given out to inputs in their order."""
+    widths = [_width(port) for port in ports]
+    if None in widths and len(ports) == 1:
+        return [places]
+    if None in widths or sum(filter(None, widths)) != len(places):
+        shown = " + ".join("any" if width is None else str(width) for width in widths)
+        raise TranspileError(
+            f"the inputs {quoted_list(port.name for port in ports)} take {shown} columns, here are {len(places)}",
+            table.path, "choose columns by --columns NAME,NAME,...",
+        )  # fmt: skip
+    dealt: list[list[int]] = []
+    for width in widths:
+        assert width is not None
+        dealt.append(places[:width])
+        places = places[width:]
+    return dealt
+
+
+def _place(name: str, names: Sequence[str], table: Table) -> int:
+    if name not in names:
+        raise TranspileError(f"there is no column {quoted(name)}; its columns: {quoted_list(names)}", table.path)
+    if names.count(name) > 1:
+        raise TranspileError(f"there are several columns {quoted(name)}", table.path)
+    return names.index(name)
+
+
+def _names(port: Port, names: Sequence[str]) -> list[str]:
+    """The columns that belong to an input by their names."""
+    width = _width(port)
+    if width == 1:
+        return [port.name]
+    if width is not None:
+        return [f"{port.name}_{number}" for number in range(width)]
+    found: list[str] = []
+    while f"{port.name}_{len(found)}" in names:
+        found.append(f"{port.name}_{len(found)}")
+    return found or [f"{port.name}_0"]
+
+
+def _is_named(port: Port, names: Sequence[str]) -> bool:
+    """Whether the file has a column for an input by its own name."""
+    return _width(port) == 1 and port.name in names
+
+
+def _width(port: Port) -> int | None:
+    """The columns of an input, None where their number is open."""
+    width = dim.product(port.dims[1:])
+    if isinstance(width, int):
+        return width
+    if len(port.dims) > 2:
+        raise TranspileError(f"input {quoted(port.name)} has open sizes behind its rows", None, "fix them by --dim")
+    return None
+
+
+def _sample(port: Port, count: int) -> tuple[int, ...]:
+    """The dims of a row."""
+    return tuple(size if isinstance(size, int) else count for size in port.dims[1:])
+
+
+def _kind(port: Port) -> str:
+    if port.dtype == "string":
+        return TEXT
+    return BOOLEAN if port.dtype == "bool" else INTEGER if port.dtype in INTEGER_DTYPES else FLOAT

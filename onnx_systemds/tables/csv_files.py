@@ -1,0 +1,190 @@
+"""Reads csv files as streams: fields between commas, quoted by double quotes, in UTF-8.
+
+Blocks of plain numbers go through numpy's parser. Whatever it does not take (quotes, words, integers of more than 53
+bits) is read again by Python's csv module, which decides what the file says and where it is wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, wrong_cell
+
+_EXACT = 2.0**53  # integers up to here are what their digits say
+_DTYPES: Mapping[str, Any] = {FLOAT: np.float64, INTEGER: np.int64, BOOLEAN: np.bool_, TEXT: object}
+_TRUTH = {"0": False, "1": True, "false": False, "true": True}
+_INT64 = range(-(2**63), 2**63)
+
+
+class CsvTable:
+    """A csv file; without a header its columns are called 1, 2, 3 ..."""
+
+    def __init__(self, path: Path, *, has_header: bool) -> None:
+        """Open a file and read its header, or how many fields it has. Raises TranspileError, OSError."""
+        self.path = path
+        self._raw = path.open("rb", buffering=0)
+        self._lines: Iterator[str] = io.TextIOWrapper(io.BufferedReader(self._raw), "utf-8-sig", newline="")
+        self._line = 0  # how many have been read
+        self.size: int | None = path.stat().st_size or None
+        try:
+            first = self._first_record(is_kept=not has_header)
+        except BaseException:
+            self.close()
+            raise
+        self.names = first if has_header else [str(place + 1) for place, _ in enumerate(first)]
+
+    def _first_record(self, *, is_kept: bool) -> list[str]:
+        read: list[str] = []
+        for record in self._records(_kept(self._lines, read)):
+            if record:
+                break
+        else:
+            raise TranspileError("it is empty", self.path)
+        if is_kept:
+            self._lines = itertools.chain(read, self._lines)
+        else:
+            self._line = len(read)
+        return record
+
+    def _records(self, lines: Iterator[str]) -> Iterator[list[str]]:
+        """The fields of each record. Raises TranspileError."""
+        reader = csv.reader(lines, strict=True)
+        try:
+            yield from reader
+        except csv.Error as error:
+            raise TranspileError(f"line {self._line + reader.line_num}: {escaped(str(error))}", self.path) from error
+        except UnicodeDecodeError as error:
+            raise self._not_text(error) from error
+
+    def _not_text(self, error: UnicodeDecodeError) -> TranspileError:
+        return TranspileError(f"after line {self._line} it is not UTF-8: {error.reason}", self.path)
+
+    @property
+    def done(self) -> int:
+        """Bytes read."""
+        return self._raw.tell() if self._raw.seekable() else 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self._raw.close()
+
+    def blocks(self, columns: Sequence[Column], rows: int) -> Iterator[list[Array]]:
+        """See `Table`."""
+        while True:
+            try:
+                lines = list(itertools.islice(self._lines, rows))
+            except UnicodeDecodeError as error:
+                raise self._not_text(error) from error
+            if not lines:
+                return
+            found = _plain_numbers(lines, columns, len(self.names))
+            if found is None:
+                found = self._exact(lines, columns)
+            else:
+                self._line += len(lines)
+            if len(found[0]):
+                yield found
+
+    def _exact(self, lines: list[str], columns: Sequence[Column]) -> list[Array]:
+        """The records that begin in these lines; the last one may go on behind them."""
+        read: list[str] = []
+        records: list[list[str]] = []
+        numbers: list[int] = []  # of the lines in which records end
+        for record in self._records(_kept(itertools.chain(lines, self._lines), read)):
+            if record:  # else an empty line
+                if len(record) != len(self.names):
+                    counts = f"{len(record)} fields, the first line has {len(self.names)}"
+                    raise TranspileError(f"line {self._line + len(read)} has {counts}", self.path)
+                records.append(record)
+                numbers.append(self._line + len(read))
+            if len(read) >= len(lines):
+                break
+        self._line += len(read)
+        return [self._converted([record[column.place] for record in records], column, numbers) for column in columns]
+
+    def _converted(self, texts: list[str], column: Column, lines: Sequence[int]) -> Array:
+        found: Array = np.empty(len(texts), _DTYPES[column.kind])
+        if column.kind == TEXT:
+            found[:] = texts
+            return found
+        if column.kind == FLOAT and not any("_" in text for text in texts):  # which Python allows
+            with contextlib.suppress(ValueError):
+                found[:] = [float(text) if text else math.nan for text in texts]
+                return found
+        read = {FLOAT: _number, INTEGER: _integer, BOOLEAN: _boolean}[column.kind]
+        for position, text in enumerate(texts):
+            try:
+                found[position] = read(text)
+            except (ValueError, KeyError, OverflowError):
+                shown = text if text.strip() else None
+                raise wrong_cell(self.path, f"line {lines[position]}", column, shown) from None
+        return found
+
+
+def _kept(lines: Iterator[str], read: list[str]) -> Iterator[str]:
+    """The same lines; those that have been asked for are in ``read``."""
+    for line in lines:
+        read.append(line)
+        yield line
+
+
+def _plain_numbers(lines: Sequence[str], columns: Sequence[Column], width: int) -> list[Array] | None:
+    """Columns of numbers, None where the lines hold anything else."""
+    if not all(column.kind in (FLOAT, INTEGER) for column in columns):
+        return None
+    filled: list[str] = []
+    for line in lines:
+        if line.count(",") != width - 1 or '"' in line or line.isspace():
+            return None
+        is_missing = ",," in line or line[0] == "," or line.rstrip("\r\n")[-1:] == ","
+        filled.append(",".join(field or "nan" for field in line.rstrip("\r\n").split(",")) if is_missing else line)
+    try:
+        places = None if len(columns) == width else [column.place for column in columns]
+        numbers = np.loadtxt(filled, delimiter=",", comments=None, ndmin=2, usecols=places)
+    except ValueError:
+        return None
+    if places is None:
+        numbers = numbers[:, [column.place for column in columns]]
+    found: list[Array] = []
+    for column, content in zip(columns, numbers.T):
+        if column.kind == INTEGER:
+            if not np.all(np.abs(content) < _EXACT) or np.any(content != np.trunc(content)):
+                return None
+            content = content.astype(np.int64)
+        found.append(content)
+    return found
+
+
+def _number(text: str) -> float:
+    if "_" in text:
+        raise ValueError
+    return float(text) if text and not text.isspace() else math.nan
+
+
+def _integer(text: str) -> int:
+    if "_" in text:
+        raise ValueError
+    try:
+        found = int(text)
+    except ValueError:
+        number = float(text)
+        found = int(number)
+        if found != number or abs(number) >= _EXACT:
+            raise ValueError from None
+    if found not in _INT64:
+        raise ValueError
+    return found
+
+
+def _boolean(text: str) -> bool:
+    return _TRUTH[text.strip().lower()]
