@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
@@ -61,6 +62,6 @@ class GraphEditor:
     def graph(self) -> Graph:
         """The graph as it is now."""
         left = tuple(node for node in self.nodes if node is not None)
-        if len(left) == len(self.nodes):
+        if len(left) == len(self.nodes) and all(map(operator.is_, left, self._graph.nodes)):
             return self._graph
         return replace(self._graph, nodes=left, initializers=self.initializers)

@@ -19,6 +19,7 @@ CONSTANTS = {
     "W": NUMBERS.normal(size=(6, 4, 3, 2)), "D": NUMBERS.normal(size=(4, 1, 3, 2)), "b": NUMBERS.normal(size=6),
     "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": [6.0], "sixth": 1 / 6, "nought": 0.0,
     "channels": NUMBERS.normal(size=(6, 1, 1)), "whole": NUMBERS.normal(size=(1, 6, 1, 1)), "row": NUMBERS.normal(size=5),
+    "root": 1.41421354, "reciprocal": 0.70710677, "one": 1.0, "half": 0.5,
     "lines": NUMBERS.normal(size=(6, 1)), "five": NUMBERS.normal(size=(1, 1, 6, 1, 1)),
     "scale": NUMBERS.normal(size=6), "shift": NUMBERS.normal(size=6), "mean": NUMBERS.normal(size=6),
     "variance": NUMBERS.random(6),
@@ -122,3 +123,32 @@ def test_other_things_than_a_hard_swish() -> None:
     check([node("Relu", "X", to="r"), node("Add", "r", "three", to="a"), node("Clip", "a", "nought", "three", to="c"),
            node("Mul", "X", "c", to="m"), node("Div", "m", "six", to="y")])  # fmt: skip
     check([*HARD_SWISHES["divided last"][:-1], node("Div", "m", "three", to="y")])
+
+
+PROBABILITY = [node("Erf", "d", to="e"), node("Add", "e", "one", to="a")]
+GELUS = {
+    "divided": [node("Div", "X", "root", to="d"), *PROBABILITY, node("Mul", "X", "a", to="m"), node("Mul", "m", "half", to="y")],
+    "multiplied": [node("Mul", "reciprocal", "X", to="d"), *PROBABILITY, node("Mul", "a", "X", to="m"), node("Mul", "half", "m", to="y")],
+    "half of x": [node("Div", "X", "root", to="d"), *PROBABILITY, node("Mul", "half", "X", to="m"), node("Mul", "m", "a", to="y")],
+    "half of the sum": [node("Div", "X", "root", to="d"), *PROBABILITY, node("Mul", "a", "half", to="m"), node("Mul", "X", "m", to="y")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GELUS)
+def test_gelu(name: str) -> None:
+    assert "y = gelu(" in check(GELUS[name])
+
+
+def test_other_things_than_a_gelu() -> None:
+    divided, last = GELUS["divided"][0], GELUS["divided"][-1]
+    rest = GELUS["divided"][:-1]
+    others = [
+        [*rest, node("Mul", "m", "two", to="y")],
+        [node("Div", "X", "two", to="d"), *rest[1:], last],
+        [*rest[:-2], node("Add", "e", "two", to="a"), rest[-1], last],
+        [divided, *PROBABILITY, node("Mul", "d", "a", to="m"), last],
+        [node("Abs", "X", to="x"), *rest[:-1], node("Mul", "x", "a", to="m"), last],
+    ]
+    for nodes in others:
+        assert "gelu(" not in check(nodes)
+    assert "gelu(" not in check([*rest, last], ("y", "a"))

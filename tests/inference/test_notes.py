@@ -12,7 +12,7 @@ from onnx_systemds import import_model
 from onnx_systemds.inference import passes
 from onnx_systemds.inference.notes import Note, note_lines
 
-HEADER = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>'
+HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1, "local" : 1]>'
 QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
     <float a = {0.5}, uint8 z = {3}, float b = {%s}> { y = DequantizeLinear(X, a, z) Y = QuantizeLinear(y, b, z) }"""
 MODELS = {
@@ -33,6 +33,21 @@ MODELS = {
         <float[1, 1, 1, 1] W = {2}, float[2] s = {3, 4}> { c = Conv(X, W) Y = Mul(c, s) }""",
     "convolution-folding, pads": """g (float[1, 1, 2, 2] X) => (float[1, 1, 4, 4] Y)
         <float[1, 1, 1, 1] W = {2}, float s = {3}> { c = Add(X, s) Y = Conv <pads = [1, 1, 1, 1]> (c, W) }""",
+    "gelu": """g (float[2] X) => (float[2] Y) <float root = {1.41421354}, float one = {1}, float half = {0.5}>
+        { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
+    "gelu, other nodes read": """g (float[2] X) => (float[2] Y, float[2] e)
+        <float root = {1.41421354}, float one = {1}, float half = {0.5}>
+        { d = Div(X, root) e = Erf(d) a = Add(e, one) m = Mul(X, a) Y = Mul(m, half) }""",
+    "gelu, not multiplied": """g (float[2] X) => (float[2] a) <float root = {1.41421354}, float one = {1}>
+        { d = Div(X, root) e = Erf(d) a = Add(e, one) }""",
+    "row-normalization": """g (float[2, 2] X) => (float[2, 3] Y, int64[2] l)
+        { l, p = ai.onnx.ml.LinearClassifier <coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], intercepts = [1.0, 2.0, 3.0],
+          classlabels_ints = [0, 1, 2], post_transform = "SOFTMAX"> (X)
+          Y = ai.onnx.ml.Normalizer <norm = "L1"> (p) }""",
+    "row-normalization, no softmax": """g (float[2, 2] X) => (float[2, 3] Y, int64[2] l)
+        { l, p = ai.onnx.ml.LinearClassifier <coefficients = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], intercepts = [1.0, 2.0, 3.0],
+          classlabels_ints = [0, 1, 2], post_transform = "LOGISTIC"> (X)
+          Y = ai.onnx.ml.Normalizer <norm = "L1"> (p) }""",
     "direction-joining": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R) => (float[3, 2, 2, 1] T)
         { y = RNN <hidden_size = 1, direction = "bidirectional"> (X, W, R) T = Transpose <perm = [0, 2, 1, 3]> (y) }""",
     "direction-joining, other nodes": """g (float[3, 2, 1] X, float[2, 1, 1] W, float[2, 1, 1] R)

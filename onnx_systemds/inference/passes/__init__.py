@@ -22,10 +22,12 @@ from onnx_systemds.inference.passes.differentiation import differentiate
 from onnx_systemds.inference.passes.direction_joining import join_directions
 from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
 from onnx_systemds.inference.passes.function_inlining import inline_function
+from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.requantization import drop_requantization
+from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.values import Value
@@ -39,6 +41,8 @@ RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "t
 GRAPH_PASSES: tuple[GraphPass, ...] = (
     constants_to_initializers,
     join_hard_swish,
+    join_gelu,
+    drop_row_normalization,
     fold_into_convolutions,
     join_directions,
 )

@@ -1,0 +1,40 @@
+"""Normalizer (L1) behind a softmax of rows is dropped: so scikit-learn's classifiers of several classes are exported.
+
+Condition: the probabilities come from a LinearClassifier of several scores with SOFTMAX. Reason: they are not below 0
+and their sum is 1 already, or all are NaN.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from onnx_systemds.inference.notes import Notes
+from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.ir import Graph, Node
+
+RULE = "row-normalization"
+_ML = "ai.onnx.ml"
+
+
+def drop_row_normalization(graph: Graph, notes: Notes) -> Graph:
+    """The L1 Normalizer of a softmax is an Identity."""
+    editor = GraphEditor(graph)
+    for position, node in enumerate(graph.nodes):
+        if node.identity != (_ML, "Normalizer") or node.attributes.get("norm", "MAX") != "L1":
+            continue
+        classifier = editor.producer(node.inputs[0])
+        if classifier is None or classifier.identity != (_ML, "LinearClassifier"):
+            continue
+        if _is_softmax(classifier):
+            identity = replace(node, domain="", op_type="Identity", attributes={}, version=1)
+            editor.put(position, identity, [])
+            notes.fired(RULE, node, "its rows have the sum 1 already")
+        else:
+            notes.left(RULE, node, "the classifier before it gives no softmax of several scores")
+    return editor.graph()
+
+
+def _is_softmax(classifier: Node) -> bool:
+    intercepts = classifier.attributes.get("intercepts")
+    several = isinstance(intercepts, tuple) and len(intercepts) > 1
+    return several and classifier.attributes.get("post_transform", "NONE") == "SOFTMAX"
