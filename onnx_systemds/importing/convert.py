@@ -18,7 +18,7 @@ from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
-from onnx_systemds.importing.passes.specialisation.specialise import specialise, with_early_loads
+from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
@@ -94,7 +94,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     if not specialised:
         return script
     found = specialise(script, {})
-    return with_early_loads(found) if found.general is None else found
+    return for_callers_of_known_sizes(found) if found.general is None else found
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

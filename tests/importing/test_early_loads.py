@@ -1,9 +1,11 @@
-"""Scripts for open sizes take small weights out of their list first, so that the rest is compiled once."""
+"""Scripts for open sizes take small weights out of their list first, and have a recurrent layer for each of its calls,
+so that the rest is compiled once."""
 
 from __future__ import annotations
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import ModelProto, numpy_helper
 
@@ -52,6 +54,38 @@ def test_large_weights_are_taken_where_they_are_used(monkeypatch: pytest.MonkeyP
 def test_scripts_that_stay() -> None:
     assert places(import_model(products(), weights="files", specialised=False))[1] is None
     assert places(import_model(products(), weights="inline")) == ([], None)
+
+
+def layers() -> ModelProto:
+    """Two LSTMs, one after the other, in both directions."""
+    model = onnx.parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 17]> g (float[s, n, 3] X) => (float[s, n, 6] Y)
+        { a = LSTM<hidden_size = 3, direction = "bidirectional">(X, W1, R1, B1)
+          axes = Constant<value = int64[3] {0, 0, -1}>() b = Transpose<perm = [0, 2, 1, 3]>(a) c = Reshape(b, axes)
+          d = LSTM<hidden_size = 3, direction = "bidirectional">(c, W2, R2, B2)
+          e = Transpose<perm = [0, 2, 1, 3]>(d) Y = Reshape(e, axes) }"""
+    )
+    drawn = np.random.default_rng(3)
+    for name, shape in (("W1", (2, 12, 3)), ("R1", (2, 12, 3)), ("B1", (2, 24)),
+                        ("W2", (2, 12, 6)), ("R2", (2, 12, 3)), ("B2", (2, 24))):  # fmt: skip
+        model.graph.initializer.append(numpy_helper.from_array(drawn.normal(size=shape).astype(np.float32), name))
+    return model
+
+
+@pytest.mark.parametrize("weights", ["files", "inline"])
+def test_a_recurrent_layer_for_each_call(weights: str) -> None:
+    script = import_model(layers(), weights=weights)
+    assert [script.text.count(f"\nlstm_layer{end} = function(") for end in ("", "_1", "_2", "_3", "_4")] == [0, 1, 1, 1, 1]
+    assert script.general is not None and script.general.text.count("\nlstm_layer = function(") == 1
+
+
+@pytest.mark.engine
+def test_layers_of_several_sizes() -> None:
+    drawn = np.random.default_rng(4)
+    calls = [{"X": drawn.normal(size=(steps, n, 3)).astype(np.float32)} for steps, n in ((5, 2), (1, 1), (3, 4), (5, 2))]
+    runtime = onnxruntime.InferenceSession(layers().SerializeToString())
+    for call, found in zip(calls, calls_plainly(import_model(layers(), weights="files"), calls)):
+        np.testing.assert_allclose(found["Y"], runtime.run(None, call)[0], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.engine

@@ -72,19 +72,20 @@ def _is_read_elsewhere(loop: tree.For, body: tree.Block) -> bool:
 
 
 def with_copies(
-    main: tree.Function, functions: Mapping[str, tree.Function]
+    main: tree.Function, functions: Mapping[str, tree.Function], shared: Collection[str] = ()
 ) -> tuple[tree.Function, dict[str, tree.Function]]:
     """``main`` with a function of its own for each call of one with a loop, in it or in what it calls; all the others.
 
-    Only those that are called more than once are copied, counting each way from ``main`` to a call.
+    Only those that are called more than once are copied, counting each way from ``main`` to a call. shared: functions
+    that stay one.
     """
-    return _Copies(main, functions).made()
+    return _Copies(main, functions, shared).made()
 
 
 class _Copies:
     """The copies of functions, while calls are given theirs."""
 
-    def __init__(self, main: tree.Function, functions: Mapping[str, tree.Function]) -> None:
+    def __init__(self, main: tree.Function, functions: Mapping[str, tree.Function], shared: Collection[str]) -> None:
         self._main = main
         self._functions = dict(functions)
         self._calls = {name: _calls(function.body, functions) for name, function in functions.items()}
@@ -93,7 +94,7 @@ class _Copies:
         self._count_ways(_calls(main.body, functions), 1, ways, ())
         self._copied = {
             name for name, count in ways.items()
-            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in self._below(name)
+            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in (*self._below(name), *shared)
         }  # fmt: skip
         self._counts: Counter[str] = Counter()
 

@@ -68,20 +68,23 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     return replace(result, inputs=inputs, outputs=outputs, general=script, notes=(*script.notes, *notes))
 
 
-def with_early_loads(script: Script) -> Script:
-    """A script for open sizes that takes its weights out of the list first, if they are not large (see `loading`).
+def for_callers_of_known_sizes(script: Script) -> Script:
+    """A script for open sizes of which the engine compiles as much as it can once, for matrices that a caller knows.
 
-    A caller whose matrices are of known sizes then has the rest compiled once, for these. Large weights are taken
-    where they are used: all at once they would not fit into the engine's buffer of what was written last.
+    It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
+    each of its calls, which differ in their sizes. Functions of the library stay one: what of them has a loop is mostly
+    called with the same sizes. Large weights are taken where they are used: all at once they would not fit into the
+    engine's buffer of what was written last.
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
-    body = with_loads_first(script.main.body)
-    if body is script.main.body:
+    body, others = with_loads_first(script.main.body), _others(script)
+    main, functions = with_copies(replace(script.main, body=body), others, [shared.name for shared in script.library])
+    if body is script.main.body and len(functions) == len(others):
         return script
-    main = replace(script.main, body=body)
-    functions = tuple(main if function is script.main else function for function in script.functions)
-    return replace(script, functions=functions, general=script if script.general is None else script.general)
+    called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
+    result = _with_functions(script, main, called)
+    return replace(result, general=script if script.general is None else script.general)
 
 
 def inlinable(script: Script) -> frozenset[str]:
@@ -128,13 +131,14 @@ def _with_work(script: Script, work: Work) -> Script:
         further = {function.name: function for function in called_functions(functions, statements)}
         library = tuple(function for name, function in sorted(further.items()) if name not in called)
         constants = Constants(work.hoisted.names, statements, library, work.hoisted.matrices, bounds)
+    return replace(_with_functions(script, main, called), constants=constants)
+
+
+def _with_functions(script: Script, main: tree.Function, called: Mapping[str, tree.Function]) -> Script:
+    """The script with another main function, and the functions that it calls."""
     own = [function.name for function in script.functions if function.name in called]
-    return replace(
-        script,
-        library=tuple(called[name] for name in sorted(called.keys() - set(own))),
-        functions=(*(called[name] for name in own), main),
-        constants=constants,
-    )
+    library = tuple(called[name] for name in sorted(called.keys() - set(own)))
+    return replace(script, library=library, functions=(*(called[name] for name in own), main))
 
 
 def _before_lists(hoisted: Hoisted) -> list[tree.Statement]:
