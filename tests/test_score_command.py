@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,6 +183,38 @@ def test_parquet_on_both_sides(tmp_path: Path) -> None:
     assert found.column_names == ["Y_0", "Y_1", "Y_2"]
     expected = judged(model, {"X": x})[0]
     np.testing.assert_allclose(np.column_stack([column.to_numpy() for column in found.columns]), expected, rtol=1e-5)
+
+
+@pytest.mark.big
+@pytest.mark.engine
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="memory is asked of Linux")
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    """300,000 rows of 4 columns and 400 results each, which are 2 GB as the engine's doubles."""
+    weights = np.ones((4, 400), np.float32)
+    graph = "wide (float[n, 4] X) => (float[n, 1] Y) { h = MatMul(X, w)  r = Tanh(h)  Y = ReduceSum(r, one) }"
+    model = onnx.parser.parse_model(HEAD + graph)
+    model.graph.initializer.extend([numpy_helper.from_array(weights, "w"), numpy_helper.from_array(np.array([1]), "one")])
+    onnx.save(model, tmp_path / "wide.onnx")
+    np.savetxt(tmp_path / "x.csv", four(300_000), delimiter=",", header="a,b,c,d", comments="", fmt="%.6g")
+    command = [sys.executable, "-m", "onnx_systemds", "score", tmp_path / "wide.onnx", "--input", tmp_path / "x.csv",
+               "--output", tmp_path / "y.csv"]  # fmt: skip
+    process, largest = subprocess.Popen(command), 0
+    while process.poll() is None:
+        largest = max(largest, memory_of(process.pid))
+        time.sleep(0.05)
+    assert process.returncode == 0 and len((tmp_path / "y.csv").read_text().splitlines()) == 300_001
+    assert 100 << 20 < largest < 1536 << 20
+
+
+def memory_of(process: int) -> int:
+    """Bytes that a process and those that it started hold in memory."""
+    try:
+        shown = Path(f"/proc/{process}/smaps_rollup").read_text()
+        tasks = [task.read_text().split() for task in Path(f"/proc/{process}/task").glob("*/children")]
+    except OSError:  # it has ended
+        return 0
+    own = int(re.findall(r"^Pss:\s+(\d+) kB", shown, re.MULTILINE)[0]) * 1024
+    return own + sum(memory_of(int(child)) for children in tasks for child in children)
 
 
 @pytest.mark.engine

@@ -179,11 +179,15 @@ def _columns(results: Mapping[str, Any], rows: int, path: Path) -> dict[str, Any
     return columns
 
 
+def _shown(rate: object) -> str:
+    return "" if rate is None else str(rate)
+
+
 @contextmanager
 def _progress(rows: RowSource) -> Iterator[Callable[[float], None]]:
     """A bar on stderr, only on a terminal; gives a function that takes the rows per second."""
     if not sys.stderr.isatty() or not rows.size:
         yield lambda rate: None
         return
-    with click.progressbar(length=rows.size, label="scoring", file=sys.stderr, item_show_func=str) as bar:
+    with click.progressbar(length=rows.size, label="scoring", file=sys.stderr, item_show_func=_shown) as bar:
         yield lambda rate: bar.update(rows.done - bar.pos, f"{rate:,.0f} rows/s")

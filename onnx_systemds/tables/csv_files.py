@@ -1,13 +1,15 @@
 """Reads csv files as streams: fields between commas, quoted by double quotes, in UTF-8.
 
-Blocks of plain numbers go through numpy's parser. Whatever it does not take (quotes, words, integers of more than 53
-bits) is read again by Python's csv module, which decides what the file says and where it is wrong.
+Blocks without quotes go through pyarrow where it is installed, else plain numbers through numpy. Whatever these do not
+take is read again by Python's csv module, which decides what the file says and where it is wrong.
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
+import functools
+import importlib
 import io
 import itertools
 import math
@@ -87,7 +89,9 @@ class CsvTable:
                 raise self._not_text(error) from error
             if not lines:
                 return
-            found = _plain_numbers(lines, columns, len(self.names))
+            found = None
+            for parse in (_by_arrow, _plain_numbers):
+                found = found or parse(lines, columns, len(self.names))
             if found is None:
                 found = self._exact(lines, columns)
             else:
@@ -136,6 +140,49 @@ def _kept(lines: Iterator[str], read: list[str]) -> Iterator[str]:
     for line in lines:
         read.append(line)
         yield line
+
+
+@functools.cache
+def _arrow() -> Any:
+    """pyarrow with its csv module, None where it is not installed."""
+    try:
+        importlib.import_module("pyarrow.csv")
+        return importlib.import_module("pyarrow")
+    except ImportError:
+        return None
+
+
+def _by_arrow(lines: Sequence[str], columns: Sequence[Column], width: int) -> list[Array] | None:
+    """Columns of any kind, None where there is no pyarrow or it does not take the lines."""
+    arrow, content = _arrow(), "".join(lines)
+    if arrow is None or '"' in content:
+        return None
+    types = {FLOAT: arrow.float64(), INTEGER: arrow.int64(), BOOLEAN: arrow.bool_(), TEXT: arrow.string()}
+    wanted = {str(column.place): types[column.kind] for column in columns}
+    if len({*wanted}) != len(columns):
+        return None
+    convert = arrow.csv.ConvertOptions(
+        column_types=wanted, include_columns=[*wanted], null_values=[""], strings_can_be_null=False,
+        true_values=["1", "true", "True", "TRUE"], false_values=["0", "false", "False", "FALSE"],
+    )  # fmt: skip
+    names = arrow.csv.ReadOptions(column_names=[str(place) for place in range(width)])
+    try:
+        table = arrow.csv.read_csv(
+            arrow.BufferReader(content.encode()), names, arrow.csv.ParseOptions(quote_char=False), convert
+        )
+    except arrow.ArrowException:
+        return None
+    found: list[Array] = []
+    for column, cells in zip(columns, table.columns):
+        if column.kind == TEXT:
+            texts: Array = np.empty(len(cells), object)
+            texts[:] = cells.to_pylist()
+            found.append(texts)
+        elif column.kind == FLOAT or not cells.null_count:
+            found.append(np.asarray(cells.to_numpy()))
+        else:
+            return None
+    return found
 
 
 def _plain_numbers(lines: Sequence[str], columns: Sequence[Column], width: int) -> list[Array] | None:

@@ -26,26 +26,39 @@ def read(path: Path, content: str | bytes, kinds: str, rows: int = 2, has_header
     return [np.concatenate(column).tolist() for column in zip(*blocks)]
 
 
+@pytest.fixture(params=["pyarrow", "numpy", "python"])
+def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which of the parsers is the first."""
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+    else:
+        monkeypatch.setattr(csv_files, "_by_arrow", lambda *_: None)
+    if request.param == "python":
+        monkeypatch.setattr(csv_files, "_plain_numbers", lambda *_: None)
+    return str(request.param)
+
+
 NUMBERS = "1,-2.5\n1e3, 4 \n+0.1,.5\nnan,-inf\n,7\n8,\n-0.0,1e-320\n"
 EXPECTED = [[1, 1000, 0.1, math.nan, math.nan, 8, -0.0], [-2.5, 4, 0.5, -math.inf, 7, math.nan, 1e-320]]
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 100])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("is_plain", [True, False])
-def test_numbers(tmp_path: Path, rows: int, end: str, is_plain: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not is_plain:
-        monkeypatch.setattr(csv_files, "_plain_numbers", lambda *_: None)
+@pytest.mark.usefixtures("parser")
+def test_numbers(tmp_path: Path, rows: int, end: str) -> None:
     found = read(tmp_path / "a.csv", "x,y\n".replace("\n", end) + NUMBERS.replace("\n", end), "ff", rows)
     np.testing.assert_array_equal(found, EXPECTED)
 
 
+@pytest.mark.parametrize("parser", ["pyarrow", "numpy"], indirect=True)
+@pytest.mark.usefixtures("parser")
 def test_plain_numbers_need_no_other_parser(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CsvTable, "_exact", None)
     np.testing.assert_array_equal(read(tmp_path / "a.csv", "x,y\n" + NUMBERS, "ff"), EXPECTED)
     assert read(tmp_path / "a.csv", "x,n,y\n1,2,3\n4,5,6\n", "-if") == [[2, 5], [3, 6]]
 
 
+@pytest.mark.usefixtures("parser")
 def test_all_kinds(tmp_path: Path) -> None:
     content = 'f,t,i,b,no\n1,"a ""b"", c",2,true,x\n2,"two\nlines",9007199254740993,0,\n,,-3.0,FALSE,z\n\n4,end, 5 ,1,"\n"\n'
     f, t, i, b = read(tmp_path / "a.csv", content, "ftib-")
@@ -53,6 +66,14 @@ def test_all_kinds(tmp_path: Path) -> None:
     assert t == ['a "b", c', "two\nlines", "", "end"]
     assert i == [2, 9007199254740993, -3, 5]
     assert b == [True, False, False, True]
+
+
+@pytest.mark.usefixtures("parser")
+def test_all_kinds_without_quotes(tmp_path: Path) -> None:
+    content = "f,t,i,b,no\r\n 1 ,é NA,2,TRUE,x\r\n\r\n,,9223372036854775807,0,\r\n-1e308,nan,-5,false,z"
+    f, t, i, b = read(tmp_path / "a.csv", content, "ftib-", 10)
+    np.testing.assert_array_equal(f, [1, math.nan, -1e308])
+    assert (t, i, b) == (["é NA", "", "nan"], [2, 2**63 - 1, -5], [True, False, False])
 
 
 def test_without_a_header(tmp_path: Path) -> None:
@@ -92,6 +113,7 @@ def test_header_only(tmp_path: Path) -> None:
         (b"x,y\n1,\xff\n", "ft", "not UTF-8"),
     ],
 )
+@pytest.mark.usefixtures("parser")
 def test_what_is_wrong_has_a_place(tmp_path: Path, content: str | bytes, kinds: str, message: str) -> None:
     with pytest.raises(TranspileError) as caught:
         read(tmp_path / "a.csv", content, kinds)
