@@ -31,6 +31,7 @@ setup(
         "test": ["pytest>=8", "pytest-xdist>=3.5", "hypothesis>=6.100", "onnxruntime>=1.23", "setuptools>=70.1"],
         "pipelines": ["pandas>=2", "scikit-learn>=1.5", "skl2onnx>=1.19", "onnxmltools>=1.14", "xgboost-cpu>=2.1,<4",
                       "lightgbm>=4.3", "catboost>=1.2"],
+        "spark": ["pyspark>=3.5.7,<3.6"],
         "dev": ["ruff>=0.9", "mypy>=1.13"],
     },
     entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.__main__:run"]},

@@ -1,7 +1,7 @@
 """Documents are fresh: what README shows is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md and what
-docs/adding_an_operator.md shows.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md, the program in
+docs/scoring.md and what docs/adding_an_operator.md shows.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 OPERATORS = ROOT / "docs" / "operators.md"
 BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
+SCORING = ROOT / "docs" / "scoring.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
@@ -107,6 +108,22 @@ def test_readme_exports_a_network(tmp_path: Path) -> None:
     assert f"`{', '.join(nodes)}`" in README.read_text(encoding="utf-8")
 
 
+def score_program(folder: Path) -> str:
+    """The program that scores files with the README's model."""
+    run_python(example("model"), folder)
+    run_python("from onnx_systemds.cli.commands import main; main(['mlp.onnx', '-o', 'mlp.dml', '--score'])", folder)
+    return (folder / "score.dml").read_text(encoding="utf-8")
+
+
+@pytest.mark.engine
+def test_a_file_is_scored(tmp_path: Path) -> None:
+    program = score_program(tmp_path)
+    assert program == example("program", SCORING)
+    np.savetxt(tmp_path / "people.csv", np.arange(1, 149).reshape(37, 4), delimiter=",")
+    assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "people.csv", "Y": "scores.csv"})
+    assert np.allclose(np.loadtxt(tmp_path / "scores.csv", delimiter=","), 0.5)
+
+
 def own_operator(folder: Path) -> tuple[str, str]:
     """The script of the model with an operator of its own domain, and what the Python call prints."""
     run_python(example("own model", ADDING), folder)
@@ -135,6 +152,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         replace_example(README, "script", generated_script(Path(name)))
         replace_example(README, "verify", verification(Path(name)))
+        replace_example(SCORING, "program", score_program(Path(name)))
         script, printed = own_operator(Path(name))
     replace_example(ADDING, "own script", script)
     replace_example(ADDING, "own result", printed)

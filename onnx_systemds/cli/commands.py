@@ -29,8 +29,10 @@ from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.row_blocks import common_rows
 
 
 class DefaultToConvert(click.Group):
@@ -76,8 +78,9 @@ def main() -> None:
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
 @click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
+@click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
 @conversion_options
-def convert(model: Path, output: Path | None, verbose: bool, options: ConversionOptions) -> None:
+def convert(model: Path, output: Path | None, verbose: bool, scored: bool, options: ConversionOptions) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes = options.sizes()
     with explained(options.traceback):
@@ -87,10 +90,15 @@ def convert(model: Path, output: Path | None, verbose: bool, options: Conversion
         loaded = load_model(model)
         target = model.with_suffix(".dml") if output is None else output
         check_target(target, [model, *loaded.data_files, *options.plugins])
-        script = converted(loaded, sizes, options)
+        script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
+        program = score_text(script, target.stem) if scored else None
+        if program is not None:
+            check_program(target.with_name(PROGRAM), [model, target, *loaded.data_files, *options.plugins])
         total = sum(weight.array.size * 8 for weight in script.weights)
         with progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
+        if program is not None:
+            save_program(target.with_name(PROGRAM), program)
         if verbose:
             for line in note_lines(script.notes):
                 click.echo(line, err=True)

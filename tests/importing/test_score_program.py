@@ -1,0 +1,214 @@
+"""The program that scores files, run as people run it, against onnxruntime."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper
+
+from onnx_systemds import import_model
+from onnx_systemds.cli.commands import main
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.score_program import save_program, score_text
+from onnx_systemds.importing.script import Script
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.row_blocks import common_rows
+from tests.command_line import run_dml
+from tests.model_zoo import MODELS, needs_models
+
+ROWS = 37
+OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+Tensors = dict[str, np.ndarray[Any, np.dtype[Any]]]
+
+FAMILIES = {
+    "mlp": "mlp_tabular.ts",
+    "boosted trees": "xgb_wine",
+    "LightGBM": "lgb_dia",
+    "random forest": "skl_bc_rf",
+    "logistic regression": "skl_iris_logreg_zipmap",
+    "convolutions": "resnet_tiny.ts",
+    "recurrent": "lstm_gru_tagger.ts",
+    "text": "txt_tfidf_lr",
+    "texts and numbers": "skl_mixed_cols",
+}
+IN_ONE_CALL = ("text",)
+"""A tokenizer makes as many columns as the longest text of all rows has words."""
+
+
+@needs_models
+@pytest.mark.engine
+@pytest.mark.parametrize("family", FAMILIES)
+def test_rows_of_csv_files_are_scored_in_blocks(family: str, tmp_path: Path) -> None:
+    assert MODELS is not None
+    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
+    script, feeds = _converted(path, tmp_path), _rows(path)
+    program = (tmp_path / "score.dml").read_text(encoding="utf-8")
+    assert ("parfor" in program) == (family not in IN_ONE_CALL)
+    arguments = _written(script, feeds, tmp_path, is_table="$table" in program)
+    output = run_dml(program, tmp_path, arguments={**arguments, **_targets(script), "rows": "10"})
+    assert f"scored {ROWS} rows in" in output
+    _assert_as_expected(script, path, feeds, tmp_path)
+
+
+@needs_models
+@pytest.mark.engine
+def test_all_rows_in_one_call(tmp_path: Path) -> None:
+    assert MODELS is not None
+    path = MODELS / "generated" / "xgb_wine.onnx"
+    script, feeds = _converted(path, tmp_path), _rows(path)
+    arguments = {**_written(script, feeds, tmp_path, is_table=False), **_targets(script), "place": "whole"}
+    run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
+    _assert_as_expected(script, path, feeds, tmp_path)
+
+
+@pytest.mark.engine
+def test_scalars_and_inputs_without_samples(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Mul", ["X", "factor"], ["scaled"]), helper.make_node("MatMul", ["scaled", "W"], ["Y"]),
+             helper.make_node("Add", ["factor", "factor"], ["twice"])]  # fmt: skip
+    script = _saved(nodes, [("X", 1, ["n", 2]), ("factor", 1, []), ("W", 1, [2, 2])],
+                    [("Y", 1, ["n", 2]), ("twice", 1, [])], tmp_path)  # fmt: skip
+    program = score_text(script, "model")
+    assert "parfor" in program
+    (tmp_path / "X.csv").write_text("a,b\n1,2\n3,4\n5,6\n", encoding="utf-8")
+    (tmp_path / "W.csv").write_text("c,d\n1,1\n1,-1\n", encoding="utf-8")
+    names = {name: f"{name}.csv" for name in ("X", "W", "Y", "twice")}
+    run_dml(program, tmp_path, arguments={**names, "factor": "2", "rows": "2", "header": "TRUE"})
+    assert np.array_equal(_numbers(tmp_path / "Y.csv"), [[6, -2], [14, -2], [22, -2]])
+    assert float((tmp_path / "twice.csv").read_text(encoding="utf-8")) == 4
+
+
+@pytest.mark.engine
+def test_texts_of_blocks_are_put_together(tmp_path: Path) -> None:
+    node = helper.make_node("LabelEncoder", ["K"], ["name"], domain="ai.onnx.ml", keys_int64s=[1, 2, 3],
+                            values_strings=["Graz", "Linz", "Wien"], default_string="none")  # fmt: skip
+    script = _saved([node], [("K", 7, ["b", 1])], [("name", 8, ["b", 1])], tmp_path)
+    program = score_text(script, "model")
+    assert "parfor" in program and 'frame(""' in program
+    (tmp_path / "K.csv").write_text("3\n1\n5\n2\n3\n", encoding="utf-8")
+    run_dml(program, tmp_path, arguments={"K": "K.csv", "name": "name.csv", "rows": "2"})
+    assert (tmp_path / "name.csv").read_text(encoding="utf-8").split() == ["Wien", "Graz", "none", "Linz", "Wien"]
+
+
+@pytest.mark.engine
+def test_names_of_the_model_that_the_program_has_itself(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Sub", ["rows", "n"], ["place"])], [("rows", 1, ["b", 2]), ("n", 1, ["b", 2])],
+                    [("place", 1, ["b", 2])], tmp_path)  # fmt: skip
+    (tmp_path / "a.csv").write_text("5,6\n7,8\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("1,1\n2,2\n", encoding="utf-8")
+    arguments = {"rows_2": "a.csv", "n_2": "b.csv", "place_2": "out.csv"}
+    run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+    assert np.array_equal(_numbers(tmp_path / "out.csv"), [[4, 5], [5, 6]])
+
+
+@pytest.mark.engine
+def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Add", ["A", "B"], ["C"])], [("A", 1, ["b", 2]), ("B", 1, ["b", 2])],
+                    [("C", 1, ["b", 2])], tmp_path)  # fmt: skip
+    (tmp_path / "A.csv").write_text("5,6\n7,8\n", encoding="utf-8")
+    (tmp_path / "B.csv").write_text("1,1\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="A has 2 rows, B has 1"):
+        run_dml(score_text(script, "model"), tmp_path, arguments={"A": "A.csv", "B": "B.csv", "C": "C.csv"})
+    assert not (tmp_path / "C.csv").exists()
+
+
+@pytest.mark.engine
+def test_an_unknown_place_is_told(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Neg", ["A"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])], tmp_path)
+    (tmp_path / "A.csv").write_text("5,6\n7,8\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="place is local, spark or whole, not cloud"):
+        run_dml(score_text(script, "model"), tmp_path, arguments={"A": "A.csv", "C": "C.csv", "place": "cloud"})
+
+
+def test_models_that_mix_their_rows_have_one_call(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("CumSum", ["A", "axis"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])],
+                    tmp_path, axis=np.array(0))  # fmt: skip
+    assert "parfor" not in score_text(script, "model")
+
+
+def test_lists_are_refused(tmp_path: Path) -> None:
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["b", 2]))
+    graph = helper.make_graph([helper.make_node("SequenceAt", ["S", "at"], ["C"])], "g",
+                              [helper.make_value_info("S", sequence), helper.make_tensor_value_info("at", 7, [])],
+                              [helper.make_tensor_value_info("C", 1, ["b", 2])])  # fmt: skip
+    with pytest.raises(UnsupportedCase, match='"S" is a sequence'):
+        score_text(import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])), "model")
+
+
+def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) -> None:
+    graph = helper.make_graph([helper.make_node("Neg", ["A"], ["C"])], "g", [helper.make_tensor_value_info("A", 1, ["b", 2])],
+                              [helper.make_tensor_value_info("C", 1, ["b", 2])])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (tmp_path / "neg.onnx").write_bytes(model.SerializeToString())
+    program, call = tmp_path / "score.dml", [str(tmp_path / "neg.onnx"), "--score"]
+    assert CliRunner().invoke(main, call).exit_code == 0
+    first = program.read_text(encoding="utf-8")
+    assert 'source("neg.dml")' in first
+    assert CliRunner().invoke(main, call).exit_code == 0
+    program.write_text("# my own\n", encoding="utf-8")
+    (tmp_path / "neg.dml").unlink()
+    refused = CliRunner().invoke(main, call)
+    assert refused.exit_code == 1 and "--score did not write it" in refused.output
+    assert program.read_text(encoding="utf-8") == "# my own\n" and not (tmp_path / "neg.dml").exists()
+    named = CliRunner().invoke(main, [str(tmp_path / "neg.onnx"), "-o", str(program), "--score"])
+    assert named.exit_code == 1 and program.read_text(encoding="utf-8") == "# my own\n"
+
+
+def _converted(path: Path, folder: Path) -> Script:
+    script = import_model(path, function_name="f", types=common_rows(load_model(path)))
+    script.save(folder / "model.dml")
+    save_program(folder / "score.dml", score_text(script, "model"))
+    return script
+
+
+def _saved(nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, **constants: Any) -> Script:
+    given, made = ([helper.make_tensor_value_info(*port) for port in ports] for ports in (inputs, outputs))
+    tensors = [helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "small", given, made, tensors)
+    script = import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8))
+    script.save(folder / "model.dml")
+    return script
+
+
+def _rows(path: Path) -> Tensors:
+    """The stored inputs, repeated to `ROWS` and each time a little different."""
+    with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
+        inputs = {name.removeprefix("in_"): stored[name] for name in stored.files if name.startswith("in_")}
+    feeds = {name: array[np.arange(ROWS) % len(array)] for name, array in inputs.items()}
+    for array in feeds.values():
+        if array.dtype.kind == "f":
+            array *= np.linspace(0.5, 1.5, ROWS, dtype=array.dtype).reshape(-1, *[1] * (array.ndim - 1))
+    return feeds
+
+
+def _written(script: Script, feeds: Tensors, folder: Path, *, is_table: bool) -> dict[str, str]:
+    """The inputs as csv files; the arguments that name them."""
+    columns = {port.name: feeds[port.name].reshape(ROWS, -1) for port in script.inputs}
+    files = {"table": np.concatenate([array.astype(object) for array in columns.values()], axis=1)} if is_table else columns
+    for name, array in files.items():
+        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as stream:
+            csv.writer(stream).writerows(array.tolist())
+    return {name: f"{name}.csv" for name in files}
+
+
+def _targets(script: Script) -> dict[str, str]:
+    return {result.name: f"{result.name}_out.csv" for result in script.main.results}
+
+
+def _numbers(path: Path) -> Any:
+    return np.loadtxt(path, delimiter=",", ndmin=2)
+
+
+def _assert_as_expected(script: Script, path: Path, feeds: Tensors, folder: Path) -> None:
+    expected = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)
+    for result, port, value in zip(script.main.results, script.outputs, expected):
+        found = _numbers(folder / f"{result.name}_out.csv")
+        if port.kind == "maps":
+            value = np.array([[row[key] for key in port.keys] for row in value])
+        wanted = np.asarray(value, dtype=np.float64)
+        assert np.allclose(found, wanted.reshape(found.shape), rtol=1e-4, atol=1e-5), result.name
