@@ -91,6 +91,14 @@ def _crops_alike(node: NodeProto, feeds: Feeds) -> bool:
     return is_crop and ("keep_aspect_ratio_policy" in names or bool((scales == 1).all()))
 
 
+def _scales_to_integer(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether a size times a scale is a whole number in FP32 and less than that in FP64, or the other way round."""
+    scales = _reals({name: feeds.get(name) for name in node.input[1:]})
+    shape = np.shape(feeds.get(node.input[0], 0))
+    found = [scale for scale in scales if scale.shape == (len(shape),)]
+    return any((np.floor(np.float32(scale) * np.float32(shape)) != np.floor(scale * shape)).any() for scale in found)
+
+
 def _least_scale(node: NodeProto, feeds: Feeds) -> float:
     scales = _reals({"scale": feeds.get(node.input[1])})
     return min((float(np.abs(scale).min(initial=np.inf)) for scale in scales), default=1.0)
@@ -185,6 +193,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where all scales are 1 it copies the image, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
+    JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "it multiplies sizes in FP64, onnxruntime in FP32", _scales_to_integer),
+    JudgeFault(_ONNXRUNTIME, frozenset({"LRN"}), "its running sums of squares cancel", _has_large_numbers),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",
                lambda node, feeds: any(np.abs(value[np.isfinite(value)]).max(initial=0) >= 2**31 * _least_scale(node, feeds)
                                        for value in _reals({"x": feeds.get(node.input[0])}))),
