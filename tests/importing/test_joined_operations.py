@@ -34,6 +34,8 @@ JOINED = [
     ("m = 1e20 - x; n = t(m); y = n - 3", joined.ANOTHER_ORDER),
     ("a = as.scalar(p); b = as.double(q); m = a - x; y = m + b", joined.ANOTHER_ORDER),
     ("a = as.scalar(p); m = x + a; y = m + 3", joined.ANOTHER_ORDER),
+    ("m = matrix(3, rows=n, cols=1); y = outer(x, t(m), \"+\")", joined.FILLED_ROW),
+    ("m = matrix(0, rows=1, cols=3); y = outer(x, m, \"==\") + 1", joined.FILLED_ROW),
     ("m = a %*% b; y = m[2, 3]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = m[2, ]", joined.SLICED_PRODUCT),
     ("m = a %*% b; y = x + m[, i]", joined.SLICED_PRODUCT),
@@ -67,6 +69,8 @@ LEFT_ALONE = [
     "a = as.scalar(p); b = as.double(q); m = a + b; y = m + a",  # numbers alone keep their order, from the left
     "x = z; z = x; y = x + z",
     "m = a %*% b; y = m[1, ]",
+    "m = matrix(3, rows=1, cols=1); y = outer(x, t(m), \"+\")",
+    "m = matrix(z, rows=1, cols=4); y = outer(x, m, \"+\")",
     "m = a %*% b; y = m[2, 1:3]",
     "m = a %*% b; y = m[2, ] + m",
 ]

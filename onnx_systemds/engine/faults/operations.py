@@ -117,12 +117,12 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((float("nan"), 2), (2, 1)),
     ),
     Fault(
-        "outer-with-zeros",
-        'outer(c, r, "+"), "-" and "*" have one column where r is known to be zeros',
+        "outer-with-filled-row",
+        'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
         "3.4.0",
         'result = outer(X, matrix(0, rows=1, cols=3), "+")',
         ((1, 1, 1), (2, 2, 2)),
-        "repeated_column of broadcasting.py, %*% for a product",
+        "FILLED_ROW of importing/passes/joined_operations.py, repeated_column of broadcasting.py, %*% for a product",
         inputs=((1,), (2,)),
     ),
     Fault(

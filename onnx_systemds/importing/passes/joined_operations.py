@@ -21,6 +21,7 @@ WEIGHTED_PRODUCT = "W * f(A %*% B) is 0 where W is 0, for NaN as well"
 ZEROS_BESIDE_PRODUCT = "cbind(A %*% B, zeros) is taken for A %*% cbind(B, zeros), wrong for infinities"
 FACTORS_IN_ANOTHER_ORDER = "(A %*% B) %*% C is calculated in the cheapest order, wrong for infinities"
 SLICED_PRODUCT = "(A %*% B)[k, l] is taken for A[k, ][k, ] %*% B[, l][, l], which there are not"
+FILLED_ROW = "outer(c, r, ..) has one column where r is full of one number"
 ANOTHER_ORDER = "X + (Y + Z) is taken for (X + Y) + Z, which loses digits"
 
 _OF_PRODUCT = ("abs", "round", "ceil", "ceiling", "floor", "exp", "log", "sqrt", "sin", "cos")
@@ -78,6 +79,8 @@ class JoinedOperations:
                 reason = self._of_slice(node)
             elif isinstance(node, tree.Call) and node.function == "cbind":
                 reason = self._of_columns(node)
+            elif isinstance(node, tree.Call) and node.function == "outer":
+                reason = self._of_outer(node)
             if reason is not None:
                 return reason
         return None
@@ -250,6 +253,18 @@ class JoinedOperations:
             return None
         filled = _argument(second.value, "matrix")
         return ZEROS_BESIDE_PRODUCT if filled is not None and number_of(filled) == 0 else None
+
+    def _of_outer(self, node: tree.Call) -> str | None:
+        row = self._find(node.arguments[1].value)
+        transposed = _argument(row.value, "t")
+        if transposed is not None:
+            row = self._find(transposed).after(row)
+        filled = _argument(row.value, "matrix")
+        if filled is None or number_of(filled) is None or not row.is_elsewhere:
+            return None
+        assert isinstance(row.value, tree.Call)
+        sizes = [number_of(argument.value) for argument in row.value.arguments[1:]]
+        return FILLED_ROW if sizes != [1, 1] else None
 
     def _of_slice(self, node: tree.Indexed) -> str | None:
         found = self._find(tree.Name(node.name))
