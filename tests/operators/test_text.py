@@ -162,6 +162,16 @@ def test_ngrams_of_integers(mode: str) -> None:
     check(text, {"x": numbers}, {"x": numbers[:3, :2]}, {"x": numbers[:2, :1]})
 
 
+@pytest.mark.parametrize("far", [9, 40_000_000])
+def test_ngrams_of_integers_near_and_far(far: int) -> None:
+    """Numbers that lie near each other are looked up in a table, others by sorting."""
+    text = f"""g (int64[N,C] x) => (float[N,4] y) {{ y = TfIdfVectorizer <mode = "TF", min_gram_length = 1,
+        max_gram_length = 2, max_skip_count = 0, ngram_counts = [0, 3], ngram_indexes = [2, 0, 1, 3],
+        pool_int64s = [{far}, -7, 0, -7, {far}]> (x) }}"""
+    numbers = np.random.default_rng(5).choice([-8, -7, -6, 0, 1, far - 1, far, far + 1, 2**50, -(2**50)], (40, 12))
+    check(text, {"x": numbers}, {"x": numbers[:1, :2]}, {"x": numbers[:3, :1]})
+
+
 @pytest.mark.parametrize("text, message", [
     ("g (string[2] x) => (string[2] y) { y = Dropout(x) }", "not supported on text"),
     ("g (string[2,3] x) => (string[2,3] y) { y = StringNormalizer(x) }", "neither"),
