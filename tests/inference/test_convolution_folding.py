@@ -19,7 +19,7 @@ CONSTANTS = {
     "W": NUMBERS.normal(size=(6, 4, 3, 2)), "D": NUMBERS.normal(size=(4, 1, 3, 2)), "b": NUMBERS.normal(size=6),
     "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": [6.0], "sixth": 1 / 6, "nought": 0.0,
     "channels": NUMBERS.normal(size=(6, 1, 1)), "whole": NUMBERS.normal(size=(1, 6, 1, 1)), "row": NUMBERS.normal(size=5),
-    "root": 1.41421354, "reciprocal": 0.70710677, "one": 1.0, "half": 0.5,
+    "V": NUMBERS.normal(size=(6, 5)), "T": NUMBERS.normal(size=(5, 6)), "k": NUMBERS.normal(size=(1, 6)), "root": 1.41421354, "reciprocal": 0.70710677, "one": 1.0, "half": 0.5,
     "lines": NUMBERS.normal(size=(6, 1)), "five": NUMBERS.normal(size=(1, 1, 6, 1, 1)),
     "scale": NUMBERS.normal(size=6), "shift": NUMBERS.normal(size=6), "mean": NUMBERS.normal(size=6),
     "variance": NUMBERS.random(6),
@@ -36,7 +36,7 @@ CONV = node("Conv", "X", "W", "b", to="c", pads=[1, 0, 1, 1])
 def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-4) -> str:
     """Compare with onnxruntime, which does not optimise; the statements of the script."""
     used = {name for made in nodes for name in made.input}
-    constants = [numpy_helper.from_array(np.asarray(value, np.float32), name)
+    constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name == "shape" else np.float32), name)
                  for name, value in CONSTANTS.items() if name in used]  # fmt: skip
     graph = helper.make_graph(
         nodes, "folded", [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", 4, 6, 5])],
@@ -98,6 +98,34 @@ def test_same_padding_and_vectors_in_front() -> None:
     check([node("Add", "X", "two", to="m"), node("Conv", "m", "W", to="y", auto_pad="SAME_UPPER")])
     check([node("Mul", "X", "lines", to="m"), node("Conv", "m", "W", to="y")])
     check([node("Sub", "two", "X", to="m"), node("Conv", "m", "W", to="y")])
+
+
+ROWS = node("Reshape", "X", "shape", to="x")
+GEMM = node("Gemm", "x", "V", "b", to="c", transB=1)
+CONSTANTS["shape"] = np.array([-1, 5])
+
+
+@pytest.mark.parametrize("after", [
+    [("Mul", "c", "two")], [("Add", "k", "c")], [("Div", "c", "b")], [("Mul", "scale", "c"), ("Sub", "y0", "shift")],
+    [("BatchNormalization", "c", "scale", "shift", "mean", "variance")],
+])  # fmt: skip
+def test_after_a_gemm(after: list[tuple[str, ...]]) -> None:
+    for gemm in (GEMM, node("Gemm", "x", "V", to="c", transB=1)):
+        nodes = [node(*made, to=f"y{i}" if i + 1 < len(after) else "y") for i, made in enumerate(after)]
+        assert check([ROWS, gemm, *nodes]).count(" %*% ") == 1
+        assert check([ROWS, gemm, *nodes]).splitlines()[-2].startswith("  y = x %*% ")
+
+
+@pytest.mark.parametrize("gemm", [
+    node("Gemm", "x", "T", "b", to="c"), node("Gemm", "x", "V", "b", to="c", transB=1, alpha=0.5),
+    node("Gemm", "x", "V", "k", to="c", transB=1), node("Gemm", "x", "V", "two", to="c", transB=1),
+])  # fmt: skip
+def test_what_does_not_fold_after_a_gemm(gemm: Any) -> None:
+    assert "  y = c " in check([ROWS, gemm, node("Mul", "c", "scale", to="y")])
+
+
+def test_a_gemm_leaves_what_is_before_it() -> None:
+    check([ROWS, node("Sub", "x", "two", to="m"), node("Gemm", "m", "V", "b", to="y", transB=1)])
 
 
 SUM = [node("Add", "X", "three", to="a"), node("Clip", "a", "nought", "six", to="c")]

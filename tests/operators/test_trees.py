@@ -199,3 +199,28 @@ def test_refused(change: dict[str, Any], reason: str) -> None:
     }
     with pytest.raises(TranspileError, match=reason):
         import_model(case_model(regressor("refused", **{**attributes, **change})))
+
+
+def _two_trees() -> dict[str, Any]:
+    """The same tree twice: x <= 5, below it x <= 5 again and x <= 3, above it x <= 3."""
+    modes = ["BRANCH_LEQ"] * 4 + ["LEAF"] * 5
+    yes, no = [1, 3, 5, 4, 0, 0, 0, 0, 0], [2, 8, 6, 7, 0, 0, 0, 0, 0]
+    return {
+        "nodes_treeids": [0] * 9 + [1] * 9, "nodes_nodeids": [*range(9)] * 2, "nodes_featureids": [1] * 18,
+        "nodes_modes": modes * 2, "nodes_values": [5.0, 5.0, 3.0, 3.0, *[0.0] * 5] * 2,
+        "nodes_truenodeids": yes * 2, "nodes_falsenodeids": no * 2,
+        "target_treeids": [0] * 5 + [1] * 5, "target_nodeids": [4, 5, 6, 7, 8] * 2, "target_ids": [0] * 10,
+        "target_weights": [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0],
+    }  # fmt: skip
+
+
+def test_tests_are_shared_and_those_that_follow_left_out() -> None:
+    """Two tests serve both trees; leaves that no row comes to have no way."""
+    tables = tree_tables.node_tables(tree_tables.listed_ensemble(_two_trees(), "target", 1), 3, missing=False)
+    ways = tree_tables.all_ways(tables)
+    assert ways is not None
+    assert sorted(tables.cut[ways.branches].tolist()) == [3.0, 5.0]
+    lengths = np.bincount(ways.steps[:, 0] - 1)
+    assert sorted(lengths.tolist()) == [1, 1, 1, 1, 2, 2]  # x <= 3, x > 5, and what lies between
+    rows = np.repeat(np.array([[2, 3, 4, 5, 6, np.nan, np.inf, -np.inf]], np.float32).T, 3, axis=1)
+    check_case(regressor("shared tests", rows=rows, **_two_trees()))

@@ -1,6 +1,7 @@
 """Conv takes into its weights what scales and shifts each channel after it, or its input before it.
 
 That is BatchNormalization, and Mul, Div, Add or Sub with constants: scales go into the filters, shifts into the bias.
+A Gemm by rows of weights (transB) takes what comes after it as a Conv does.
 Condition: the weights are constant, nothing else reads what is in between, and a shift of the input meets no padding.
 Reason: the script computes nothing for it.
 """
@@ -31,14 +32,23 @@ def fold_into_convolutions(graph: Graph, notes: Notes) -> Graph:
 
 
 def _weights(editor: GraphEditor, conv: Node | None) -> tuple[Array, Array] | None:
-    """Filters, and bias in float64 (of zeros where there is none), of a Conv, where they are constant."""
-    if conv is None or conv.identity != ("", "Conv"):
+    """Filters, and bias in float64 (of zeros where there is none), of a Conv or Gemm, where they are constant."""
+    if conv is None or not (conv.identity == ("", "Conv") or _is_layer(conv)):
         return None
     names = [name for name in conv.inputs[1:] if name]
     if not names or any(name not in editor.initializers for name in names):
         return None
     filters, *rest = (editor.initializers[name] for name in names)
+    if filters.dtype.kind != "f" or any(bias.shape != (len(filters),) for bias in rest):
+        return None
     return filters, rest[0].astype(np.float64) if rest else np.zeros(len(filters))
+
+
+def _is_layer(node: Node) -> bool:
+    """Whether a node is a Gemm with a row of weights for each column of its result, and no factors."""
+    if node.identity != ("", "Gemm") or node.version < 7 or not node.attributes.get("transB"):
+        return False
+    return not node.attributes.get("transA") and all(node.attributes.get(name, 1) == 1 for name in ("alpha", "beta"))
 
 
 def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> None:
@@ -59,7 +69,7 @@ def _fold_into_previous(editor: GraphEditor, position: int, notes: Notes) -> Non
         filters = filters.astype(np.float64) * factor.reshape(-1, *[1] * (filters.ndim - 1))
         folded = editor.with_weights(made[1], filters, bias * factor + shift, outputs=node.outputs[:1])
         editor.put(position, folded, [made[0]])
-        notes.fired(RULE, node, "into the Conv before it")
+        notes.fired(RULE, node, f"into the {folded.op_type} before it")
         return
     _note_left(editor, node, notes)
 
@@ -86,7 +96,7 @@ def _note_left(editor: GraphEditor, node: Node, notes: Notes) -> None:
 def _fold_into_next(editor: GraphEditor, position: int, notes: Notes) -> bool:
     """Fold the scaling or shift by one number before a Conv into it; whether there was one."""
     conv = editor.nodes[position]
-    weights = _weights(editor, conv)
+    weights = _weights(editor, conv) if conv is not None and conv.op_type == "Conv" else None
     made = editor.made_for(conv.inputs[0]) if conv is not None and weights is not None else None
     if conv is None or weights is None or made is None:
         return False

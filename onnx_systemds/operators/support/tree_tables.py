@@ -324,38 +324,60 @@ def _depth(branches: _Branches, roots: Array) -> int:
 
 @dataclass(frozen=True)
 class Ways:
-    """All ways from a root to a leaf. branches: the rows of the tables with a test. steps: triples of a way, a branch
-    (both from 1) and 1 to the right or -1 to the left. leaves: the row of the tables in which each way ends."""
+    """All ways from a root to a leaf that rows can take. branches: rows of the tables, one for each different test.
+    steps: triples of a way, a branch (both from 1) and 1 to the right or -1 to the left; tests that follow from others
+    of the way are left out. leaves: the row of the tables in which each way ends."""
 
     branches: Array
     steps: Array
     leaves: Array
 
 
+_Box = dict[tuple[float, int], float]
+"""The numbers that come to a node: by feature the limit above which (side 1) and up to which (side 0) they lie."""
 MOST_WAYS = 64  # per tree: testing all branches takes longer than walking when trees are larger
 
 
 def all_ways(tables: Tables) -> Ways | None:
     """The ways of trees that are small, else None."""
     left = tables.left.astype(np.int64) - 1
-    number: dict[int, int] = {}
+    feature, cut = tables.feature.tolist(), tables.cut.tolist()
+    number: dict[tuple[float, float], int] = {}
+    branches: list[int] = []
     steps: list[tuple[int, int, int]] = []
     leaves: list[int] = []
+    met = 0
     for root in range(tables.trees):
-        waiting: list[tuple[int, tuple[tuple[int, int], ...]]] = [(root, ())]
+        waiting: list[tuple[int, _Box]] = [(root, {})]
         while waiting:
-            row, way = waiting.pop()
+            row, box = waiting.pop()
             if left[row] != row:
-                branch = number.setdefault(row, len(number) + 1)
-                waiting += [(int(left[row]) + side, (*way, (branch, 2 * side - 1))) for side in (0, 1)]
+                test = feature[row], cut[row]
+                if test not in number:
+                    number[test] = len(branches) + 1
+                    branches.append(row)
+                waiting += [(int(left[row]) + side, _within(box, *test, side)) for side in (0, 1)]
+                continue
+            met += 1
+            if met > MOST_WAYS * tables.trees:
+                return None
+            if _is_empty(box):
                 continue
             leaves.append(row)
-            steps += [(len(leaves), branch, side) for branch, side in way]
-            if len(leaves) > MOST_WAYS * tables.trees:
-                return None
+            steps += [(len(leaves), number[column, limit], 2 * side - 1) for (column, side), limit in box.items()]
     if not steps:
         return None
-    return Ways(np.array(list(number)), np.array(steps), np.array(leaves))
+    return Ways(np.array(branches), np.array(steps), np.array(leaves))
+
+
+def _within(box: _Box, feature: float, cut: float, side: int) -> _Box:
+    """What of a box goes to one side of a branch."""
+    tighter = max if side else min
+    return box | {(feature, side): tighter(cut, box.get((feature, side), cut))}
+
+
+def _is_empty(box: _Box) -> bool:
+    return any(side == 1 and limit >= box.get((feature, 0), np.inf) for (feature, side), limit in box.items())
 
 
 def leaf_weights(ensemble: Ensemble, tables: Tables, blank: float = 0.0, combine: Any = np.add) -> Array:
