@@ -12,14 +12,15 @@ from onnx_systemds.errors import TranspileError, escaped
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-def read_array_file(path: Path) -> Array | dict[str, Array]:
+def read_array_file(path: Path, *, mapped: bool = False) -> Array | dict[str, Array]:
     """The array of an .npy file, or those of an .npz file by their names. Pickled objects are not read.
 
+    ``mapped``: whether that of an .npy file stays in the file until it is looked at.
     Raises TranspileError for a file that is damaged or no such file, OSError where it cannot be opened.
     """
     try:
         with path.open("rb") as stream:
-            content: Any = np.load(stream, allow_pickle=False)
+            content: Any = np.load(path if mapped else stream, "r" if mapped else None, allow_pickle=False)
             if isinstance(content, np.ndarray):
                 return content
             with content:

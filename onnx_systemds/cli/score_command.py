@@ -100,7 +100,7 @@ def _opened(
         raise TranspileError("it is called none of *.csv, *.parquet, *.npy, *.npz", path)
     if chosen is not None or not has_header:
         raise TranspileError("it holds arrays: --columns and --no-header are for tables", path)
-    arrays = read_array_file(path)
+    arrays = read_array_file(path, mapped=True)
     if not isinstance(arrays, dict):
         names = [given.name for given in loaded.graph.inputs]
         if len(names) != 1:
