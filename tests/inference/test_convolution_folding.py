@@ -20,6 +20,7 @@ CONSTANTS = {
     "two": 2.5, "list": [0.7], "zero": 0.0, "infinite": np.inf, "three": 3.0, "six": [6.0], "sixth": 1 / 6, "nought": 0.0,
     "channels": NUMBERS.normal(size=(6, 1, 1)), "whole": NUMBERS.normal(size=(1, 6, 1, 1)), "row": NUMBERS.normal(size=5),
     "V": NUMBERS.normal(size=(6, 5)), "T": NUMBERS.normal(size=(5, 6)), "k": NUMBERS.normal(size=(1, 6)), "root": 1.41421354, "reciprocal": 0.70710677, "one": 1.0, "half": 0.5,
+    "double": 2.0, "bend": 0.044715, "slope": (2 / np.pi) ** 0.5,
     "lines": NUMBERS.normal(size=(6, 1)), "five": NUMBERS.normal(size=(1, 1, 6, 1, 1)),
     "scale": NUMBERS.normal(size=6), "shift": NUMBERS.normal(size=6), "mean": NUMBERS.normal(size=6),
     "variance": NUMBERS.random(6),
@@ -165,6 +166,35 @@ GELUS = {
 @pytest.mark.parametrize("name", GELUS)
 def test_gelu(name: str) -> None:
     assert "y = gelu(" in check(GELUS[name])
+
+
+BENT = [node("Mul", "bend", "p", to="q"), node("Add", "X", "q", to="u"), node("Mul", "u", "slope", to="v"),
+        node("Tanh", "v", to="f"), node("Add", "f", "one", to="a")]  # fmt: skip
+GELUS_BY_TANH = {
+    "power": [node("Pow", "X", "three", to="p"), *BENT, node("Mul", "X", "half", to="h"), node("Mul", "h", "a", to="y")],
+    "products": [node("Mul", "X", "X", to="s"), node("Mul", "s", "X", to="p"), *BENT, node("Mul", "a", "X", to="h"),
+                 node("Mul", "half", "h", to="y")],
+    "quotient": [node("Pow", "X", "three", to="p"), *BENT, node("Div", "a", "double", to="h"), node("Mul", "h", "X", to="y")],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GELUS_BY_TANH)
+def test_gelu_by_tanh(name: str) -> None:
+    text = check(GELUS_BY_TANH[name])
+    assert "tanh(" not in text
+    assert len(text.splitlines()) == 5
+
+
+@pytest.mark.parametrize(("constant", "value"), [
+    ("half", 0.6), ("one", 1.1), ("bend", 0.05), ("slope", 0.75), ("three", 2.0), ("half", [0.5]),
+])  # fmt: skip
+def test_other_things_than_a_gelu_by_tanh(constant: str, value: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONSTANTS, constant, value)
+    assert "tanh(" in check(GELUS_BY_TANH["power"])
+
+
+def test_a_gelu_by_tanh_of_which_others_read_a_part() -> None:
+    assert "tanh(" in check(GELUS_BY_TANH["power"], ("y", "a"))
 
 
 def test_other_things_than_a_gelu() -> None:

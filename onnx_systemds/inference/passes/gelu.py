@@ -1,32 +1,42 @@
-"""x * (1 + Erf(x / sqrt(2))) / 2 becomes Gelu: so exporters write it before opset 20, and some still do.
+"""x * (1 + Erf(x / sqrt(2))) / 2 becomes Gelu, and the same by Tanh(sqrt(2 / pi) * (x + 0.044715 * x^3)).
 
-The factors x, 1 + Erf(..) and 0.5 may be multiplied in any order, and the division by sqrt(2) be a product. Condition:
-no other node reads what is in between. Reason: fewer passes over the elements, and small results keep their digits.
+So exporters write it before opset 20, and some still do. Factors may come in any order, and quotients be products.
+Condition: no other node reads what is in between, and constants have rank 0: one of a higher rank might give the result
+that rank. Reason: fewer passes over the elements, no power and no tanh, which take long, and small results keep their
+digits.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "gelu"
-_SLACK = 1e-7
-"""How far a number may be from sqrt(2) or its reciprocal; single precision is nearer."""
+_PRODUCTS = (("", "Mul"), ("", "Div"))
+_MOST_STEPS = 4  # of the products that make one value
+_TOLERANCE = 1e-6  # relative: constants in FP32
 
 
 def join_gelu(graph: Graph, notes: Notes) -> Graph:
-    """x * (1 + Erf(x / sqrt(2))) * 0.5, multiplied in whatever order, is a Gelu."""
+    """x times 1 + Erf(x / sqrt(2)), or times the sum with that Tanh, and 0.5 is a Gelu."""
     editor = GraphEditor(graph)
     for position, node in enumerate(graph.nodes):
-        found = _gelu(editor, node)
-        if found is not None:
-            x, gone = found
-            editor.put(position, replace(node, op_type="Gelu", inputs=(x,), attributes={}, version=20), gone)
-            notes.fired(RULE, node, "with the four nodes before it")
+        if node.identity not in _PRODUCTS:
+            continue
+        product = _Product(editor)
+        product.take(node)
+        for x, other in (product.factors, product.factors[::-1]) if len(product.factors) == 2 else ():
+            approximate = _is_close(product.number, 0.5) and _approximation(product, x, other)
+            if approximate:
+                attributes = {"approximate": approximate}
+                gelu = replace(node, op_type="Gelu", inputs=(x,), attributes=attributes, version=20)
+                editor.put(position, gelu, product.gone)
+                notes.fired(RULE, node, f"with the {len(product.gone)} nodes before it")
+                break
     for erf in filter(None, editor.nodes):
         _note_left(editor, erf, notes)
     return editor.graph()
@@ -35,59 +45,106 @@ def join_gelu(graph: Graph, notes: Notes) -> Graph:
 def _note_left(editor: GraphEditor, erf: Node, notes: Notes) -> None:
     """Say why an Erf(x / sqrt(2)) did not become part of a Gelu."""
     scaled = editor.producer(erf.inputs[0]) if erf.identity == ("", "Erf") else None
-    if scaled is None or _divided(editor, scaled) is None:
+    if scaled is None or scaled.identity not in _PRODUCTS:
         return
-    is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
-    notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
-               else "its sum with 1 is not multiplied by the same value and 0.5 next")  # fmt: skip
+    product = _Product(editor)
+    product.take(scaled)
+    if _is_close(product.number, math.sqrt(0.5)):
+        is_shared = editor.is_shared(erf.inputs[0]) or editor.is_shared(erf.outputs[0])
+        notes.left(RULE, erf, "other nodes read what is in between, too" if is_shared
+                   else "its sum with 1 is not multiplied by the same value and 0.5 next")  # fmt: skip
 
 
-def _gelu(editor: GraphEditor, node: Node) -> tuple[str, list[int]] | None:
-    """What a node gives the Gelu of, and the positions of the nodes in between; None where it gives no such."""
-    if node.identity != ("", "Mul"):
-        return None
-    for whole, part in (node.inputs, node.inputs[::-1]):
-        inner = editor.made_for(part)
-        if inner is None or inner[1].identity != ("", "Mul"):
-            continue
-        factors = (whole, *inner[1].inputs)
-        for name in factors:
-            others = [other for other in factors if other != name]
-            gone = _probability(editor, name, others)
-            if gone is not None and len(others) == 2 and any(_number(editor, other) == 0.5 for other in others):
-                return next(other for other in others if _number(editor, other) != 0.5), [inner[0], *gone]
+@dataclass
+class _Product:
+    """A number times values, with the positions of the nodes that make it for one other node alone."""
+
+    editor: GraphEditor
+    number: float = 1.0
+    factors: list[str] = field(default_factory=list)
+    gone: list[int] = field(default_factory=list)
+
+    def take(self, node: Node) -> None:
+        """Multiply by what a Mul or a Div gives; by NaN, which nobody looks for, where the divisor is no number."""
+        x, other = node.inputs
+        self.take_value(x)
+        if node.op_type == "Mul":
+            self.take_value(other)
+        else:
+            self.number /= _number(self.editor, other) or math.nan
+
+    def take_value(self, name: str) -> None:
+        """Multiply by a value, or by the factors of which it is made."""
+        number = _number(self.editor, name)
+        made = self.editor.made_for(name)
+        if number is not None:
+            self.number *= number
+        elif made is not None and made[1].identity in _PRODUCTS and len(self.gone) < _MOST_STEPS:
+            self.gone.append(made[0])
+            self.take(made[1])
+        else:
+            self.factors.append(name)
+
+    def step(self, name: str, op_type: str) -> Node | None:
+        """The node of that operator that makes a value for one other node alone, which goes."""
+        made = self.editor.made_for(name)
+        if made is None or made[1].identity != ("", op_type):
+            return None
+        self.gone.append(made[0])
+        return made[1]
+
+    def scaled(self, name: str) -> tuple[float, list[str]]:
+        """A value as a number times other values; the nodes that multiply them go."""
+        inner = _Product(self.editor)
+        inner.take_value(name)
+        self.gone += inner.gone
+        return inner.number, inner.factors
+
+
+def _approximation(product: _Product, x: str, other: str) -> str | None:
+    """Which Gelu of ``x`` it is that multiplies ``x`` by ``other``; None where it is another function."""
+    gone = list(product.gone)
+    total = product.step(other, "Add")
+    if total is not None:
+        for name, one in (total.inputs, total.inputs[::-1]):
+            if _number(product.editor, one) != 1:
+                continue
+            erf = product.step(name, "Erf")
+            if erf is not None and _is_scaled(product.scaled(erf.inputs[0]), math.sqrt(0.5), [x]):
+                return "none"
+            tanh = product.step(name, "Tanh") if erf is None else None
+            if tanh is not None and _is_bent(product, tanh.inputs[0], x):
+                return "tanh"
+    product.gone = gone
     return None
 
 
-def _probability(editor: GraphEditor, name: str, others: list[str]) -> list[int] | None:
-    """The positions of the nodes that make 1 + Erf(x / sqrt(2)) of one of the others; None where none do."""
-    summed = editor.made_for(name)
-    if summed is None or summed[1].identity != ("", "Add"):
-        return None
-    for part, one in (summed[1].inputs, summed[1].inputs[::-1]):
-        erf = editor.made_for(part) if _number(editor, one) == 1 else None
-        scaled = editor.made_for(erf[1].inputs[0]) if erf is not None and erf[1].identity == ("", "Erf") else None
-        if erf is not None and scaled is not None and _divided(editor, scaled[1]) in others:
-            return [summed[0], erf[0], scaled[0]]
-    return None
+def _is_bent(product: _Product, name: str, x: str) -> bool:
+    """Whether a value is sqrt(2 / pi) (x + 0.044715 x^3)."""
+    number, factors = product.scaled(name)
+    total = product.step(factors[0], "Add") if len(factors) == 1 and _is_close(number, math.sqrt(2 / math.pi)) else None
+    others = [] if total is None else [added for added in total.inputs if added != x]
+    if len(others) != 1:
+        return False
+    number, factors = product.scaled(others[0])
+    if len(factors) == 1:
+        power = product.step(factors[0], "Pow")
+        factors = [x] * 3 if power is not None and power.inputs[0] == x and _is_cube(product, power) else []
+    return _is_scaled((number, factors), 0.044715, [x] * 3)
 
 
-def _divided(editor: GraphEditor, node: Node) -> str | None:
-    """What a node divides by sqrt(2)."""
-    if node.identity == ("", "Div"):
-        return node.inputs[0] if _is_near(_number(editor, node.inputs[1]), math.sqrt(2)) else None
-    if node.identity == ("", "Mul"):
-        for name, other in (node.inputs, node.inputs[::-1]):
-            if _is_near(_number(editor, other), math.sqrt(0.5)):
-                return name
-    return None
+def _is_cube(product: _Product, power: Node) -> bool:
+    return _number(product.editor, power.inputs[1]) == 3
+
+
+def _is_scaled(scaled: tuple[float, list[str]], number: float, factors: list[str]) -> bool:
+    return scaled[1] == factors and _is_close(scaled[0], number)
+
+
+def _is_close(number: float, other: float) -> bool:
+    return math.isclose(number, other, rel_tol=_TOLERANCE)
 
 
 def _number(editor: GraphEditor, name: str) -> float | None:
-    """A constant of rank 0: one of a higher rank might give the result that rank."""
-    content = editor.initializers.get(name)
-    return None if content is None or content.ndim else editor.number(name)
-
-
-def _is_near(number: float | None, goal: float) -> bool:
-    return number is not None and abs(number - goal) < _SLACK
+    """A constant of rank 0, None for other values."""
+    return editor.number(name) if name in editor.initializers and editor.initializers[name].ndim == 0 else None
