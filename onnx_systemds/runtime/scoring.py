@@ -199,7 +199,7 @@ class ScoringFunction:
         With open sizes the engine compiles it again in part at each call, which small models feel. Several scripts are
         for one part of the samples each.
         """
-        shapes = _shapes(matrices) | {name: (sizes[name],) for name in self.script.sizes}
+        shapes = _shapes(matrices) | {name: (size,) for name, size in sizes.items()}  # those of frames, too
         if self._specialised is not None and self._specialised[0] == shapes:
             return self._specialised[1].next()
         if shapes != self._shapes:

@@ -136,6 +136,8 @@ EXPORT: dict[str, list[str]] = {
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
+    "score": {"source": [*(name for name in ARRAY_FILES if name != "a.npy"), ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
+              "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", ""], "engine": ["", "cloud"], **CONVERSION},
     "verify": {**VERIFICATION, **CONVERSION},
     "inspect": {key: CONVERSION[key] for key in ("plugins", "model")},
     "export": {"output": ["folder", "nowhere/y", "s.dml", "./s.dml", "loop", ""], **EXPORT},
@@ -146,13 +148,14 @@ BAD: dict[str, dict[str, list[str]]] = {
 GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad value
     "convert": {"model": "m.onnx", "output": "out.dml"},
     "run": {"model": "m.onnx", "inputs": "good.npz", "outputs": "out.npz"},
+    "score": {"model": "m.onnx", "source": "good.npz", "target": "out.npz"},
     "verify": {"model": "m.onnx"},
     "inspect": {"model": "m.onnx"},
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
 }
-FLAGS = {"verbose", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
-READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
+FLAGS = {"verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
+READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 
 

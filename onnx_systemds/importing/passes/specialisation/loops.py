@@ -77,7 +77,7 @@ def with_copies(
     """``main`` with a function of its own for each call of one with a loop, in it or in what it calls; all the others.
 
     Only those that are called more than once are copied, counting each way from ``main`` to a call. shared: functions
-    that stay one.
+    that stay one, whose loops do not count.
     """
     return _Copies(main, functions, shared).made()
 
@@ -89,12 +89,12 @@ class _Copies:
         self._main = main
         self._functions = dict(functions)
         self._calls = {name: _calls(function.body, functions) for name, function in functions.items()}
-        self._loops: dict[str, bool] = {}
+        self._loops = dict.fromkeys(shared, False)
         ways = Counter[str]()
         self._count_ways(_calls(main.body, functions), 1, ways, ())
         self._copied = {
             name for name, count in ways.items()
-            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in (*self._below(name), *shared)
+            if 1 < count <= MOST_COPIES and self._has_loop(name) and name not in self._below(name)
         }  # fmt: skip
         self._counts: Counter[str] = Counter()
 
