@@ -19,7 +19,7 @@ import numpy as np
 from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
 from onnx_systemds.importing.script import Port, Script
-from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.boundary_tensors import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
 from tests.command_line import run_dml
@@ -171,7 +171,7 @@ def _argument(port: Port, name: str) -> str:
         return name
     if port.dtype == "bool":
         return f"(as.scalar({name}) != 0)"
-    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
+    return f"as.integer(as.scalar({name}))" if port.dtype in DML_INTEGERS else f"as.scalar({name})"
 
 
 def _writing(port: Port, result: str, name: str) -> list[str]:

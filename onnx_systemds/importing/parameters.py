@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value, is_parameter
+from onnx_systemds.inference.values import DML_INTEGERS, Value, is_parameter
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS
 from onnx_systemds.operators.rendering.scope import Scope
@@ -127,7 +127,7 @@ def declaration(value: Value, identifier: str, *, is_inner: bool = False) -> tre
 def _scalar_type(value: Value) -> str:
     if value.dtype == "bool":
         return "boolean"
-    return "int" if value.dtype in INTEGER_DTYPES else "double"
+    return "int" if value.dtype in DML_INTEGERS else "double"
 
 
 def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
@@ -136,4 +136,4 @@ def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
         return text
     if value.dtype == "bool" and not is_inner:
         return f"({text} != 0)"
-    return f"as.integer({text})" if value.dtype in FINITE_DTYPES and not is_inner else f"as.double({text})"
+    return f"as.integer({text})" if value.dtype in DML_INTEGERS and not is_inner else f"as.double({text})"

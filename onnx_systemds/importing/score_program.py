@@ -18,7 +18,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 PROGRAM = "score.dml"
@@ -237,7 +237,7 @@ def _whole(variable: Variable) -> str:
         return name
     if port.dtype == "bool":
         return f"({name} != 0)"
-    return f"as.integer({name})" if port.dtype in INTEGER_DTYPES else f"as.double({name})"
+    return f"as.integer({name})" if port.dtype in DML_INTEGERS else f"as.double({name})"
 
 
 def _part(variable: Variable, first: str, last: str) -> str:

@@ -18,6 +18,8 @@ FINITE_DTYPES = frozenset(
     ["bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 )
 INTEGER_DTYPES = FINITE_DTYPES - {"bool"}
+DML_INTEGERS = INTEGER_DTYPES - {"uint64"}
+"""Those that an integer of DML holds, which has 64 bits and a sign."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

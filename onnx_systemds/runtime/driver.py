@@ -13,7 +13,7 @@ from onnx_systemds.importing.passes.specialisation.products import FILTERS
 from onnx_systemds.importing.passes.specialisation.trees import is_entry
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.values import INTEGER_DTYPES
+from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.runtime import list_transfer
 
@@ -194,4 +194,4 @@ def _from_matrix(port: Port, name: str) -> str:
         return f"as.scalar({name})"
     if port.dtype == "bool":
         return f"(as.scalar({name}) != 0)"
-    return f"as.integer(as.scalar({name}))" if port.dtype in INTEGER_DTYPES else f"as.scalar({name})"
+    return f"as.integer(as.scalar({name}))" if port.dtype in DML_INTEGERS else f"as.scalar({name})"
