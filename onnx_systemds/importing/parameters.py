@@ -130,6 +130,13 @@ def _scalar_type(value: Value) -> str:
     return "int" if value.dtype in DML_INTEGERS else "double"
 
 
+def scalar_argument(dtype: str, number: str) -> str:
+    """A number as a scalar parameter for values of an ONNX element type takes it."""
+    if dtype == "bool":
+        return f"({number} != 0)"
+    return f"as.integer({number})" if dtype in DML_INTEGERS else number
+
+
 def as_declared(value: Value, text: str, *, is_inner: bool = False) -> str:
     """A scalar in the DML type that its declaration names; a matrix stays as it is."""
     if value.dims != ():

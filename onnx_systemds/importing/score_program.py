@@ -15,10 +15,10 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quoted
 from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.parameters import scalar_argument
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 PROGRAM = "score.dml"
@@ -89,7 +89,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The variables of a program. is_table: whether each input is a column of one file."""
+    """The variables of a program. sizes, returned: those of the script, as they are called here."""
 
     script: Script
     inputs: tuple[Variable, ...]
@@ -232,12 +232,7 @@ def _told_by_sample(program: Program, size_texts: Mapping[str, str]) -> str:
 
 def _whole(variable: Variable) -> str:
     """An input as the function takes it."""
-    port, name = variable.port, variable.name
-    if port.dims or port.dtype == "string":
-        return name
-    if port.dtype == "bool":
-        return f"({name} != 0)"
-    return f"as.integer({name})" if port.dtype in DML_INTEGERS else f"as.double({name})"
+    return variable.name if variable.port.dims else scalar_argument(variable.port.dtype, variable.name)
 
 
 def _part(variable: Variable, first: str, last: str) -> str:

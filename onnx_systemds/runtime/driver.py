@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.importing.parameters import MATRIX
+from onnx_systemds.importing.parameters import MATRIX, scalar_argument
 from onnx_systemds.importing.passes.specialisation.products import FILTERS
 from onnx_systemds.importing.passes.specialisation.trees import is_entry
 from onnx_systemds.importing.script import Port, Script
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.runtime import list_transfer
 
@@ -190,8 +189,4 @@ def _declared_size(port: Port) -> tuple[int, ...]:
 def _from_matrix(port: Port, name: str) -> str:
     if port.dims != ():
         return name
-    if port.dtype == "string":
-        return f"as.scalar({name})"
-    if port.dtype == "bool":
-        return f"(as.scalar({name}) != 0)"
-    return f"as.integer(as.scalar({name}))" if port.dtype in DML_INTEGERS else f"as.scalar({name})"
+    return scalar_argument(port.dtype, f"as.scalar({name})")
