@@ -42,12 +42,12 @@ def test_a_script_is_specialised_for_its_sizes_and_others_are_served() -> None:
     with scoring_function() as function:
         for seed in range(SPECIALISED + 2):
             check(function, 3, seed)
-        assert function._specialised is not None and function._specialised[0] == {"in0": (3, 30)}
+        assert function._specialised is not None and function._specialised[0]["in0"] == (3, 30)
         for rows in (5, 1, 3, 0, 3):
             check(function, rows, rows)
         for seed in range(SPECIALISED + 2):
             check(function, 7, seed)
-        assert function._specialised[0] == {"in0": (7, 30)}
+        assert function._specialised[0]["in0"] == (7, 30)
         check(function, 3, 0)
 
 
