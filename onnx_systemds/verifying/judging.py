@@ -133,11 +133,16 @@ def _by_reference(model: ModelProto, feeds: Mapping[str, Any], folder: Path | No
 
 def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
     """The outputs of ONNX's reference implementation with every narrower float of the model as double."""
-    wide = loaded(model)
-    _widen(wide.graph)
-    given = {name: array.astype(np.float64) if _is_narrow(array) else array for name, array in feeds.items()}
+    wide, given = in_double_type(model, feeds)
     outputs = ReferenceEvaluator(wide, new_ops=[Erf, Gelu]).run(None, given)
     return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
+
+
+def in_double_type(model: ModelProto | Path, feeds: Mapping[str, Any]) -> tuple[ModelProto, dict[str, Any]]:
+    """A copy of the model, and of its inputs, with double for every narrower float."""
+    wide = loaded(model)
+    _widen(wide.graph)
+    return wide, {name: array.astype(np.float64) if _is_narrow(array) else array for name, array in feeds.items()}
 
 
 class Erf(OpRun):

@@ -23,7 +23,7 @@ class JudgeFault:
     of_model: Callable[[ModelProto], bool] = lambda model: True
 
 
-_ONNXRUNTIME = ("onnxruntime", "optimised", "exact")
+_ONNXRUNTIME = ("onnxruntime", "optimised", "exact", "wide")
 _REFERENCE = ("reference", "double")
 
 
@@ -245,7 +245,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Sin", "Cos", "Tan"}),
                "in FP32 sums of wide integers are rounded, in FP64 they are not, as the README says: other angles",
                _has_wide_integers, lambda model: len(model.graph.node) > 1),
-    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal"}), "zeros have no sign, as the README says",
+    JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast"}), "zeros have no sign, as the README says",
                _has_minus_zero),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "its means pass over NaN", _has_nan),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),

@@ -1,7 +1,7 @@
 """Convert a model, run it as often as its case says, and hold the results against those of others.
 
-Judges are onnxruntime, with its optimiser and without, and ONNX's reference implementation, in the model's own types
-and in double. A result that agrees with one of them is right. Where none agrees it is a fault if onnxruntime and the
+Judges are onnxruntime, with its optimiser and without, and ONNX's reference implementation, both in the model's own
+types and in double. A result that agrees with one of them is right. Where none agrees it is a fault if onnxruntime and the
 reference agree with each other, or if only one of them can run the model; where they differ from each other, nothing
 follows. Known faults of the judges are in `judge_faults`.
 """
@@ -24,7 +24,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
-from onnx_systemds.verifying.judging import in_double, judge, run
+from onnx_systemds.verifying.judging import in_double, in_double_type, judge, run
 from tests.fuzz.finding import Finding
 from tests.fuzz.judge_faults import is_untrusted, tolerated
 from tests.fuzz.nudging import within_rounding
@@ -103,6 +103,8 @@ class Verdict:
                 return judge(self.model, self.feeds)
             if name == "double":
                 return dict(in_double(self.model, self.feeds))
+            if name == "wide":
+                return run(*in_double_type(self.model, self.feeds), optimized=False)
             outputs = ReferenceEvaluator(self.model).run(None, dict(self.feeds))
         return {info.name: output for info, output in zip(self.model.graph.output, outputs)}
 
@@ -182,11 +184,11 @@ def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) 
     undecided = False
     for name in results:
         problems: dict[str, str] = {}
-        for who in ("onnxruntime", "reference", "optimised", "exact", "double"):
+        for who in ("onnxruntime", "reference", "optimised", "exact", "double", "wide"):
             said = verdict.of(who)
             if said is None:
                 continue
-            problem = different(results[name], said[name], is_exact=case.is_exact, is_wide=who == "double")
+            problem = different(results[name], said[name], is_exact=case.is_exact, is_wide=who in ("double", "wide"))
             if not problem:
                 problems = {}
                 break
