@@ -103,6 +103,15 @@ def _scales_to_integer(node: NodeProto, feeds: Feeds) -> bool:
     return any((np.floor(np.float32(scale) * np.float32(shape)) != np.floor(scale * shape)).any() for scale in found)
 
 
+def _aligns_fractions(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether corners are aligned of sizes that are no whole numbers times their scales."""
+    aligns = any(attribute.s == b"align_corners" for attribute in node.attribute)
+    scales = np.asarray(feeds.get([*node.input, "", ""][2], ()))
+    shape = np.shape(feeds.get(node.input[0], 0))
+    lengths = scales * [shape[axis] for axis in _numbers(node, "axes") or range(scales.size)]
+    return aligns and bool((lengths != np.round(lengths)).any())
+
+
 def _least_scale(node: NodeProto, feeds: Feeds) -> float:
     scales = _reals({"scale": feeds.get(node.input[1])})
     return min((float(np.abs(scale).min(initial=np.inf)) for scale in scales), default=1.0)
@@ -194,6 +203,8 @@ FAULTS: tuple[JudgeFault, ...] = (
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "interpolated integers are rounded, onnxruntime cuts them off",
                _has_type("i", "u")),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "it aligns corners of whole lengths, ONNX's cases of scaled ones",
+               _aligns_fractions),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where all scales are 1 it copies the image, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
