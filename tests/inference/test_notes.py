@@ -66,6 +66,10 @@ MODELS = {
         { t = Transpose <perm = [1, 0, 2]> (K) Y = MatMul(X, t) }""",
     "transposed-products, scaled": """g (float[2, 3, 4] X, float[2, 5, 4] K, float[5] s) => (float[2, 3, 5] Y)
         { t = Transpose <perm = [0, 2, 1]> (K) u = Mul(t, s) Y = MatMul(X, u) }""",
+    "own-places": """g (float[N, 2] X) => (float[N, 1, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
+    "own-places, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
+        { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, two) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
     "requantization": QUANTIZED % 0.5,
     "requantization, scale": QUANTIZED % 0.25,
     "elementwise-sinking": """g (float[1, 1, 4, 4] X) => (float[1, 1, 2, 2] Y)

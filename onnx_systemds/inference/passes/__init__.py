@@ -26,6 +26,7 @@ from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
+from onnx_systemds.inference.passes.own_places import take_own_places
 from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
@@ -54,7 +55,12 @@ CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
 NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve_known_lists, expand_definition)
 """At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""
 
-SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (transpose_in_product, drop_requantization, sink_elementwise)
+SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
+    transpose_in_product,
+    drop_requantization,
+    sink_elementwise,
+    take_own_places,
+)
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
 _ALL_NODE_PASSES = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)

@@ -1,0 +1,177 @@
+"""A Gather or GatherND that takes each element from its own place becomes an Unsqueeze.
+
+So exporters write ``mask[batch, position]`` with the numbers of all samples and all positions as indices. Condition:
+the indices are made of Range from 0 to the size of an axis, put into their axes, scaled by sizes and added, and name
+the elements in their order. Reason: it is no work, and samples of such a model no longer depend on each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from onnx_systemds.inference.dims import Dim, Dims, add, multiply, product
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.model.ir import Node
+
+RULE = "own-places"
+_MOST_STEPS = 32  # nodes that are followed for one index
+
+
+def take_own_places(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes that give the axes of size 1; None where elements are chosen."""
+    node = facts.node
+    if node.domain or node.op_type not in ("Gather", "GatherND") or not all(facts.has(place) for place in (0, 1)):
+        return None
+    if facts.value(0).dims is None or facts.value(1).dims is None or facts.rank(1) < 2 or facts.constant(1) is not None:
+        return None
+    found = _Places(facts, before)
+    rows = found.of_tuples() if node.op_type == "GatherND" else found.of_rows()
+    source = found.source(node.inputs[0])
+    rest = facts.dims(0)[1 if node.op_type == "Gather" else len(found.named) :]
+    new = None if rows is None else _new_axes(found.dims(source), (*rows, *rest))
+    if new is None:
+        if found.counts:
+            facts.context.notes.left(RULE, node, "the indices count, but not all places in their order")
+        return None
+    axes = f"{node.outputs[0]}/axes"
+    facts.context.notes.fired(RULE, node, "each element is taken from its own place")
+    return (
+        replace(node, op_type="Constant", inputs=(), outputs=(axes,), attributes={"value": np.array(new, np.int64)}),
+        replace(node, op_type="Unsqueeze", inputs=(source, axes), attributes={}, version=13),
+    )
+
+
+def _new_axes(before: Dims, after: Dims) -> list[int] | None:
+    """The axes of size 1 that are new, None where others differ."""
+    new, place = [], 0
+    for axis, size in enumerate(after):
+        if place < len(before) and before[place] == size:
+            place += 1
+        elif size == 1:
+            new.append(axis)
+        else:
+            return None
+    return new if place == len(before) else None
+
+
+class _Places:
+    """How indices count along the axes that they have.
+
+    Where they do so evenly, an index is the sum of its positions along the axes times a factor for each.
+    """
+
+    def __init__(self, facts: InferenceFacts, before: Sequence[Node]) -> None:
+        self.facts, self.before, self.steps = facts, before, 0
+        self.named: Dims = ()
+        self.counts = False  # whether a Range was met
+
+    def of_rows(self) -> Dims | None:
+        """Dims of the indices of a Gather, if they are the numbers of all rows in their order."""
+        facts = self.facts
+        if facts.axis() != 0:
+            return None
+        dims = facts.dims(1)
+        factors = self.factors(facts.node.inputs[1])
+        if factors is None or product(dims) != facts.dims(0)[0]:
+            return None
+        wanted: Dim = 1
+        for factor, size in zip(reversed(factors), reversed(dims)):
+            if size != 1 and factor != wanted:
+                return None
+            wanted = multiply(wanted, size)
+        return dims
+
+    def of_tuples(self) -> Dims | None:
+        """Dims of the indices of a GatherND without the last, if each names its own place along the first axes."""
+        facts = self.facts
+        made, dims = producer_of(facts.node.inputs[1], self.before), facts.dims(1)
+        if made is None or made.identity != ("", "Concat") or facts.attribute("batch_dims"):
+            return None
+        if NodeFacts(made, facts.values).axis() != len(dims) - 1 or dims[-1] != len(made.inputs):
+            return None
+        axes = [axis for axis, size in enumerate(dims[:-1]) if size != 1]
+        self.named = facts.dims(0)[: len(made.inputs)]
+        counted = [(part, size) for part, size in zip(made.inputs, self.named)]
+        if len(axes) != len(counted):
+            return None
+        for axis, (part, size) in zip(axes, counted):
+            factors = self.factors(part)
+            if factors is None or size != dims[axis] or self.dims(part)[:-1] != dims[:-1]:
+                return None
+            if any(factors[other] != (1 if other == axis else 0) for other in axes):
+                return None
+        return dims[:-1]
+
+    def dims(self, name: str) -> Dims:
+        """Dims of a value, which are known."""
+        return self.facts.values[name].dims or ()
+
+    def source(self, name: str) -> str:
+        """A value whose elements in their order are those of this one."""
+        made = producer_of(name, self.before)
+        while made is not None and made.identity in (("", "Flatten"), ("", "Reshape")):
+            if self.facts.values[made.inputs[0]].dims is None:
+                break
+            name = made.inputs[0]
+            made = producer_of(name, self.before)
+        return name
+
+    def factors(self, name: str) -> Dims | None:
+        """What an index grows by along each of its axes, from 0 on; None where that is not known."""
+        self.steps += 1
+        made, value = producer_of(name, self.before), self.facts.values.get(name)
+        if made is None or made.domain or value is None or value.dims is None or self.steps > _MOST_STEPS:
+            return None
+        if value.dtype not in ("int32", "int64"):  # others round, or end early
+            return None
+        node, rank = NodeFacts(made, self.facts.values), len(value.dims)
+        if made.op_type == "Range":
+            self.counts = True
+            starts = node.integers(0) == (0,) and node.integers(2) == (1,) and node.integers(1) == value.dims
+            return (1,) if starts else None
+        if made.op_type in ("Cast", "Identity"):
+            return self.factors(made.inputs[0])
+        if made.op_type in ("Expand", "Add"):
+            given = [self._broadcast(each, rank) for each in made.inputs[: 1 if made.op_type == "Expand" else 2]]
+            known = [each for each in given if each is not None]
+            if len(known) < len(given):
+                return None
+            return tuple(_sum(factors) for factors in zip(*known))
+        if made.op_type == "Mul":
+            for one, other in ((0, 1), (1, 0)):
+                by = node.integers(other)
+                if by is not None and len(by) == 1 and self.dims(made.inputs[one]) == value.dims:
+                    factors = self.factors(made.inputs[one])
+                    return None if factors is None else tuple(multiply(by[0], factor) for factor in factors)
+            return None
+        return self._unsqueezed(made, value.dims) if made.op_type == "Unsqueeze" else None
+
+    def _broadcast(self, name: str, rank: int) -> Dims | None:
+        """The factors of a value along the axes of what it is broadcast to."""
+        factors = self.factors(name)
+        if factors is None:
+            return None
+        own = [0 if size == 1 else factor for factor, size in zip(factors, self.dims(name))]
+        return (*[0] * (rank - len(own)), *own)
+
+    def _unsqueezed(self, made: Node, dims: Dims) -> Dims | None:
+        factors, node = self.factors(made.inputs[0]), NodeFacts(made, self.facts.values)
+        axes = node.integers(1) if len(made.inputs) > 1 else made.attributes.get("axes")
+        if factors is None or not isinstance(axes, tuple):
+            return None
+        new = {axis % len(dims) for axis in axes if isinstance(axis, int)}
+        if len(new) + len(factors) != len(dims):  # axes that only the run knows
+            return None
+        own = iter(factors)
+        return tuple(0 if axis in new else next(own) for axis in range(len(dims)))
+
+
+def _sum(terms: Sequence[Dim]) -> Dim:
+    total: Dim = 0
+    for term in terms:
+        total = add(total, term)
+    return total
