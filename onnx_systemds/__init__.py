@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
+    from onnx_systemds.runtime.systemds_module import systemds_module
 
 __version__ = "0.2.0"
 
-__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model"]
+__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model",
+           "systemds_module"]  # fmt: skip
 
 _HOMES = {
     "InputSpec": "exporting.interface",
@@ -22,6 +24,7 @@ _HOMES = {
     "Script": "importing.script",
     "export_script": "exporting.export",
     "import_model": "importing.convert",
+    "systemds_module": "runtime.systemds_module",
 }
 
 

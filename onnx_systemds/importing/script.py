@@ -105,26 +105,28 @@ class Script:
         """The script as one that is called as its main function."""
         return self.text_for(self.function)
 
-    def text_for(self, name: str) -> str:
-        """The script in the file ``<name>.dml``, its weights in ``<name>.weights`` beside it.
+    def text_for(self, name: str, folder: str | None = None) -> str:
+        """The script in the file ``<name>.dml``, its weights in ``<name>.weights`` beside it, or in a folder.
 
         The engine takes paths from where it is started, and the path of a read is no argument of a function
         (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
         """
-        header, functions, folder = self.header, [*map(_text, self.functions)], f"{name}.weights"
+        header, functions = self.header, [*map(_text, self.functions)]
+        folder = f"{name}.weights" if folder is None else folder
         if self.weights:
             argument = weights_argument(name)
             init = templates.template("init.dml.jinja").render(
                 main=self.function,
                 name=f"{self.function}_init",
                 argument=argument,
-                folder=string_literal(f"./{folder}" if ":" in folder else folder),  # else it reads as an address
+                folder=string_literal(_local(folder)),
                 count=len(self.weights),
                 constants=self.constants,
                 computing="" if self.constants is None else print_block(self.constants.statements, "  "),
             )
             functions.append(init.rstrip("\n"))
-            header += tuple(comment_lines(f"weights: in {folder}, seen from where the engine is started; elsewhere,"))
+            seen = "" if folder.startswith("/") else ", seen from where the engine is started"
+            header += tuple(comment_lines(f"weights: in {folder}{seen}; elsewhere,"))
             header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
@@ -140,12 +142,15 @@ class Script:
         """The functions without the one that reads the weights from disk."""
         return "\n".join(map(print_statement, (*self.library, *self.functions)))
 
-    def save(self, path: str | Path, progress: Callable[[int], None] | None = None) -> None:
+    def save(
+        self, path: str | Path, progress: Callable[[int], None] | None = None, *, finds_weights: bool = False
+    ) -> None:
         """Write the script, and its weights into ``<stem>.weights`` beside it; complete or not at all.
 
-        It finds them where the engine is started in that folder, or is told of another one (see `weights_argument`).
-        ``progress`` is called with the number of weight bytes written so far. Raises OSError, and TranspileError where
-        weights would have to lie beside a device or pipe.
+        It finds them where the engine is started in that folder, or is told of another one (see `weights_argument`);
+        with ``finds_weights`` wherever the engine is started, until they are moved. ``progress`` is called with the
+        number of weight bytes written so far. Raises OSError, and TranspileError where weights would have to lie beside
+        a device or pipe.
         """
         target = Path(path)
         folder = target.with_suffix(".weights")
@@ -156,7 +161,8 @@ class Script:
         if is_stream(target) or folder == target:
             raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")
         with replacing(target) as stream:
-            stream.write(self.text_for(folder.stem).encode())
+            fixed = folder.resolve().as_posix() if finds_weights else None
+            stream.write(self.text_for(folder.stem, fixed).encode())
             stream.flush()  # the script is whole on the disk before older weights are replaced
             with new_folder(folder):
                 write_list(folder, "weights", self.weights, progress)
@@ -164,6 +170,11 @@ class Script:
 
 def _text(function: tree.Function) -> str:
     return print_statement(function).rstrip("\n")
+
+
+def _local(folder: str) -> str:
+    """A folder as a path of this machine, also where a colon in it would make an address of it."""
+    return f"./{folder}" if ":" in folder and not folder.startswith("/") else folder
 
 
 def weights_argument(name: str) -> str:
