@@ -27,6 +27,7 @@ OPERATORS = ROOT / "docs" / "operators.md"
 BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
 SCORING = ROOT / "docs" / "scoring.md"
+PYTHON_API = ROOT / "docs" / "python_api_of_systemds.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
@@ -122,6 +123,23 @@ def test_a_file_is_scored(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "people.csv", np.arange(1, 149).reshape(37, 4), delimiter=",")
     assert "scored 37 rows in" in run_dml(program, tmp_path, arguments={"X": "people.csv", "Y": "scores.csv"})
     assert np.allclose(np.loadtxt(tmp_path / "scores.csv", delimiter=","), 0.5)
+
+
+@pytest.mark.engine
+def test_models_in_the_python_api_of_systemds(tmp_path: Path) -> None:
+    generated_script(tmp_path)
+    assert example("printed", PYTHON_API) in run_python(example("module", PYTHON_API), tmp_path)
+    assert "[[0.5 0.5]]" in run_python(example("source", PYTHON_API), tmp_path)
+
+
+@pytest.mark.engine
+def test_several_results_in_the_python_api_of_systemds(tmp_path: Path) -> None:
+    (tmp_path / "classifier.dml").write_text(
+        "gen_classifier = function(matrix[double] X) return (matrix[double] label, matrix[double] probabilities) {\n"
+        "  label = rowIndexMax(X)\n  probabilities = X / rowSums(X)\n}\n", encoding="utf-8")  # fmt: skip
+    (tmp_path / "own.dml").write_text(example("several", PYTHON_API), encoding="utf-8")
+    code = example("source", PYTHON_API).replace("mlp.dml", "own.dml").replace("gen_mlp", "label").replace("np.ones((1, 4))", "np.eye(3)")
+    assert "[[1.]\n [2.]\n [3.]]" in run_python(code, tmp_path)
 
 
 def own_operator(folder: Path) -> tuple[str, str]:
