@@ -20,7 +20,8 @@ from onnx import helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.runtime.row_blocks import MOST_ROWS, common_rows, row_blocks
+from onnx_systemds.importing.block_sizes import MOST_ROWS
+from onnx_systemds.runtime.row_blocks import common_rows, row_blocks
 from onnx_systemds.runtime.row_sources import ArrayRows, TableRows
 from onnx_systemds.runtime.table_inputs import table_inputs
 from onnx_systemds.tables.csv_files import CsvTable

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from onnx_systemds.engine.launcher import default_max_heap
 from onnx_systemds.importing.batching import Batch
+from onnx_systemds.importing.block_sizes import BLOCK_BYTES, rows_of_block
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.model.ir import Model, TensorType, Type
@@ -17,10 +18,6 @@ Inputs = Mapping[str, Any]
 
 ROWS = "rows"
 """The symbol of the rows of a table, for inputs that leave their first axis without a name."""
-MOST_ROWS = 50_000
-"""Of a block: more are not faster, and progress is shown for each block."""
-BLOCK_BYTES = 16 << 20
-"""Of the largest value of a block, as the engine's doubles."""
 COPIES = 12
 """Matrices of that size that the engine is given room for: inputs, results, and what lives between them."""
 BASE_HEAP = 400 << 20
@@ -90,7 +87,7 @@ def row_blocks(script: Script, source: RowSource, wanted: int | None = None) -> 
         if not isinstance(declared, int)
     }
     bytes_of_row = 8 * script.cells_of_sample(sizes)
-    rows = wanted or min(max(1, BLOCK_BYTES // bytes_of_row), MOST_ROWS)
+    rows = wanted or rows_of_block(script, sizes)
     weights = sum(weight.array.size * 8 for weight in script.weights)
     heap = BASE_HEAP + 3 * weights + COPIES * max(rows * bytes_of_row, BLOCK_BYTES)
     return RowBlocks(rows, f"{min(heap >> 20, int(default_max_heap()[:-1]))}m")

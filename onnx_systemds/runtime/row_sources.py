@@ -10,11 +10,12 @@ import numpy as np
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.batching import Batch
+from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import check_names
 from onnx_systemds.runtime.boundary_tensors import bind_sizes
 from onnx_systemds.runtime.list_transfer import nested_inputs
-from onnx_systemds.runtime.row_blocks import MOST_ROWS, RowBlocks
+from onnx_systemds.runtime.row_blocks import RowBlocks
 from onnx_systemds.runtime.table_inputs import TableInputs
 from onnx_systemds.tables.reading import Array, Table
 

@@ -15,6 +15,7 @@ from onnx_systemds.cli.commands import main
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.score_program import score_text
 from onnx_systemds.importing.script import Script
+from onnx_systemds.runtime.row_blocks import row_blocks
 from tests.command_line import run_dml
 from tests.model_zoo import MODELS, needs_models
 from tests.scored_files import Tensors, converted, expected_rows, numbers, stored_rows, targets, written
@@ -140,6 +141,23 @@ def test_models_that_mix_their_rows_have_one_call(tmp_path: Path) -> None:
     script = _saved([helper.make_node("CumSum", ["A", "axis"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])],
                     tmp_path, axis=np.array(0))  # fmt: skip
     assert "parfor" not in score_text(script, "model")
+
+
+class _Rows:
+    """A source of rows, of whose inputs the sizes are known."""
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        self.shapes = shapes
+
+    def can_cut(self, batch: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(4, 50_000), (1 << 10, 1 << 11), (1 << 22, 1)])
+def test_blocks_are_those_of_the_command_that_scores(columns: int, rows: int, tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Neg", ["A"], ["C"])], [("A", 1, ["b", columns])], [("C", 1, ["b", columns])], tmp_path)
+    assert row_blocks(script, _Rows(A=(9, columns))).rows == rows
+    assert f"rows = ifdef($rows, {rows})" in score_text(script, "model")
 
 
 def test_lists_are_refused(tmp_path: Path) -> None:

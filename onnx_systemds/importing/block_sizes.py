@@ -1,0 +1,18 @@
+"""How many rows a block of samples has, wherever blocks are scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from onnx_systemds.importing.script import Script
+
+BLOCK_BYTES = 16 << 20
+"""Of the largest value of a block, as the engine's doubles."""
+BLOCK_ELEMENTS = BLOCK_BYTES // 8
+MOST_ROWS = 50_000
+"""Of a block: more are not faster, and progress is shown for each block."""
+
+
+def rows_of_block(script: Script, sizes: Mapping[str, int]) -> int:
+    """The rows of a block. sizes: of the symbols beside that of the samples."""
+    return max(1, min(MOST_ROWS, BLOCK_ELEMENTS // script.cells_of_sample(sizes)))
