@@ -284,8 +284,13 @@ def find_schema(domain: str, op_type: str, version: int) -> Any:
 
     The type is Any because onnx's stubs leave out half of OpSchema.
     """
+    schema = find_any_schema(domain, op_type, version)
+    return None if schema is None or schema.deprecated else schema
+
+
+def find_any_schema(domain: str, op_type: str, version: int) -> Any:
+    """As `find_schema`, with those of operators that ONNX has removed, which it keeps."""
     try:
-        schema = onnx.defs.get_schema(op_type, version, domain)
+        return onnx.defs.get_schema(op_type, version, domain)
     except onnx.defs.SchemaError:
         return None
-    return None if schema.deprecated else schema

@@ -10,7 +10,7 @@ from functools import lru_cache
 import onnx
 
 from onnx_systemds.errors import InvalidModel, TranspileError, escaped
-from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema
 from onnx_systemds.inference.onnx_inference import infer_by_onnx
 from onnx_systemds.model.contrib_schemas import find_contrib_schema
 
@@ -51,7 +51,7 @@ def _signature(domain: str, op_type: str, version: int) -> Signature | None:
     if contrib is not None:
         inputs = tuple((name.rstrip("?*"), name[-1] not in "?*") for name in contrib.inputs)
         return inputs, contrib.inputs[-1:] != () and contrib.inputs[-1].endswith("*")
-    schema = find_schema(domain, op_type, version)
+    schema = find_any_schema(domain, op_type, version)  # of removed operators too, which are still converted
     if schema is None:
         return None
     option = onnx.defs.OpSchema.FormalParameterOption
