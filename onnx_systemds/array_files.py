@@ -1,9 +1,11 @@
-"""Reads the .npy and .npz files of numpy: whatever is wrong with one ends in a TranspileError that names it."""
+"""The .npy and .npz files of numpy: whatever is wrong with one that is read ends in a TranspileError that names it."""
 
 from __future__ import annotations
 
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
@@ -29,6 +31,17 @@ def read_array_file(path: Path, *, mapped: bool = False) -> Array | dict[str, Ar
         if isinstance(error, OSError) and error.errno is not None:
             raise
         raise TranspileError(f"it cannot be read as numpy's .npy or .npz: {_reason(error)}", path) from error
+
+
+def write_npz(stream: IO[bytes], writers: Mapping[str, Callable[[IO[bytes]], None]]) -> None:
+    """Write an .npz file; of each array, by its name, what puts it into a stream in the form of an .npy file.
+
+    Not np.savez: it takes names as keywords, and an output may be called "file".
+    """
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, write in writers.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                write(entry)
 
 
 def _reason(error: Exception) -> str:

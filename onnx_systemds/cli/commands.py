@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import zipfile
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 import numpy as np
 
 import onnx_systemds
+from onnx_systemds.array_files import write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines
 from onnx_systemds.cli.converting import converted, load_plugins, progress
@@ -192,12 +194,9 @@ def builtins() -> None:
         click.echo(line)
 
 
-def _write_tensors(path: Path, tensors: dict[str, Any]) -> None:
-    # not np.savez: it takes names as keywords, and an output may be called "file"
-    with replacing(path) as stream, zipfile.ZipFile(stream, "w") as archive:
-        for name, tensor in tensors.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                np.lib.format.write_array(entry, tensor)
+def _write_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    with replacing(path) as stream:
+        write_npz(stream, {name: partial(np.lib.format.write_array, array=tensor) for name, tensor in tensors.items()})
 
 
 main.add_command(export)

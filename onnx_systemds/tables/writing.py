@@ -7,13 +7,13 @@ import io
 import os
 import shutil
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
+from onnx_systemds.array_files import write_npz
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.tables.reading import Array, pyarrow
 
@@ -166,11 +166,7 @@ class ArrayWriter:
             for parts in self._parts.values():
                 parts.write_to(self._stream)
             return
-        # not np.savez: it takes names as keywords, and an output may be called "file"
-        with zipfile.ZipFile(self._stream, "w") as archive:
-            for name, parts in self._parts.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                    parts.write_to(entry)
+        write_npz(self._stream, {name: parts.write_to for name, parts in self._parts.items()})
 
 
 class _Parts:
