@@ -133,7 +133,7 @@ def test_what_cannot_be_tasks_is_told(family: str, reason: str, tmp_path: Path) 
 def test_an_unknown_place_is_told(tmp_path: Path) -> None:
     script = _saved([helper.make_node("Neg", ["A"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])], tmp_path)
     (tmp_path / "A.csv").write_text("5,6\n7,8\n", encoding="utf-8")
-    with pytest.raises(AssertionError, match="place is local, spark or whole, not cloud"):
+    with pytest.raises(AssertionError, match="place is local, spark, sites or whole, not cloud"):
         run_dml(score_text(script, "model"), tmp_path, arguments={"A": "A.csv", "C": "C.csv", "place": "cloud"})
 
 

