@@ -33,7 +33,7 @@ from tests.plain_engine import PlainCall, sourced
 
 HEADER = """## Scripts against onnxruntime
 
-Written by `python -m benchmarks.scripts --write`: each shared model as a script that a program sources, run by plain
+Written by `python -m benchmarks.scripts --write`: shared models, each as a script that a program sources, run by plain
 SystemDS (`-exec singlenode`, Java's default stack) on inputs read from files. Milliseconds of a call in the middle,
 after a warm-up; *open* is the script for any size, *sizes known* the one converted for these (`--dim`), *first* the
 first call of that, *program* all that the process does besides calling (start, compilation, reading weights), in
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
     parser.add_argument("--native-blas", choices=("openblas", "mkl"), help="measure with this library as well")
     parser.add_argument("--session", action="store_true", help="measure ScoringFunction as well")
-    parser.add_argument("--only", default="", help="part of the name")
+    parser.add_argument("--only", nargs="+", default=("",), help="parts of names")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of rows")
     parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement")
     arguments = parser.parse_args()
@@ -172,7 +172,7 @@ def main() -> None:
     columns += ["`ScoringFunction` ms", "script / that"] if arguments.session else []
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
     for path in model_paths("real", "generated"):
-        if arguments.only not in path.stem:
+        if not any(part in path.stem for part in arguments.only):
             continue
         with reported(path.stem):
             model, stored, is_open = variants(path)
