@@ -137,11 +137,10 @@ class Template:
             return [joined(context, value)]
         if self.cells:
             return [blank(context, self.cells, tuple(1 if dim is None else dim for dim in self.dims))]
+        view = None if None in self.dims else self.view
         if not isinstance(value, Matrix):
-            return [context.g.filled(0.0, tuple(1 if dim is None else dim for dim in self.dims))]
-        if self.view is not None and None not in self.dims:
-            return [context.viewed(value, self.view)]
-        return [context.flat(value)]
+            return [context.g.filled(0.0, view or tuple(1 if dim is None else dim for dim in self.dims))]
+        return [context.flat(value) if view is None else context.viewed(value, view)]
 
     def value(self, context: Context, stream: Iterator[Tensor]) -> Value:
         """Return the value made of the next tensors of `stream`."""
