@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import onnx
 
-from onnx_systemds.errors import ConstantNeeded, NodePlace, ShapeUnknown, UnsupportedCase
+from onnx_systemds.errors import ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol
 from onnx_systemds.inference.values import Elements, Value
@@ -189,7 +189,13 @@ class NodeFacts:
             self.assume(left, Relation.EQUAL, right, left_words, right_words)
 
     def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
-        """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each."""
+        """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each.
+
+        Raises InvalidModel where an input has no such axis.
+        """
+        for position, axis in (left, right):
+            if not -self.rank(position) <= axis < self.rank(position):
+                raise InvalidModel(f"{self._words(position)} of rank {self.rank(position)} has no axis {axis}")
         sizes = [self.dims(position)[axis] for position, axis in (left, right)]
         self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
 
