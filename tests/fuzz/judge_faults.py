@@ -162,6 +162,15 @@ def _strides_pass_kernel(node: NodeProto, feeds: Feeds) -> bool:
     return _is_same_padded(node) and any(stride > size for stride, size in zip(strides, kernel))
 
 
+def _strides_pass_weight(node: NodeProto, feeds: Feeds) -> bool:
+    """As `_strides_pass_kernel`, of a transposed convolution, whose windows are as large as its weight."""
+    kernel = np.shape(feeds.get(node.input[1], 0))[2:] or tuple(_numbers(node, "kernel_shape"))
+    steps, strides = (_numbers(node, name) or [1] * len(kernel) for name in ("dilations", "strides"))
+    return _is_same_padded(node) and any(
+        stride > (size - 1) * step + 1 for stride, size, step in zip(strides, kernel, steps)
+    )
+
+
 def _pads(node: NodeProto, feeds: Feeds) -> bool:
     """Whether windows may reach beyond the image."""
     return any(_numbers(node, "pads")) or _is_same_padded(node) or _rounds_up(node)
@@ -198,6 +207,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_ONNXRUNTIME, frozenset({"ReduceMin", "ReduceMax"}), "it passes over NaN", _has_nan),
     JudgeFault(_ONNXRUNTIME, frozenset({"ConvTranspose"}), "SAME is no input size times stride for small windows",
                lambda node, feeds: _is_same_padded(node)),
+    JudgeFault(_REFERENCE, frozenset({"ConvTranspose"}),
+               "SAME of windows with gaps between them takes a number of elements below 0 for the padding", _strides_pass_weight),
     JudgeFault(_REFERENCE, frozenset({"ReduceSumSquare"}), "of uint32 it gives uint64", _has_type("u")),
     JudgeFault(_REFERENCE, frozenset({"Resize"}), "lengths of crops have the fractions that scales give them",
                lambda node, feeds: any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)),

@@ -66,6 +66,9 @@ CASES += [
     _conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", output_shape=[15, 12], strides=[2, 2]),
     *[_conv(X2, _weight(4, 3, 3, 3), op="ConvTranspose", auto_pad=mode, strides=[2, 2])
       for mode in ("SAME_UPPER", "SAME_LOWER", "VALID")],
+    # windows smaller than their strides: a padding is never below 0, the first element stays the first
+    *[_conv(X2, _weight(4, 3, 1, 2), op="ConvTranspose", auto_pad=mode, strides=[4, 3], output_shape=[28, 18])
+      for mode in ("NOTSET", "SAME_UPPER", "SAME_LOWER")],
     _conv(random(2, 4, 5), _weight(4, 3, 3), op="ConvTranspose", strides=[2], pads=[0, 1]),
     *[_conv(random(n, 4, 3, 4, 5), _weight(4, 2, 2, 3, 2), random(2 * group, seed=6), op="ConvTranspose",
             group=group, strides=[2, 1, 2], pads=[1, 0, 0, 0, 1, 1], dilations=dilations)
