@@ -92,7 +92,10 @@ class Template:
         return changed
 
     def outside(self, graph: GraphBuilder) -> Template:
-        """Forget sizes that cannot be computed in the current scope."""
+        """Forget sizes, and numbers made of them, that cannot be computed in the current scope."""
+        fixed = self.fixed
+        if isinstance(fixed, Scalar) and isinstance(fixed.content, Expression) and not graph.computable(fixed.content):
+            self.fixed, self.type = None, fixed.type
         if self.items is not None:
             for item in self.items:
                 item.outside(graph)
