@@ -142,6 +142,10 @@ def _has_infinite_features(node: NodeProto, feeds: Feeds) -> bool:
     return kernel != b"RBF" and any(np.isinf(value).any() for value in _reals(feeds))
 
 
+def _has_infinities(node: NodeProto, feeds: Feeds) -> bool:
+    return bool(np.isinf(np.asarray(feeds.get(node.input[0], 0), dtype=np.float64)).any())
+
+
 def _skips_more_rows(node: NodeProto, feeds: Feeds) -> bool:
     shapes = [np.shape(feeds[name])[:1] for name in node.input[:2] if name in feeds]
     return len(shapes) < 2 or shapes[0] != shapes[1]
@@ -219,6 +223,8 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where all scales are 1 it copies the image, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
+    JudgeFault(_REFERENCE, frozenset({"Resize"}), "weights of 0 in a cubic make NaN of infinities, as the README says",
+               lambda node, feeds: _interpolates(node) and _has_infinities(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "it multiplies sizes in FP64, onnxruntime in FP32", _scales_to_integer),
     JudgeFault(_ONNXRUNTIME, frozenset({"LRN"}), "its running sums of squares cancel", _has_large_numbers),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",
