@@ -1,7 +1,7 @@
 """Tree -> text: DML that reads back as the same tree, with parentheses only where the meaning needs them.
 
 The layout is the printer's own: two blanks for a level, one statement on a line, lines of at most 100 columns
-where there is a place to break them.
+(120 where the author of a statement spelled it) where there is a place to break them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
 _WIDTH = 100
+_WIDEST = 120  # of what is spelled already
 _INDENT = "  "
 _BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -58,7 +60,11 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
     before: tree.Item | None = None
     for item in block:
         if before is not None and item.shares_line and before.comments is item.comments is tree.NO_COMMENTS:
-            lines[-1] += f"; {item.spelling or _simple(item)}"
+            added = f"; {item.spelling or _simple(item)}"
+            if len(lines[-1]) + len(added) <= _WIDEST:
+                lines[-1] += added
+            else:
+                _add(item, indent, lines)
         else:
             _add(item, indent, lines)
         before = item
@@ -74,7 +80,7 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
     elif "\n" in item.spelling:
         lines.extend(indent + line if line else line for line in item.spelling.split("\n"))
     else:
-        lines.append(indent + item.spelling)
+        lines.extend(_wrapped(item.spelling, indent, _WIDEST))
     if comments is tree.NO_COMMENTS:
         return
     beside = [comment for comment in comments.beside if "\n" not in comment]
@@ -112,11 +118,13 @@ def _lines(item: tree.Item, indent: str) -> Iterator[str]:
         yield from _block_lines(head, item.body, item.comments.inside, indent)
         yield f"{indent}}}"
     elif isinstance(item, tree.Function):
-        head = f"{indent}{item.name} = function({_parameters(item.parameters)})"
+        head = f"{item.name} = function({_parameters(item.parameters)})"
         if item.results:
-            yield from (head, f"{indent}{_INDENT * 2}return ({_parameters(item.results)})", f"{indent}{{")
+            yield from _wrapped(head, indent, _WIDEST)
+            yield from _wrapped(f"return ({_parameters(item.results)})", indent + _INDENT * 2, _WIDEST)
+            yield f"{indent}{{"
         else:
-            yield f"{head} {{"
+            yield from _wrapped(f"{head} {{", indent, _WIDEST)
         yield from _body_lines(item.body, (), indent)
         yield f"{indent}}}"
     else:
@@ -201,21 +209,30 @@ def _target(target: tree.Target) -> str:
     return _expression(target, tree.OR, 0)
 
 
-def _wrapped(line: str, indent: str) -> Iterator[str]:
-    """Yield `line`, broken after commas and operators when it is too long."""
-    room = _WIDTH - len(indent)
-    if len(line) <= room:
+def _wrapped(line: str, indent: str, width: int = _WIDTH) -> Iterator[str]:
+    """Yield `line`, broken after commas and operators when it is too long, in as few parentheses as may be.
+
+    A line with a literal that is too long for a line of its own stays whole.
+    """
+    room = width - len(indent)
+    tokens = tokenize(line) if len(line) > room and "\n" not in line else ()
+    if not tokens or max(len(token.text) for token in tokens) > room:
         yield indent + line
         return
-    begin, last, indent_now = 0, 0, indent
-    for token in tokenize(line.replace("\n", " ")) if "\n" not in line else ():
+    begin, depth, indent_now = 0, 0, indent
+    places: list[tuple[int, int]] = []  # depth, end of a token after which the line may be broken
+    for token in tokens:
         end = token.column - 1 + len(token.text)
-        if end - begin > room and last > begin:
-            yield indent_now + line[begin:last]
-            begin, indent_now, room = last + 1, indent + _INDENT * 2, _WIDTH - len(indent) - 2 * len(_INDENT)
+        if end - begin > room and places:
+            late = [found for found in places if 2 * (found[1] - begin) >= room] or places
+            place = max(place for level, place in late if level == min(late)[0])
+            yield indent_now + line[begin:place]
+            begin, indent_now, room = place + 1, indent + _INDENT * 2, width - len(indent) - 2 * len(_INDENT)
+            places = [found for found in places if found[1] > begin]
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
         # A blank after the token tells a binary operator from a sign.
         if token.kind in _BREAK_AFTER and line[end : end + 1] == " ":
-            last = end
+            places.append((depth, end))
     yield indent_now + line[begin:]
 
 

@@ -138,6 +138,17 @@ def test_long_lines_are_broken() -> None:
     assert parse_script(printed) == parse_script(text)
 
 
+def test_lines_are_broken_where_few_parentheses_are_open() -> None:
+    first, second = f"value = gathered(rows, {'columns, ' * 6}columns) %*%", "rbind(matrix(0, rows=32), other) + last"
+    printed = print_script(parse_script(f"{first} {second}\n"))
+    assert [line.strip() for line in printed.splitlines()] == [first, second]
+
+
+def test_a_long_literal_is_not_set_apart() -> None:
+    text = f'x = matrix("{"0.5 " * 60}0.5", rows=61, cols=1)\n'
+    assert print_script(parse_script(text)) == text
+
+
 def test_deep_sums_are_printed() -> None:
     text = "x = " + " + ".join(["a"] * 20_000)
     assert re.sub(r"\s+", " ", print_script(parse_script(text))).strip() == text
