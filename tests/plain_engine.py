@@ -18,7 +18,8 @@ import numpy as np
 
 from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.engine.matrix_files import read_matrix, write_matrix
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.boundary_tensors import as_maps, bind_sizes, boundary_matrix, restored, tensor_of

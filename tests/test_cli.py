@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,6 +48,36 @@ def test_converts_beside_the_model(relu: Path) -> None:
     assert "gen_tiny = function(matrix[double] X)" in relu.with_suffix(".dml").read_text()
 
 
+def test_success_says_what_was_written_and_how_it_is_called(relu: Path) -> None:
+    result = invoke(relu)
+    target = relu.with_suffix(".dml")
+    assert result.stdout == ""
+    assert result.stderr.splitlines() == [
+        f"{relu} -> {target}: gen_tiny(X [batch, 3]) -> Y [batch, 3]",
+        '  source("relu.dml") as relu',
+        "  Y = relu::gen_tiny(X)",
+    ]
+    result = invoke(target, "--function", "gen_tiny", "--input", "X=double[n,3]", "-o", relu.with_name("back.onnx"))
+    assert result.stderr == f"{target} -> {relu.with_name('back.onnx')}: X float[n, 3] -> Y float[n, 3], 1 operators of opset 21\n"
+
+
+def test_quiet_success_says_nothing(relu: Path) -> None:
+    assert invoke(relu, "-q").output == ""
+    assert invoke(relu.with_suffix(".dml"), "-q", "--function", "gen_tiny", "--input", "X=double[n,3]").output == ""
+
+
+def test_minus_is_the_standard_output(relu: Path) -> None:
+    command = [sys.executable, "-m", "onnx_systemds", relu, "-o", "-"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0 and "gen_tiny = function(matrix[double] X)" in done.stdout
+    assert not relu.with_name("-").exists() and not relu.with_suffix(".dml").exists()
+
+
+def test_nearly_a_command_is_told() -> None:
+    result = invoke("inspct", "model.onnx")
+    assert result.exit_code == 2 and "there is no command inspct; did you mean inspect?" in result.output
+
+
 def test_output_and_function_name(relu: Path, tmp_path: Path) -> None:
     target = tmp_path / "out" / "named.dml"
     target.parent.mkdir()
@@ -80,7 +112,7 @@ def test_verbose_says_what_passes_did(tmp_path: Path) -> None:
         onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
         text = invoke(path, "--verbose").output
         assert f"passes {expected}" in text and 'convolution-folding: Mul "scale": ' in text
-        assert invoke(path).output == ""
+        assert invoke(path, "-q").output == ""
 
 
 def test_weights_go_to_files(tmp_path: Path) -> None:

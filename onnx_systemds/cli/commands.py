@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,11 +27,13 @@ from onnx_systemds.cli.options import (
     print_report,
     read_tensors,
     verification_options,
+    written_to,
 )
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
@@ -41,8 +44,14 @@ class DefaultToConvert(click.Group):
     """A group in which a file in place of a command means ``convert``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put ``convert``, or ``export`` for a script, in front of what is no command; verify scripts as scripts."""
+        """Put ``convert``, or ``export`` for a script, in front of what is no command; verify scripts as scripts.
+
+        Raises UsageError for a word that is nearly a command.
+        """
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
+            meant = get_close_matches(args[0], self.commands, 1, cutoff=0.75)
+            if meant and not Path(args[0]).exists():
+                raise click.UsageError(f"there is no command {args[0]}; did you mean {meant[0]}?", ctx)
             args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
         elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
             args[0] = "verify-script"
@@ -70,7 +79,12 @@ def main() -> None:
 
     The script holds a function gen_<graph name> that other DML scripts source and call. A tensor is a matrix with its
     first axis in the rows and all others in the columns. Large weights lie beside the script, in <name>.weights/, and
-    are loaded once by gen_<graph name>_init().
+    are loaded once by gen_<graph name>_init(). A script of SystemDS becomes an ONNX model the other way round.
+
+    \b
+      onnx-systemds model.onnx -o model.dml
+      onnx-systemds model.dml --function predict --input 'X=double[N,784]' -o model.onnx
+      onnx-systemds verify model.onnx
 
     Exit codes: 0 fine, 1 the model cannot be converted or run (the message lists all reasons), 2 wrong usage.
     """
@@ -78,11 +92,15 @@ def main() -> None:
 
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The script [default: beside the model].")
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="The script; - is the standard output [default: beside the model].")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
 @conversion_options
-def convert(model: Path, output: Path | None, verbose: bool, scored: bool, options: ConversionOptions) -> None:
+def convert(
+    model: Path, output: Path | None, quiet: bool, verbose: bool, scored: bool, options: ConversionOptions
+) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes = options.sizes()
     with explained(options.traceback):
@@ -90,7 +108,7 @@ def convert(model: Path, output: Path | None, verbose: bool, scored: bool, optio
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         loaded = load_model(model)
-        target = model.with_suffix(".dml") if output is None else output
+        target = written_to(output, model.with_suffix(".dml"))
         check_target(target, [model, *loaded.data_files, *options.plugins])
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
         program = score_text(script, target.stem) if scored else None
@@ -103,6 +121,9 @@ def convert(model: Path, output: Path | None, verbose: bool, scored: bool, optio
             save_program(target.with_name(PROGRAM), program)
         if verbose:
             for line in note_lines(script.notes):
+                click.echo(line, err=True)
+        if not quiet:
+            for line in success_lines(script.interface, model, target):
                 click.echo(line, err=True)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import onnx
 
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.options import (
@@ -17,6 +18,7 @@ from onnx_systemds.cli.options import (
     print_report,
     verification_options,
     with_options,
+    written_to,
 )
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
@@ -77,10 +79,12 @@ def _export_options(command: Command) -> Command:
 
 @click.command()
 @click.argument("script", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The model [default: beside the script].")
+@click.option("-o", "--output", type=click.Path(path_type=Path),
+              help="The model; - is the standard output [default: beside the script].")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
-def export(script: Path, output: Path | None, listing: bool, options: ExportOptions) -> None:
+def export(script: Path, output: Path | None, quiet: bool, listing: bool, options: ExportOptions) -> None:
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
@@ -92,7 +96,7 @@ def export(script: Path, output: Path | None, listing: bool, options: ExportOpti
                 click.echo(line)
             return
         parsed = parse_file(script)
-        target = script.with_suffix(".onnx") if output is None else output
+        target = written_to(output, script.with_suffix(".onnx"))
         check_target(target, [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())])
         model = export_script(
             parsed, options.function, inputs=_specs(options.inputs), bindings=options.bindings(), notes=notes,
@@ -102,6 +106,8 @@ def export(script: Path, output: Path | None, listing: bool, options: ExportOpti
             stream.write(model.SerializeToString())
     for note in notes:
         click.echo(f"note: {note}", err=True)
+    if not quiet:
+        click.echo(_success(script, target, model), err=True)
 
 
 @click.command("verify-script")
@@ -127,6 +133,21 @@ def verify_script(
             **verification.arguments(), **options.others(),
         )  # fmt: skip
     print_report(report)
+
+
+def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:
+    """What was written from what: the model's inputs and outputs with their dims, its operators and opset."""
+    taken, given = (
+        ", ".join(f"{value.name} {_type_text(value.type.tensor_type)}" for value in values)
+        for values in (model.graph.input, model.graph.output)
+    )
+    opset = next(opset.version for opset in model.opset_import if opset.domain in ("", "ai.onnx"))
+    return f"{script} -> {target}: {taken} -> {given}, {len(model.graph.node)} operators of opset {opset}"
+
+
+def _type_text(type_: onnx.TypeProto.Tensor) -> str:
+    dims = ", ".join(dim.dim_param or str(dim.dim_value) for dim in type_.shape.dim)
+    return f"{onnx.TensorProto.DataType.Name(type_.elem_type).lower()}[{dims}]"
 
 
 def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:

@@ -26,6 +26,13 @@ _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20
 
 
+def written_to(output: Path | None, default: Path) -> Path:
+    """The file that ``--output`` names; ``-`` is the standard output, nothing the default."""
+    if output is None:
+        return default
+    return Path("/dev/stdout") if str(output) == "-" else output
+
+
 @dataclass(frozen=True, slots=True)
 class ConversionOptions:
     """What the commands that convert a model are given."""

@@ -17,8 +17,9 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase, escaped, quote
 from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.block_sizes import BLOCK_ELEMENTS, rows_of_block
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import scalar_argument
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api.reserved_names import WEIGHTS

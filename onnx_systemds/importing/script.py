@@ -16,36 +16,9 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import is_stream, new_folder, replacing
 from onnx_systemds.importing.batching import Batch, Batching
 from onnx_systemds.importing.comments import comment_lines
+from onnx_systemds.importing.interface import Interface, Port, call_lines, interface_lines
 from onnx_systemds.inference.assumptions import Assumption
-from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.notes import Note
-from onnx_systemds.model.ir import MapType
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An input or output of the main function: its ONNX name, element type and dims.
-
-    kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
-    dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
-    "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
-    "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
-    either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
-    """
-
-    name: str
-    dtype: str
-    dims: Dims
-    kind: str = "tensor"
-    item_dims: tuple[Dims, ...] | None = None
-    keys: tuple[int, ...] | tuple[str, ...] = ()
-    map_type: MapType | None = None
-    largest: int | None = None
-
-    @property
-    def is_list(self) -> bool:
-        """Whether it is a DML list."""
-        return self.kind not in ("tensor", "maps", "map")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +84,8 @@ class Script:
         The engine takes paths from where it is started, and the path of a read is no argument of a function
         (docs/decisions/0019): the script's own name leads to its weights, and names the argument for another place.
         """
-        header, functions = self.header, [*map(_text, self.functions)]
+        header = (*self.header, "", *call_lines(self.interface, name), "", *interface_lines(self.interface))
+        functions = [*map(_text, self.functions)]
         folder = f"{name}.weights" if folder is None else folder
         if self.weights:
             argument = weights_argument(name)
@@ -131,6 +105,15 @@ class Script:
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
             header=header, library=map(_text, library), functions=functions
+        )
+
+    @property
+    def interface(self) -> Interface:
+        """What the main function takes and gives."""
+        main = self.main
+        parameters, results = (tuple(each.name for each in given) for given in (main.parameters, main.results))
+        return Interface(
+            self.function, parameters, results, self.inputs, self.outputs, self.sizes, self.returned, len(self.weights)
         )
 
     @property
@@ -156,7 +139,7 @@ class Script:
         folder = target.with_suffix(".weights")
         if not self.weights:
             with replacing(target) as stream:
-                stream.write(self.text.encode())
+                stream.write((self.text if is_stream(target) else self.text_for(target.stem)).encode())
             return
         if is_stream(target) or folder == target:
             raise TranspileError("there is no place for the weights beside it", target, "use: --weights inline")

@@ -179,7 +179,7 @@ class Model:
     """A whole model.
 
     functions: by (domain, name, overload). path: the file it came from, None for bytes and protobufs. data_files: those
-    of its external data.
+    of its external data. metadata: the pairs of its metadata_props.
     release: drops the memory-mapped pages of an initializer (they come back when read), if there are any.
     """
 
@@ -189,6 +189,8 @@ class Model:
     ir_version: int
     producer_name: str = ""
     producer_version: str = ""
+    model_version: int = 0
+    metadata: tuple[tuple[str, str], ...] = ()
     doc_string: str = ""
     path: Path | None = None
     data_files: tuple[Path, ...] = ()

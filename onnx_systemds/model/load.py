@@ -67,6 +67,8 @@ def _load(buffer: Buffer, path: Path | None) -> ir.Model:
         ir_version=proto.ir_version,
         producer_name=prose_of(proto.producer_name),
         producer_version=prose_of(proto.producer_version),
+        model_version=proto.model_version,
+        metadata=tuple((prose_of(pair.key), prose_of(pair.value)) for pair in proto.metadata_props),
         doc_string=prose_of(proto.doc_string),
         path=path,
         data_files=files.paths,

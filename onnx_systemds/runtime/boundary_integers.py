@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.script import Port
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.wide_integers import TYPES, is_held
 from onnx_systemds.model.protos import numpy_dtype

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.script import Port
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.given_inputs import InvalidInput, given_list, given_map, given_tensor

@@ -16,7 +16,8 @@ import numpy as np
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError, quoted
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.wide_integers import TYPES

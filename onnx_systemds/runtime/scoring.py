@@ -15,7 +15,8 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.engine import PreparedScript, ScriptCompileError, ScriptRuntimeError, Session, shared_session
 from onnx_systemds.engine.prepared_script import ResultMatrix
 from onnx_systemds.errors import quoted
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.runtime import list_transfer

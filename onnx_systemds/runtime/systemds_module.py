@@ -21,8 +21,9 @@ from onnx_systemds.engine.errors import EngineClosed, EngineUnavailable
 from onnx_systemds.engine.launcher import find_class_path
 from onnx_systemds.errors import quoted
 from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST, scalar_argument
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, list_of, tensor_of

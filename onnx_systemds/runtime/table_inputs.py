@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.errors import TranspileError, quoted, quoted_list
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.tables.reading import BOOLEAN, FLOAT, INTEGER, TEXT, Array, Column, Table

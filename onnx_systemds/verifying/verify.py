@@ -12,7 +12,7 @@ import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
 from onnx_systemds.importing.convert import with_constants, with_types
-from onnx_systemds.importing.script import Port
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.values import Value

@@ -12,9 +12,10 @@ from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_block, print_statement
 from onnx_systemds.engine.matrix_files import Weight
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.specialisation.specialise import specialise
 from onnx_systemds.importing.passes.specialisation.work import Form
-from onnx_systemds.importing.script import Port, Script
+from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.dims import symbol
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.plain_engine import score_plainly

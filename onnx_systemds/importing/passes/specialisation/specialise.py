@@ -10,6 +10,7 @@ from onnx_systemds.dml import templates
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
@@ -36,7 +37,7 @@ from onnx_systemds.importing.passes.specialisation.settled_checks import without
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
-from onnx_systemds.importing.script import Constants, Port, Script
+from onnx_systemds.importing.script import Constants, Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note

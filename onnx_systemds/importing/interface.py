@@ -1,0 +1,147 @@
+"""What the main function of a script takes and gives: as data, as comments at its head, and in messages."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.errors import escaped
+from onnx_systemds.inference.dims import Dims, product, text
+from onnx_systemds.model.ir import MapType
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+
+_WIDTH = 116  # of a line without the sign of a comment
+_LONGEST_SIZE = 40  # columns of a size that still tells something
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of the main function: its ONNX name, element type and dims.
+
+    kind: "tensor"; "sequence", "optional" or "optional sequence" are DML lists, dtype and dims are those of the items.
+    dims: None where the rank of a list's items is unknown. item_dims: of each item of a list, where it is known.
+    "maps" is a sequence of maps with the same keys: the matrix of their values with a column for each of ``keys``.
+    "map" is one map of the ONNX type ``map_type``: a matrix of two columns, the keys and the values; a frame where
+    either is text. largest: of 64-bit integers, how large they may be; None: any that FP64 holds.
+    """
+
+    name: str
+    dtype: str
+    dims: Dims
+    kind: str = "tensor"
+    item_dims: tuple[Dims, ...] | None = None
+    keys: tuple[int, ...] | tuple[str, ...] = ()
+    map_type: MapType | None = None
+    largest: int | None = None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it is a DML list."""
+        return self.kind not in ("tensor", "maps", "map")
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """The main function of a main. parameters, results: their names in the script, in order; the inputs and outputs
+    come first, then ``sizes`` and ``returned``, then the list of weights, which has ``weights`` items, if it has any.
+    """
+
+    function: str
+    parameters: tuple[str, ...]
+    results: tuple[str, ...]
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    sizes: tuple[str, ...]
+    returned: tuple[str, ...]
+    weights: int
+
+
+def call_lines(main: Interface, name: str) -> list[str]:
+    """The statements that call the main function of the script in ``<name>.dml``, long ones broken."""
+    namespace = legal_identifier(name)
+    results = ", ".join(main.results)
+    target = results if len(main.results) == 1 else f"[{results}]"
+    init = [f"{WEIGHTS} = {namespace}::{main.function}_init()"] if main.weights else []
+    statements = [
+        f'source("{escaped(name)}.dml") as {namespace}',
+        *init,
+        f"{target} = {namespace}::{main.function}({', '.join(main.parameters)})",
+    ]
+    return [line for statement in statements for line in _broken(statement, 4)]
+
+
+def interface_lines(main: Interface) -> list[str]:
+    """A line for each parameter and result: its name in the script, ONNX name where that differs, type and layout."""
+    described = [*_described(main.parameters, main.inputs, main.sizes)]
+    if main.weights:
+        described.append((WEIGHTS, f"the list of weights, which {main.function}_init gives"))
+    given = [*_described(main.results, main.outputs, main.returned)]
+    width = max((len(name) for name, _ in (*described, *given)), default=0)
+    return [
+        line
+        for head, rows in (("takes ", described), ("gives ", given))
+        for number, (name, what) in enumerate(rows)
+        for line in _broken(f"{head if number == 0 else ' ' * len(head)}{name:<{width}}  {what}", len(head) + width + 2)
+    ]
+
+
+def signature(main: Interface) -> str:
+    """The main function with dims of what it takes and gives, on one line."""
+    taken, given = (
+        ", ".join([*(f"{port.name}{_dims_text(port)}" for port in ports), *sizes])
+        for ports, sizes in ((main.inputs, main.sizes), (main.outputs, main.returned))
+    )
+    return f"{main.function}({taken}) -> {given}"
+
+
+def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
+    """What was written from what, and how it is called."""
+    weights = f", {main.weights} weights in {target.with_suffix('.weights').name}" if main.weights else ""
+    calls = call_lines(main, target.stem)
+    return [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
+
+
+def described(port: Port) -> str:
+    """The type of a port and how it lies in DML."""
+    if port.kind == "map":
+        return "a map: a row for each key, the keys and the values"
+    if port.is_list:
+        return f"a list ({port.kind}) of {port.dtype}{_dims_text(port)}"
+    keys = f", columns {', '.join(escaped(str(key)) for key in port.keys)}" if port.keys else ""
+    return f"{port.dtype}{_dims_text(port)}{keys or _layout(port)}"
+
+
+def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for name, port in zip(names, ports):
+        yield name, ("" if name == port.name else f"({escaped(port.name)}) ") + described(port)
+    for name, size in zip(names[len(ports) :], sizes):
+        yield name, f"the size {escaped(size)}, an integer"
+
+
+def _dims_text(port: Port) -> str:
+    return f" [{', '.join(escaped(str(size)) for size in port.dims)}]" if port.dims else ""
+
+
+def _layout(port: Port) -> str:
+    """How a tensor lies in rows and columns, where its dims alone don't tell."""
+    kind = "frame" if port.dtype == "string" else "matrix"
+    if not port.dims:
+        return ", a string" if kind == "frame" else ", a number"
+    if len(port.dims) == 1:
+        return f", a {kind} of one column"
+    columns = _product_text(port.dims[1:])
+    if len(port.dims) == 2 or columns is None:
+        return "" if kind == "matrix" else ", a frame"
+    return f", {escaped(str(port.dims[0]))} rows, {columns} columns (the last axis fastest)"
+
+
+def _product_text(dims: Dims) -> str | None:
+    found = text(product(dims), escaped)
+    return found if len(found) <= _LONGEST_SIZE else None
+
+
+def _broken(line: str, indent: int) -> list[str]:
+    return textwrap.wrap(line, _WIDTH, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)

@@ -1,0 +1,89 @@
+"""What the head of a script and the message of success say of its functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.importing.interface import Port, call_lines, described, interface_lines, success_lines
+from onnx_systemds.importing.script import Script
+
+_SIZED = """<ir_version: 10, opset_import: ["" : 17]>
+scaled (float[batch, 3, h, w] x_1, string[batch, 2] names) => (float[batch, 3, h, w] y, float[h] z) {
+   factor = Constant <value_float: float = 2.0> ()
+   y = Mul (x_1, factor)
+   z = ReduceMax <keepdims: int = 0, axes: ints = [0, 1, 3]> (y)
+}"""
+
+
+@pytest.fixture(name="sized")
+def sized_script() -> Script:
+    model = onnx.parser.parse_model(_SIZED)
+    model.graph.input[0].name = model.graph.node[1].input[0] = "x.1"
+    return import_model(model)
+
+
+def test_calls(sized: Script) -> None:
+    assert call_lines(sized.interface, "my-model") == [
+        'source("my-model.dml") as my_model',
+        "[y, z] = my_model::gen_scaled(x_1, names, h, w)",
+    ]
+
+
+def test_interface(sized: Script) -> None:
+    assert interface_lines(sized.interface) == [
+        "takes x_1    (x.1) float [batch, 3, h, w], batch rows, 3*h*w columns (the last axis fastest)",
+        "      names  string [batch, 2], a frame",
+        "      h      the size h, an integer",
+        "      w      the size w, an integer",
+        "gives y      float [batch, 3, h, w], batch rows, 3*h*w columns (the last axis fastest)",
+        "      z      float [h], a matrix of one column",
+    ]
+
+
+def test_weights_are_loaded_first(tmp_path: Path) -> None:
+    weight = onnx.numpy_helper.from_array(np.arange(60000, dtype=np.float32).reshape(200, 300), "W")
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["" : 17]> linear (float[n, 200] X) => (float[n, 300] Y) { Y = MatMul (X, W) }'
+    )
+    model.graph.initializer.append(weight)
+    script = import_model(model)
+    lines = ['source("a.dml") as a', "weights = a::gen_linear_init()", "Y = a::gen_linear(X, weights)"]
+    assert call_lines(script.interface, "a") == lines
+    assert interface_lines(script.interface)[1].split() == ["weights", "the", "list", "of", "weights,", "which", "gen_linear_init", "gives"]
+    assert success_lines(script.interface, Path("m.onnx"), tmp_path / "a.dml") == [
+        f"m.onnx -> {tmp_path}/a.dml: gen_linear(X [n, 200]) -> Y [n, 300], 1 weights in a.weights",
+        *(f"  {line}" for line in lines),
+    ]
+    script.save(tmp_path / "a.dml")
+    assert "".join(f"# {line}\n" for line in lines) in (tmp_path / "a.dml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("port", "expected"),
+    [
+        (Port("x", "float", ()), "float, a number"),
+        (Port("x", "string", ()), "string, a string"),
+        (Port("x", "int64", (5,)), "int64 [5], a matrix of one column"),
+        (Port("x", "string", (5,)), "string [5], a frame of one column"),
+        (Port("x", "float", (2, 3)), "float [2, 3]"),
+        (Port("x", "string", (2, 3)), "string [2, 3], a frame"),
+        (Port("x", "float", (2, 3, 4)), "float [2, 3, 4], 2 rows, 12 columns (the last axis fastest)"),
+        (Port("x", "float", (2, 3), keys=(4, 5, 6), kind="maps"), "float [2, 3], columns 4, 5, 6"),
+        (Port("x", "float", (3,), kind="sequence"), "a list (sequence) of float [3]"),
+    ],
+)
+def test_layouts(port: Port, expected: str) -> None:
+    assert described(port) == expected
+
+
+def test_versions_and_metadata_stand_at_the_head() -> None:
+    model = onnx.parser.parse_model(_SIZED)
+    model.model_version = 7
+    onnx.helper.set_model_props(model, {"author": "A\nB", "license": "Apache-2.0"})
+    text = import_model(model).text
+    assert "# version: 7\n# author: A\\nB\n# license: Apache-2.0\n" in text
