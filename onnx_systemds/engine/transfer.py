@@ -11,6 +11,7 @@ import contextlib
 import mmap
 import secrets
 import struct
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +100,7 @@ class Channel:
         self._to_double_vector = runtime.util.DataConverter.convertToDoubleVector
         self._mapped = [self._map_memory()]  # not in use
         self._caller_class: Any = None
+        self._caller_lock = threading.Lock()
 
     def send_matrix(self, array: Matrix) -> Any:
         """Return a Java MatrixBlock with the cells of a 2-D array of real numbers or booleans."""
@@ -166,8 +168,9 @@ class Channel:
 
         Raises what py4j does where the engine comes without its compiler.
         """
-        if self._caller_class is None:
-            self._caller_class = caller_class(self._gateway.jvm)
+        with self._caller_lock:  # py4j mixes up two classes of one name
+            if self._caller_class is None:
+                self._caller_class = caller_class(self._gateway.jvm)
         caller = self._caller_class.newInstance()
         caller.serve(prepared, self._strings(inputs), self._strings(outputs))
         return caller

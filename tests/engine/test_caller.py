@@ -10,6 +10,7 @@ import pytest
 
 from onnx_systemds.engine import ScriptRuntimeError, shared_session, transfer
 from onnx_systemds.engine.prepared_script import _CALLS_BEFORE
+from onnx_systemds.engine.session import Session
 
 SCRIPT = """
 X = read("./X")
@@ -106,3 +107,13 @@ def test_an_engine_without_its_compiler_is_called_as_before(monkeypatch: pytest.
     for _ in range(2):
         assert script({"X": np.ones((1, 3))})["z"].tolist() == [[3.0]]
     assert script._caller is None
+
+
+def test_scripts_that_run_together_share_the_class_of_their_callers() -> None:
+    text = 'X = read("./X", rows=1, cols=1)\nY = X + 1\nwrite(Y, "./Y")\n'
+    with Session(max_heap="512m") as session:
+        scripts = [session.prepare(text, ["X"], ["Y"], single_threaded=True) for _ in range(4)]
+        given = [{"X": np.full((1, 1), float(number))} for number, _ in enumerate(scripts)]
+        for _ in range(_CALLS_BEFORE + 3):
+            found = session.run_together(scripts, given)
+            assert [float(result["Y"].item()) for result in found] == [1.0, 2.0, 3.0, 4.0]
