@@ -92,6 +92,11 @@ CASES = [
     ],
     *[Case(op, 14, {"a": X, "b": np.ones(dims, np.float32)}, constants=["b"], note=f"by ones {dims}")
       for op in ("Mul", "Div") for dims in ((), (5,), (2, 3, 4, 5), (2, 1, 1, 1, 1))],
+    *[Case(op, 14, {"a": X, "b": np.zeros(dims, np.float32)}, constants=["b"], note=f"zeros {dims}")
+      for op in ("Add", "Sub") for dims in ((), (5,), (2, 1, 1, 1, 1))],
+    Case("Add", 14, {"a": np.zeros(4, np.float32), "b": FLOATS.reshape(2, 4)}, constants=["a"], note="zeros first"),
+    Case("Add", 14, {"a": np.zeros((3, 1), np.int64), "b": np.arange(4)}, constants=["a"], note="zeros above"),
+    Case("Sub", 14, {"a": np.zeros(5, np.float32), "b": X}, constants=["a"], note="of zeros"),
     Case("Mul", 14, {"a": np.ones((3, 1), np.float32), "b": random(3, 4)}, constants=["a"], note="ones first"),
     Case("Div", 14, {"a": np.ones(4, np.float32), "b": random(3, 4)}, constants=["a"], note="ones above"),
     Case("Mul", 6, {"a": X, "b": np.ones(3, np.float32)}, {"broadcast": 1, "axis": 1}, constants=["b"], note="by ones",

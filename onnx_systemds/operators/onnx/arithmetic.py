@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -48,19 +48,26 @@ integer_rule("Sub")(computed(lambda node, s: Span(s[0].low - s[1].high, s[0].hig
 integer_rule("Mul")(computed(lambda node, s: span_of_products(s[0], s[1])))
 
 
-def _times_one(node: NodeView, positions: Sequence[int]) -> Fragment | None:
-    """The other input as it is, where one of ``positions`` holds ones alone and adds no axes; else None."""
+_NEUTRAL: Mapping[str, tuple[int, tuple[int, ...]]] = {
+    "+": (0, (1, 0)), "-": (0, (1,)), "*": (1, (1, 0)), "/": (1, (1,)),
+}  # fmt: skip
+"""By operator: a number, and the positions at which it changes nothing: zeros have no sign in the engine."""
+
+
+def _unchanged(node: NodeView, operator: str) -> Fragment | None:
+    """The other input as it is, where an operand is known to change nothing and adds no axes; else None."""
+    number, positions = _NEUTRAL[operator]
     for position in positions:
         content = node.constant(position)
-        is_one = content is not None and content.size > 0 and is_uniform(content) and content.flat[0] == 1
-        if is_one and node.dims(1 - position) == node.output_dims():
+        is_neutral = content is not None and content.size > 0 and is_uniform(content) and content.flat[0] == number
+        if is_neutral and node.dims(1 - position) == node.output_dims():
             return node.same_elements(1 - position)
     return None
 
 
 def _binary(node: NodeView, operator: str) -> Fragment:
     """An infix operator of the engine."""
-    kept = _times_one(node, (1, 0)) if operator == "*" else None
+    kept = _unchanged(node, operator)
     if kept is not None:
         return kept
     given = two_operands(node)
@@ -92,7 +99,7 @@ for _name in ["Add", "Sub", "Mul"]:
 @generator("Div", since=7)
 def div(node: NodeView) -> Fragment:
     """Division; of integers truncated towards zero."""
-    kept = _times_one(node, (1,))
+    kept = _unchanged(node, "/")
     if kept is not None:
         return kept
     given = two_operands(node)
