@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from typing import Any
 
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.builtins.registry import BUILTINS, REFUSED, Builtin, dml_name
@@ -12,8 +13,7 @@ from onnx_systemds.exporting.evaluating.calls import SPECIAL
 
 def builtin_lines() -> Iterator[str]:
     """The tables as Markdown, with the counts in front."""
-    load_builtins()
-    exported = sorted({**_registered(), **_special()}.items(), key=lambda item: item[0].lower())
+    exported = _exported()
     names = sum(len(_names(builtin)) for builtin in _distinct()) + len(SPECIAL.keys() - BUILTINS.keys())
     yield f"{names} names of builtins are exported, {len(REFUSED)} are refused. What SystemDS itself defines in DML"
     yield "(`scale`, `lmPredict` and the others of its `scripts/builtin`) runs through its own source."
@@ -29,6 +29,19 @@ def builtin_lines() -> Iterator[str]:
     yield "|---|---|---|"
     for (reason, hint), refused in _refused():
         yield f"| {', '.join(f'`{name}`' for name in refused)} | {reason} | {hint} |"
+
+
+def builtin_summary() -> dict[str, list[dict[str, Any]]]:
+    """The tables as data."""
+    exported = [{"signature": signature, "computes": meaning} for signature, meaning in _exported()]
+    refused = [{"names": names, "reason": reason, "instead": hint} for (reason, hint), names in _refused()]
+    return {"exported": exported, "refused": refused}
+
+
+def _exported() -> list[tuple[str, str]]:
+    """Signatures and what they compute, by name."""
+    load_builtins()
+    return sorted({**_registered(), **_special()}.items(), key=lambda item: item[0].lower())
 
 
 def _registered() -> dict[str, str]:

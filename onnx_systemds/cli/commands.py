@@ -14,23 +14,25 @@ import numpy as np
 import onnx_systemds
 from onnx_systemds.array_files import write_npz
 from onnx_systemds.cli import INTERRUPTED
-from onnx_systemds.cli.builtin_table import builtin_lines
+from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
 from onnx_systemds.cli.converting import converted, load_plugins, progress
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
+from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.options import (
     ConversionOptions,
     VerificationOptions,
     conversion_options,
     fixed_sizes,
+    json_option,
     print_report,
     read_tensors,
     verification_options,
     written_to,
 )
 from onnx_systemds.cli.score_command import score
-from onnx_systemds.cli.support_table import table_lines
+from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.interface import success_lines
@@ -176,7 +178,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
             model, dims=sizes, per_node=per_node, function_name=options.function_name, weights=options.weights,
             simplified=not options.no_simplify, specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
-    print_report(report)
+    print_report(report, as_json=verification.as_json)
 
 
 @main.command()
@@ -202,16 +204,18 @@ def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], trace
 
 @main.command()
 @click.option("--facets", is_flag=True, help="What is known of each operator, facet by facet, and the gaps.")
-def operators(facets: bool) -> None:
+@json_option
+def operators(facets: bool, as_json: bool) -> None:
     """Print which operators are supported, and from which opset version on."""
-    for line in facet_lines() if facets else table_lines():
+    for line in [json_text(support_summary())] if as_json else facet_lines() if facets else table_lines():
         click.echo(line)
 
 
 @main.command()
-def builtins() -> None:
+@json_option
+def builtins(as_json: bool) -> None:
     """Print which builtins of DML are exported, and why others are refused."""
-    for line in builtin_lines():
+    for line in [json_text(builtin_summary())] if as_json else builtin_lines():
         click.echo(line)
 
 

@@ -132,7 +132,7 @@ def verify_script(
             script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),
             **verification.arguments(), **options.others(),
         )  # fmt: skip
-    print_report(report)
+    print_report(report, as_json=verification.as_json)
 
 
 def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:

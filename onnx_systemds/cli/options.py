@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.convert import WEIGHTS_MODES
@@ -58,6 +59,7 @@ class VerificationOptions:
     seed: int
     rtol: float | None
     atol: float | None
+    as_json: bool
 
     def arguments(self) -> dict[str, Any]:
         """Those of `verify_model` and `verify_script`. Raises TranspileError, OSError."""
@@ -81,6 +83,12 @@ def with_options(command: Command, options: list[Callable[[Command], Command]]) 
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def json_option(command: Command) -> Command:
+    """``--json``, which the command takes as ``as_json``."""
+    option: Command = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
+    return option
 
 
 def _legal_function_name(_: click.Context, __: click.Parameter, name: str | None) -> str | None:
@@ -123,6 +131,7 @@ def verification_options(command: Command) -> Command:
                      help="Tolerated share of each number [default: by type, float32 1e-3]."),
         click.option("--atol", type=float, callback=_tolerance,
                      help="Tolerated difference [default: a share of the output's spread, float32 1e-5, integers 0]."),
+        json_option,
     ])  # fmt: skip
 
 
@@ -149,9 +158,9 @@ def read_tensors(path: Path) -> dict[str, Any]:
     return content
 
 
-def print_report(report: Report) -> None:
+def print_report(report: Report, *, as_json: bool) -> None:
     """Print what a verification found, and end with exit code 1 when numbers part."""
-    for line in report.lines():
+    for line in [json_text(report.summary())] if as_json else report.lines():
         click.echo(line)
     if not report.passed:
         sys.exit(1)

@@ -60,6 +60,21 @@ def support_rows() -> list[Row]:
     return sorted(rows, key=lambda row: (row.domain, row.op_type))
 
 
+def support_summary() -> list[dict[str, Any]]:
+    """The rows as data, those of operators that are refused included."""
+    rows = [
+        {"domain": row.domain, "operator": row.op_type, "imported": row.status, "generators": row.generators,
+         "newest": row.newest, "facets": facets_of((row.domain, row.op_type))}
+        for row in support_rows()
+    ]  # fmt: skip
+    refused = [
+        {"domain": CONTRIB, "operator": op_type, "imported": f"refused: {reason}", "generators": (), "newest": 1,
+         "facets": ()}
+        for op_type, reason in sorted(REFUSED.items())
+    ]  # fmt: skip
+    return rows + refused
+
+
 def table_lines() -> Iterator[str]:
     """The table as Markdown, with the counts in front."""
     everything = support_rows()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from onnx_systemds.errors import escaped, quoted, quoted_list
 from onnx_systemds.verifying.comparing import Comparison
@@ -54,6 +54,18 @@ class Report:
         ranked = sorted(self.nodes, key=lambda node: (node.comparison.passed, -node.comparison.severity))
         return ranked[:most]
 
+    def summary(self) -> dict[str, object]:
+        """The report as data: its fields, verdicts, and the first node whose numbers part."""
+        first = self.first_apart
+        return {
+            "passed": self.passed,
+            **{field.name: getattr(self, field.name) for field in fields(self)},
+            "outputs": [_with_verdict(output) for output in self.outputs],
+            "nodes": [{"node": node.node, "op_type": node.op_type, **_with_verdict(node.comparison)}
+                      for node in self.nodes],
+            "first_apart": None if first is None else first.node,
+        }  # fmt: skip
+
     def lines(self) -> Iterator[str]:
         """The report as text."""
         yield f"judge: {self.judge}"
@@ -83,6 +95,10 @@ class Report:
             yield f"numbers part first in node {quoted(first.node)} ({first.op_type}){where}"
         rows = [(f"{node.op_type} {node.node}", node.comparison) for node in self.worst_nodes()]
         yield from _table("worst nodes", rows)
+
+
+def _with_verdict(comparison: Comparison) -> dict[str, object]:
+    return {"passed": comparison.passed, **asdict(comparison)}
 
 
 def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:

@@ -154,7 +154,7 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
 }
-FLAGS = {"quiet", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
+FLAGS = {"quiet", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
 READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 
