@@ -18,6 +18,7 @@ from onnx_systemds.cli.converting import converted, load_plugins
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.options import ConversionOptions, conversion_options
 from onnx_systemds.engine.errors import EngineError
+from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.script import Script
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
 Types = Mapping[str, Type]
 
-ENGINES = ("local",)
+LOCAL, SPARK = "local", "spark"
 TABLES = (".csv", ".parquet")
 
 
@@ -50,14 +51,16 @@ TABLES = (".csv", ".parquet")
               help="The first line of the .csv is a row; its columns are called 1, 2, 3 ...")
 @click.option("--chunk-rows", type=click.IntRange(min=1), metavar="N",
               help="Rows that are scored at once [default: by the sizes of the model].")
-@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True,
-              help="Where it runs: local is the embedded engine.")
+@click.option("--engine", type=click.Choice((LOCAL, SPARK)), default=LOCAL, show_default=True,
+              help="Where it runs: local is the embedded engine, spark calls spark-submit.")
+@click.option("--master", metavar="URL", help="Of Spark [default: local[*]].")
+@click.option("--conf", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of Spark; repeatable.")
 @conversion_options
 def score(  # noqa: PLR0913 - an argument for each option
     model: Path, source: Path, target: Path, columns: str | None, no_header: bool, chunk_rows: int | None, engine: str,
-    options: ConversionOptions,
+    master: str | None, settings: tuple[str, ...], options: ConversionOptions,
 ) -> None:  # fmt: skip
-    """Score the rows of a file with MODEL.onnx on one machine: whatever their number, memory is bounded.
+    """Score the rows of a file with MODEL.onnx: whatever their number, memory is bounded.
 
     Columns of a table are found by the names of the inputs; an input with several columns takes all of the file, or
     NAME_0, NAME_1 ... where there are several inputs. A missing value is NaN, or an empty text. Results are columns
@@ -71,12 +74,50 @@ def score(  # noqa: PLR0913 - an argument for each option
         check_target(target, [model, source, *loaded.data_files, *options.plugins])
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
+        spark = _spark_options(engine, master, settings, (source, target))
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
         convert = partial(converted, loaded, sizes, options)
         script, rows = _opened(loaded, source, chosen, not no_header, convert)
         with closing(rows):
-            count, seconds = _score(script, rows, target, chunk_rows)
+            if spark is None:
+                count, seconds = _score(script, rows, target, chunk_rows)
+            else:
+                count, seconds = _score_on_spark(script, rows, target, chunk_rows, spark)
     click.echo(f"{target}: {count:,} rows, {count / seconds:,.0f} rows/s", err=is_stream(target))
+
+
+def _spark_options(
+    engine: str, master: str | None, settings: Sequence[str], paths: Sequence[Path]
+) -> SparkOptions | None:
+    """What was given for Spark, None for the embedded engine. Raises TranspileError."""
+    if engine == LOCAL:
+        if master is not None or settings:
+            raise TranspileError("--master and --conf are for --engine spark")
+        return None
+    for path in paths:
+        if path.suffix.lower() not in TABLES:
+            raise TranspileError("with --engine spark, rows are read and written as *.csv or *.parquet", path)
+    found: dict[str, str] = {}
+    for text in settings:
+        name, equals, value = text.partition("=")
+        if not name.startswith("spark.") or not equals or not text.isprintable():
+            raise TranspileError(f"--conf is {quoted(text)}, not a setting such as spark.executor.memory=4g")
+        found[name] = value
+    if master is None:
+        return SparkOptions(settings=found)
+    if not master.strip() or master.startswith("-") or not master.isprintable():
+        raise TranspileError(f"--master is {quoted(master)}, not a URL such as local[4] or spark://host:7077")
+    return SparkOptions(master, found)
+
+
+def _score_on_spark(
+    script: Script, rows: RowSource, target: Path, wanted: int | None, options: SparkOptions
+) -> tuple[int, float]:
+    """As `_score`, by tasks of Spark."""
+    from onnx_systemds.runtime.spark_scoring import score_on_spark
+
+    start = time.perf_counter()
+    return score_on_spark(script, rows, target, wanted, options), time.perf_counter() - start
 
 
 def _opened(

@@ -132,6 +132,16 @@ def file_arguments(script: Script) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(_files_read(program)), tuple(variable.name for variable in program.outputs)
 
 
+def obstacle_to_spark(script: Script) -> str:
+    """Why the program cannot score the rows of tables as tasks of Spark, "" where it can."""
+    program = _program_of(script)
+    if not program.in_blocks:
+        return "one call has all rows, since results may depend on several of them"
+    if program.sizes or any(variable.axis != 0 for variable in (*program.inputs, *program.outputs)):
+        return "the model takes or gives more than rows"
+    return _obstacle_to_tasks(program, _told_by_sample(program, _size_texts(program)))
+
+
 def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
     """The program, itself in a file ``own_name``, for the script in ``<name>.dml``, which lies in the same folder.
 

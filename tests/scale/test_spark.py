@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from onnx_systemds.cli.commands import main
 from onnx_systemds.verifying.comparing import compare_tensors
 from tests.model_zoo import MODELS, needs_models
-from tests.scale.spark_places import MASTERS, Place, opened_place
+from tests.scale.spark_places import MASTERS, Place, opened_place, spark_home
 from tests.scored_files import converted, expected_rows, numbers, stored_rows, targets, written
 
 pytestmark = [needs_models, pytest.mark.spark, pytest.mark.engine]
@@ -28,6 +32,23 @@ NO_TASKS = {
     "columns with texts": "not spark: texts are numbered by transformencode",
     "texts": "one call has all rows",  # a tokenizer makes as many columns as the longest text of all has words
 }
+
+
+@pytest.mark.parametrize("family", ["MLP", "XGBoost"])
+def test_command_line(family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is the one that the embedded engine writes."""
+    assert MODELS is not None
+    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
+    (rows,) = stored_rows(path, ROWS).values()
+    source = tmp_path / "rows.csv"
+    np.savetxt(source, rows, delimiter=",", fmt="%.9g")
+    monkeypatch.setenv("SPARK_HOME", str(spark_home()))
+    command = ["score", str(path), "--input", str(source), "--no-header", "--chunk-rows", "64", "--output"]
+    on_spark = ["--engine", "spark", "--master", "local[2]", "--conf", "spark.driver.memory=2g"]
+    for name, options in (("local.csv", []), ("spark.csv", on_spark)):
+        result = CliRunner().invoke(main, [*command, str(tmp_path / name), *options])
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "spark.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
 
 
 @pytest.fixture(scope="module", params=MASTERS)
