@@ -31,6 +31,10 @@ while (calls < {fewest} | (time() - started < {nanoseconds} & calls < {most})) {
 """
 _FEWEST, _MOST = 3, 3000
 _TIME = re.compile(r"^(\S+) (\d[\d.]*(?:E\d+)?)$", re.MULTILINE)
+_HITTER = re.compile(r"^ *\d+  (\S+) +([\d,]+\.\d+) +\d+$", re.MULTILINE)
+_FUNCTION = re.compile(r"^(\w+) = function\(", re.MULTILINE)
+_WRAPPED = 30  # the engine breaks longer names; no instruction's is as long
+_PRODUCTS = re.compile(r"ba\+\*|tsmm2?|mmchain|conv2d\w*|pmm")
 
 
 @dataclass(frozen=True)
@@ -40,15 +44,31 @@ class Times:
     call: float
     first: float
     others: float
+    products: float | None = None
+    """The part of `call` that products of matrices and convolutions take; None: not asked for."""
+
+
+def product_share(statistics_text: str, script: str, seconds: float) -> float:
+    """Which part of ``seconds`` of calls of a script the engine says products of matrices and convolutions took.
+
+    Where instructions ran side by side, which adds up to more than these seconds, it is their part of all instructions.
+    """
+    functions = {name[:_WRAPPED] for name in _FUNCTION.findall(script)}
+    took = [(name, float(time.replace(",", ""))) for name, time in _HITTER.findall(statistics_text)]
+    instructions = [(name, time) for name, time in took if name[:_WRAPPED] not in functions]
+    products = sum(time for name, time in instructions if _PRODUCTS.fullmatch(name))
+    return products / max(seconds, sum(time for _, time in instructions))
 
 
 def timed(
     program: Sequence[str], call: str, results: Sequence[str], folder: Path,
     *, warm_up: float, seconds: float, heap: str, native_blas: str = "none",
+    script: str | None = None,
 ) -> Times:  # fmt: skip
     """Run the statements of a program in ``folder``, then the call again and again, then ``results``, which use it.
 
-    warm_up, seconds: how long it is called before times count, and then. Raises RuntimeError with what the engine said.
+    warm_up, seconds: how long it is called before times count, and then. script: the text of what is called, if the
+    time of its products is wanted. Raises RuntimeError with what the engine said.
     """
     lines = ["never = time() < 0", *program]
     for mark, duration in (("warm", warm_up), ("call", seconds)):
@@ -58,7 +78,7 @@ def timed(
     (folder / "settings.xml").write_text(f"<root><sysds.native.blas>{native_blas}</sysds.native.blas></root>\n")
     command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-cp", ":".join(find_class_path()),
                "org.apache.sysds.api.DMLScript", "-f", "timed.dml", "-exec", "singlenode",
-               "-config", "settings.xml"]  # fmt: skip
+               "-config", "settings.xml", *(() if script is None else ("-stats", "1000"))]  # fmt: skip
     environment = dict(os.environ) | ({} if native_blas == "none" else NATIVE_ENVIRONMENT)
     began = time.perf_counter()
     done = subprocess.run(
@@ -72,4 +92,6 @@ def timed(
     for mark, nanoseconds in _TIME.findall(done.stdout):
         taken[mark].append(float(nanoseconds) / 1e6)
     inside = sum(map(sum, taken.values())) / 1e3
-    return Times(statistics.median(taken["call"]), taken["warm"][0], elapsed - inside)
+    call_time = statistics.median(taken["call"])
+    products = None if script is None else call_time * product_share(done.stdout, script, inside)
+    return Times(call_time, taken["warm"][0], elapsed - inside, products)

@@ -39,7 +39,9 @@ after a warm-up; *open* is the script for any size, *sizes known* the one conver
 first call of that, *program* all that the process does besides calling (start, compilation, reading weights), in
 seconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2; they take turns. Rows are those
 of the first axis, where it is open; a model of one sample is measured with that axis opened where each sample still
-gives the same.
+gives the same. *products* (`--products`) is the engine's floor: the part of a call, sizes known and with the native
+BLAS if one is measured, that its statistics give to products of matrices and convolutions, all calls of a program taken
+together, warm-up too.
 """
 ROWS = (1, 16, 256, 4096)
 TURNS = 2
@@ -59,6 +61,8 @@ class Row:
     known: Times
     native: Times | None
     session: float | None
+    counted: Times | None
+    """As `known`, or as `native` where that is measured, with the time of products."""
 
 
 def variants(path: Path) -> tuple[Path | ModelProto, Feeds, bool]:
@@ -108,19 +112,20 @@ def settle(action: Callable[[], object], seconds: float) -> None:
             return
 
 
-def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str) -> Times:
+def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str, *, products: bool = False) -> Times:
     """The times of a script that a program of the plain command line sources."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
         call = PlainCall(script, feeds, folder, "", "model")
         program = [*sourced(script, folder, "model"), *call.readings()]
         return timed(program, call.call(), call.writings(), folder,
-                     warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas)  # fmt: skip
+                     warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas,
+                     script=script.text if products else None)  # fmt: skip
 
 
 def measured(
     model: Path | ModelProto, feeds: Feeds, runtime: onnxruntime.InferenceSession, seconds: float,
-    *, native_blas: str | None, session: bool,
+    *, native_blas: str | None, session: bool, products: bool,
 ) -> Row:  # fmt: skip
     """All times of a model with these inputs; onnxruntime before and after each program, turn by turn."""
     opened = import_model(model)
@@ -139,9 +144,10 @@ def measured(
         with open_session("none") as engine, ScoringFunction(opened, engine) as function:
             settle(partial(function, feeds), seconds)
             in_session = median_milliseconds(partial(function, feeds), seconds)
+    counted = program_times(known, feeds, seconds, native_blas or "none", products=True) if products else None
     best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
     assert best[0] is not None and best[1] is not None
-    return Row(statistics.median(theirs), best[0], best[1], best[2], in_session)
+    return Row(statistics.median(theirs), best[0], best[1], best[2], in_session, counted)
 
 
 def line(name: str, rows: int | None, row: Row) -> str:
@@ -153,6 +159,9 @@ def line(name: str, rows: int | None, row: Row) -> str:
     cells += [f"{row.known.first:.0f}", f"{row.known.others:.1f}"]
     if row.session is not None:
         cells += [f"{row.session:.1f}", f"{row.known.call / row.session:.2f}"]
+    if row.counted is not None and row.counted.products is not None:
+        floor = row.counted.products
+        cells += [f"{floor:.2f}", f"{row.counted.call / floor:.1f}" if floor else "-"]
     return f"| {' | '.join(cells)} |"
 
 
@@ -162,6 +171,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="store the table in docs/benchmarks.md")
     parser.add_argument("--native-blas", choices=("openblas", "mkl"), help="measure with this library as well")
     parser.add_argument("--session", action="store_true", help="measure ScoringFunction as well")
+    parser.add_argument("--products", action="store_true", help="measure the time of products as well")
     parser.add_argument("--only", nargs="+", default=("",), help="parts of names")
     parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of rows")
     parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement")
@@ -170,6 +180,7 @@ def main() -> None:
     columns += [f"with {arguments.native_blas} ms", "ratio"] if arguments.native_blas else []
     columns += ["first ms", "program s"]
     columns += ["`ScoringFunction` ms", "script / that"] if arguments.session else []
+    columns += ["products ms", "call / products"] if arguments.products else []
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
     for path in model_paths("real", "generated"):
         if not any(part in path.stem for part in arguments.only):
@@ -183,7 +194,8 @@ def main() -> None:
                     feeds, rows = stored, None  # one size only
                 with reported(f"{path.stem}, {rows} rows"):
                     row = measured(model, feeds, runtime, arguments.seconds,
-                                   native_blas=arguments.native_blas, session=arguments.session)  # fmt: skip
+                                   native_blas=arguments.native_blas, session=arguments.session,
+                                   products=arguments.products)  # fmt: skip
                     lines.append(line(path.stem, rows, row))
                     print(lines[-1], flush=True)
                     if rows is None or row.onnxruntime > 1e3 * LONGEST:

@@ -1,0 +1,36 @@
+"""What the benchmarks read from the engine's statistics."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.programs import product_share
+
+SCRIPT = """\
+gelu = function(matrix[double] X) return (matrix[double] Y) {
+a_function_with_a_name_of_more_than_30_characters = function(matrix[double] X) return (matrix[double] Y) {
+"""
+STATISTICS = """\
+Total JVM GC time:\t\t0.266 sec.
+Heavy hitter instructions:
+  #  Instruction                      Time(s)  Count
+  1  a_function_with_a_name_of_more_      8.000     25
+     than_30_characters
+  2  ba+*                                 1.500    125
+  3  gelu                                 1.250     10
+  4  +*                                   1.000    125
+  5  conv2d_bias_add                      0.500    125
+  6  uark+                                0.250     25
+"""
+
+
+@pytest.mark.parametrize(
+    ("seconds", "share"),
+    [pytest.param(8.0, 0.25, id="of-the-calls"), pytest.param(2.0, 2 / 3.25, id="side-by-side")],
+)
+def test_products_are_told_from_other_instructions_and_functions(seconds: float, share: float) -> None:
+    assert product_share(STATISTICS, SCRIPT, seconds) == pytest.approx(share)
+
+
+def test_thousands_are_read() -> None:
+    assert product_share("  1  tsmm  1,500.000  3\n  2  +  500.000  3\n", SCRIPT, 100.0) == pytest.approx(0.75)
