@@ -1,7 +1,7 @@
 """Documents are fresh: what README shows is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md, the program in
-docs/scoring.md and what docs/adding_an_operator.md shows.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md, program and plan
+in docs/scoring.md and what docs/adding_an_operator.md shows.
 """
 
 from __future__ import annotations
@@ -116,6 +116,17 @@ def score_program(folder: Path) -> str:
     return (folder / "score.dml").read_text(encoding="utf-8")
 
 
+def plan(folder: Path) -> str:
+    """What ``inspect --plan`` prints of the README's model."""
+    run_python(example("model"), folder)
+    words = ["inspect", "mlp.onnx", "--dim", "batch=2000000", "--plan", "spark"]
+    return run_python(f"from onnx_systemds.cli.commands import main; main({words})", folder)
+
+
+def test_scoring_shows_the_real_plan(tmp_path: Path) -> None:
+    assert plan(tmp_path) == example("plan", SCORING), REFRESH
+
+
 @pytest.mark.engine
 def test_a_file_is_scored(tmp_path: Path) -> None:
     program = score_program(tmp_path)
@@ -171,6 +182,7 @@ def main() -> None:
         replace_example(README, "script", generated_script(Path(name)))
         replace_example(README, "verify", verification(Path(name)))
         replace_example(SCORING, "program", score_program(Path(name)))
+        replace_example(SCORING, "plan", plan(Path(name)))
         script, printed = own_operator(Path(name))
     replace_example(ADDING, "own script", script)
     replace_example(ADDING, "own result", printed)

@@ -31,11 +31,13 @@ from onnx_systemds.cli.options import (
     verification_options,
     written_to,
 )
+from onnx_systemds.cli.planning import plan_lines
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.interface import success_lines
+from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
@@ -186,19 +188,27 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
 @click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
               help="Python file that registers generators for operators of your own; repeatable.")
+@click.option("--plan", type=click.Choice(PLACES),
+              help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
-def inspect(model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], traceback: bool) -> None:
+def inspect(
+    model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, traceback: bool
+) -> None:
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
-    Exit code 0 for every model that can be read.
+    Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.
     """
     from onnx_systemds.cli.inspecting import inspect_model
 
     sizes = fixed_sizes(dims)
     with explained(traceback):
         load_plugins(plugins)
-        found = inspect_model(model, sizes)
-    for line in found.lines():
+        if plan is None:
+            lines = inspect_model(model, sizes).lines()
+        else:
+            loaded = load_model(model)
+            lines = plan_lines(plan_of(loaded, sizes, common_rows(loaded), plan))
+    for line in lines:
         click.echo(line)
 
 

@@ -90,8 +90,8 @@ class Inspection:
             yield f"functions of the model: {', '.join(map(escaped, names))}"
         weights = self.weights
         yield (
-            f"weights: {weights.tensors} tensors, {weights.numbers:,} elements: {_bytes(weights.size)} in the model, "
-            f"{_bytes(weights.engine_size)} in the engine (FP64)"
+            f"weights: {weights.tensors} tensors, {weights.numbers:,} elements: "
+            f"{size_text(weights.size)} in the model, {size_text(weights.engine_size)} in the engine (FP64)"
         )
         if not self.reasons:
             yield from _memory_lines(self.memory, self.symbols)
@@ -232,8 +232,9 @@ def _memory_lines(memory: Memory | None, symbols: tuple[str, ...]) -> Iterator[s
     if memory is None:
         return
     least = "at least " if memory.unknown else ""
-    yield f"memory of a call, besides weights: {least}{_bytes(memory.peak.alive)} at once, in {_node(memory.peak.node)}"
-    yield f"  the largest operation: {least}{_bytes(memory.largest.own)}, {_node(memory.largest.node)}"
+    yield f"memory of a call, besides weights: {least}{size_text(memory.peak.alive)} at once, "\
+          f"in {_node(memory.peak.node)}"
+    yield f"  the largest operation: {least}{size_text(memory.largest.own)}, {_node(memory.largest.node)}"
     if memory.unknown:
         yield f"  without {len(memory.unknown)} values whose sizes only the run knows"
 
@@ -253,7 +254,8 @@ def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:
         yield f"  {name.ljust(widths[0])}  {version.ljust(widths[1])}  {count.rjust(widths[2])}  {how}"
 
 
-def _bytes(size: float) -> str:
+def size_text(size: float) -> str:
+    """A number of bytes as people read it."""
     for unit in ("bytes", "KB", "MB"):
         if size < 1000:
             return f"{size:.3g} {unit}"

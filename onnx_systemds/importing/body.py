@@ -56,6 +56,7 @@ class Body:
         self.progress = progress
         self.statements: list[tree.Statement] = []
         self.functions: dict[str, tree.Function] = {}  # by name
+        self.called: dict[str, frozenset[str]] = {}  # functions by the first output of the node that calls them
         self._render_body = render_body
         self._render()
 
@@ -120,7 +121,15 @@ class Body:
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
-        return _Rendered(parsed([*comments, *lines], view), (*fragment.imports, *imports), fragment.functions)
+        statements = parsed([*comments, *lines], view)
+        if fragment.statements:
+            self.called[next(filter(None, node.outputs))] = frozenset(calls_in(statements))
+        return _Rendered(statements, (*fragment.imports, *imports), fragment.functions)
+
+
+def calls_in(statements: tree.Block) -> set[str]:
+    """The names of all functions called in statements."""
+    return {found.function for found in tree.walk(*statements) if isinstance(found, tree.Call)}
 
 
 def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:

@@ -92,6 +92,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         Batching(typed),
         rendered.unchecked,
         context.notes.all(),
+        called=parts.called,
     )
     if not specialised:
         return script

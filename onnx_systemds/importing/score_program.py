@@ -33,6 +33,7 @@ ASSUMED_SIZE = 128
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
               "scored", "joined", TABLE, WEIGHTS)  # fmt: skip
+IN_ONE_PLACE = "the engine computes with texts in one place only"
 _ENGINE = 'java --add-modules=jdk.incubator.vector -cp "SystemDS.jar:lib/*" org.apache.sysds.api.DMLScript'
 
 
@@ -113,6 +114,26 @@ class Program:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where a program can score. rows: of a block, to be divided by ``columns`` if these are open; None for one call.
+
+    no_tasks, no_sites: why blocks cannot be tasks of Spark, and rows not be scored at their sites; "" where they can.
+    """
+
+    rows: int | None
+    columns: Dim
+    no_tasks: str
+    no_sites: str
+
+    def rows_of_block(self, sizes: Mapping[str, int]) -> int | None:
+        """The rows of a block for these sizes of the symbols, as the program computes them."""
+        columns = dim.substitute(self.columns, sizes)
+        if self.rows is None or not isinstance(columns, int):
+            return None
+        return max(1, self.rows // max(1, columns))
+
+
 def check_program(path: Path, sources: Iterable[Path]) -> None:
     """Raise TranspileError where ``path`` is one of the files that are read, or a program that somebody wrote."""
     check_target(path, sources)
@@ -142,20 +163,29 @@ def obstacle_to_spark(script: Script) -> str:
     return _obstacle_to_tasks(program, _told_by_sample(program, _size_texts(program)))
 
 
+def places_of(script: Script) -> Places:
+    """Where its program can score. Raises UnsupportedCase as `score_text`."""
+    program = _readable(script)
+    rows, per_column = _rows_of_block(program)
+    sample_says = _told_by_sample(program, _size_texts(program))
+    columns = [each.columns for each in program.inputs if per_column == f"ncol({each.name})"]
+    return Places(
+        rows if program.in_blocks else None, columns[0] if columns else 1,
+        _obstacle_to_tasks(program, sample_says), _obstacle_to_sites(program, sample_says),
+    )  # fmt: skip
+
+
 def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
     """The program, itself in a file ``own_name``, for the script in ``<name>.dml``, which lies in the same folder.
 
     Raises UnsupportedCase where an input or output is a list or a map.
     """
-    for port in (*script.inputs, *script.outputs):
-        if port.is_list or port.kind == "map":
-            raise UnsupportedCase(f"a program that scores files reads and writes matrices, frames and scalars, "
-                                  f"{quoted(port.name)} is a {port.kind}")  # fmt: skip
-    program = _program_of(script)
+    program = _readable(script)
     rows, per_column = _rows_of_block(program)
     size_texts = _size_texts(program)
     sample_says = _told_by_sample(program, size_texts)
-    no_tasks, refusal = _obstacle_to_tasks(program, sample_says), _obstacle_to_sites(program, sample_says)
+    where = places_of(script)
+    no_tasks, refusal = where.no_tasks, where.no_sites
     places = [name for name, obstacle in (("spark", no_tasks), ("sites", refusal)) if not obstacle]
     counted = [variable for variable in program.inputs if variable.axis is not None]
     others = [*program.sizes, *([WEIGHTS] if script.weights else [])]
@@ -186,6 +216,15 @@ def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
         sample_arguments=[*(_part(variable, "1", "1") for variable in program.inputs), *others],
         writings=[*_writings(program)],
     )
+
+
+def _readable(script: Script) -> Program:
+    """The program of a script whose inputs and outputs are files. Raises UnsupportedCase."""
+    for port in (*script.inputs, *script.outputs):
+        if port.is_list or port.kind == "map":
+            raise UnsupportedCase(f"a program that scores files reads and writes matrices, frames and scalars, "
+                                  f"{quoted(port.name)} is a {port.kind}")  # fmt: skip
+    return _program_of(script)
 
 
 def _program_of(script: Script) -> Program:
@@ -271,7 +310,7 @@ def _obstacle_to_sites(program: Program, sample_says: str) -> str:
     if not program.in_blocks:
         return "results may depend on rows of several sites"
     if any(variable.port.dtype == "string" for variable in (*program.inputs, *program.outputs)):
-        return "the engine computes with texts in one place only"
+        return IN_ONE_PLACE
     if sample_says:
         return f"one sample is asked for {sample_says}"
     if program.sizes or None in axes or any(variable.axis != 0 for variable in program.inputs):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx_systemds.dml import syntax as tree
@@ -46,7 +46,9 @@ class Script:
     results are ``outputs``, then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     batching: which axis has parts that can be scored apart. unchecked: what it takes for granted of sizes of
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
-    constants: what is computed with the weights, once. general: of a specialised script, the one that it was made of.
+    constants: what is computed with the weights, once. called: the functions of script and engine that nodes
+    call, by the first output of each node that is computed. general: of a specialised script, the one that it was
+    made of.
     """
 
     function: str
@@ -62,6 +64,7 @@ class Script:
     unchecked: tuple[Assumption, ...] = ()
     notes: tuple[Note, ...] = ()
     constants: Constants | None = None
+    called: Mapping[str, frozenset[str]] = field(default_factory=dict)
     general: Script | None = None
 
     @property

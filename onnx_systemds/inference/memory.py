@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from onnx_systemds.inference.dims import product, substitute
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Node
@@ -42,8 +43,8 @@ class Memory:
 
 def memory_of(graph: TypedGraph) -> Memory | None:
     """The memory of one call, weights left out; None for a graph without nodes."""
-    steps, unknown = [], dict.fromkeys(name for name, value in graph.own.items() if _bytes(value) is None)
-    for step, more in _steps(graph):
+    steps, unknown = [], dict.fromkeys(name for name, value in graph.own.items() if bytes_of(value) is None)
+    for step, more in steps_of(graph):
         steps.append(step)
         unknown |= dict.fromkeys(more)
     if not steps:
@@ -51,7 +52,7 @@ def memory_of(graph: TypedGraph) -> Memory | None:
     return Memory(max(steps, key=lambda s: s.alive), max(steps, key=lambda s: s.own), tuple(unknown))
 
 
-def _steps(graph: TypedGraph) -> Iterator[tuple[Step, tuple[str, ...]]]:
+def steps_of(graph: TypedGraph) -> Iterator[tuple[Step, tuple[str, ...]]]:
     """The nodes in their order, with the names of unknown sizes in their sub-graphs."""
     holders = _holders(graph)
     last: dict[str, int] = {}
@@ -85,13 +86,14 @@ def _holders(graph: TypedGraph) -> dict[str, str]:
 def _size(graph: TypedGraph, name: str) -> int:
     """Bytes of a value; constants are weights, and what is unknown is not counted."""
     value = graph.values.get(name)
-    return 0 if value is None else _bytes(value) or 0
+    return 0 if value is None else bytes_of(value) or 0
 
 
-def _bytes(value: Value) -> int | None:
+def bytes_of(value: Value, sizes: Mapping[str, int] | None = None) -> int | None:
+    """Bytes of the matrix of a value, 0 for constants; None where ``sizes``, by symbol, leave its size open."""
     if value.constant is not None or value.elements is not None:
         return 0
-    size = value.size
+    size = None if value.dims is None else substitute(product(value.dims), sizes or {})
     return NUMBER * size if isinstance(size, int) else None
 
 

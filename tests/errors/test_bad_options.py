@@ -140,7 +140,7 @@ BAD: dict[str, dict[str, list[str]]] = {
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", ""], "engine": ["", "cloud", "Spark"],
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
     "verify": {**VERIFICATION, **CONVERSION},
-    "inspect": {key: CONVERSION[key] for key in ("plugins", "model")},
+    "inspect": {"plan": ["", "cloud", "Spark"], **{key: CONVERSION[key] for key in ("plugins", "model")}},
     "export": {"output": ["folder", "nowhere/y", "s.dml", "./s.dml", "loop", ""], **EXPORT},
     "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], **VERIFICATION, **EXPORT},
     "operators": {},

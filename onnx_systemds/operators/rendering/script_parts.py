@@ -34,6 +34,7 @@ class ScriptParts:
     bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     integers: WideIntegers | None = None
+    called: dict[str, frozenset[str]] = field(default_factory=dict)  # by each rendered node of the main function
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
 

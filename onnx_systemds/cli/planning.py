@@ -1,0 +1,44 @@
+"""A plan as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx_systemds.cli.inspecting import size_text
+from onnx_systemds.errors import escaped
+from onnx_systemds.importing.plan import HEAP, Plan, PlanRow
+
+_WORDS = {"local": "in this process", "spark": "on Spark", "federated": "at federated sites"}
+
+
+def plan_lines(plan: Plan) -> Iterator[str]:
+    """A plan for people."""
+    yield f"scored {_WORDS[plan.place]}, with a heap of {size_text(HEAP)}"
+    if plan.refusal:
+        yield f"not divided: {plan.refusal}" if plan.place == "local" else f"refused: {plan.refusal}"
+    if plan.symbol is not None:
+        yield _block_line(plan)
+    header = ("operator", "of", "where", "result", *(["a block"] if plan.symbol is not None else []), "what to do")
+    cells = [header, *(_cells(plan, row) for row in plan.rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
+    for row in cells:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip()
+
+
+def _block_line(plan: Plan) -> str:
+    symbol, rows = escaped(plan.symbol or ""), plan.block_rows
+    if rows is None:
+        return "blocks of as many rows as other sizes allow; --dim says them"
+    if plan.count is None:
+        return f"blocks of {rows:,} rows; --dim {symbol}=n says how many rows there are"
+    return f"{plan.count:,} rows ({symbol}) in {-(-plan.count // rows):,} blocks of {rows:,}"
+
+
+def _cells(plan: Plan, row: PlanRow) -> tuple[str, ...]:
+    name = next(filter(None, row.node.outputs))
+    sizes = [row.size, *([row.block] if plan.symbol is not None else [])]
+    return escaped(row.node.op_type), escaped(name), row.where, *(_size(size) for size in sizes), row.advice
+
+
+def _size(size: int | None) -> str:
+    return "?" if size is None else size_text(size)
