@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from tests.test_score_command import MLP, SUMS, four, four_columns, invoke, saved
+from tests.test_score_command import MLP, SUMS, TREES, ZIPMAP, four, four_columns, invoke, judged, saved, scored, table
 
 pytestmark = pytest.mark.engine
+TWO = "two (float[n, 1] a, float[n, 1] b) => (float[n, 1] c) { c = Add(a, b) }"
 SUBMIT = """#!{python}
 import json, pathlib, sys
 words = sys.argv[1:]
@@ -64,6 +66,8 @@ def test_rows_go_to_the_program_and_come_back(tmp_path: Path, submit: Callable[[
     (WRITES.replace("enumerate(rows)", "enumerate(rows[1:])"), "spark-submit wrote fewer rows than it scored"),
     (WRITES.replace("enumerate(rows)", "enumerate(rows + rows)"), "spark-submit wrote more than 5 rows"),
     (WRITES.replace("0.25", "a"), "spark-submit wrote lines that are no rows of numbers"),
+    (WRITES.replace(",NaN", ""), "spark-submit wrote rows of another number of columns"),
+    (WRITES + "import os\nos.kill(os.getpid(), 9)", "spark-submit was ended by signal 9"),
     ("print('scored 5 rows in 0.1 s')", "spark-submit wrote no result"),
 ])  # fmt: skip
 def test_what_fails_is_told_and_leaves_nothing(tmp_path: Path, submit: Callable[[str], Path], action: str, told: str) -> None:
@@ -101,8 +105,48 @@ def test_refused(tmp_path: Path, submit: Callable[[str], Path], model: str, opti
     assert not noted.exists() and not (tmp_path / "y.csv").exists()
 
 
-def test_arrays_are_refused(tmp_path: Path, submit: Callable[[str], Path]) -> None:
+def test_arrays(tmp_path: Path, submit: Callable[[str], Path]) -> None:
     submit(WRITES)
-    source = four_columns(tmp_path / "x.csv", four(5))
-    result = invoke(saved(tmp_path, MLP), "--input", source, "--output", tmp_path / "y.npz", "--engine", "spark")
-    assert result.exit_code == 1 and "*.csv or *.parquet" in result.output
+    np.savez(tmp_path / "x.npz", X=four(5))
+    command = [saved(tmp_path, MLP), "--input", tmp_path / "x.npz", "--output", tmp_path / "y.npz", "--engine", "spark"]
+    result = invoke(*command)
+    assert result.exit_code == 0, result.output
+    found = np.load(tmp_path / "y.npz")["Y"]
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, [[number, 0.25, np.nan] for number in range(5)])
+    np.savez(tmp_path / "x.npz", X=four(5)[:, :3])
+    result = invoke(*command)
+    assert isinstance(result.exception, SystemExit) and result.exit_code == 1 and "X" in result.output
+
+
+@pytest.mark.spark
+def test_spark_itself(tmp_path: Path) -> None:
+    """Arrays, NaN and infinities, several inputs, maps: as onnxruntime, and as the embedded engine."""
+    on_spark = ("--engine", "spark", "--master", "local[2]", "--chunk-rows", 7)
+    model, x = saved(tmp_path, MLP), four(20)
+    source = four_columns(tmp_path / "x.csv", x)
+    scored(model, source, tmp_path / "local.csv")
+    assert "20 rows" in scored(model, source, tmp_path / "spark.csv", *on_spark)
+    assert (tmp_path / "spark.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
+    found = np.loadtxt(tmp_path / "spark.csv", delimiter=",", skiprows=1)
+    np.testing.assert_allclose(found, judged(model, {"X": x})[0], rtol=1e-4, atol=1e-6)
+
+    model = saved(tmp_path, TREES)
+    x[:3, 2] = np.nan, np.inf, -np.inf
+    np.savez(tmp_path / "x.npz", X=x)
+    scored(model, tmp_path / "x.npz", tmp_path / "y.npz", *on_spark)
+    np.testing.assert_allclose(np.load(tmp_path / "y.npz")["y"], judged(model, {"X": x})[0], rtol=1e-4, atol=1e-6)
+
+    model = saved(tmp_path, TWO)
+    source = table(tmp_path / "two.csv", {"b": [1, 2, 3], "a": [0.5, 0.25, 8]})
+    scored(model, source, tmp_path / "c.csv", *on_spark)
+    assert (tmp_path / "c.csv").read_text().split() == ["c", "1.5", "2.25", "11.0"]
+
+    model = saved(tmp_path, ZIPMAP)
+    for suffix in ("csv", "npz"):
+        scored(model, four_columns(tmp_path / "x.csv", four(9)), tmp_path / f"local.{suffix}")
+        scored(model, tmp_path / "x.csv", tmp_path / f"spark.{suffix}", *on_spark)
+    assert (tmp_path / "spark.csv").read_bytes() == (tmp_path / "local.csv").read_bytes()
+    mine, theirs = np.load(tmp_path / "spark.npz"), np.load(tmp_path / "local.npz")
+    assert {*mine} == {*theirs} and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+    assert all(mine[name].dtype == theirs[name].dtype for name in mine)

@@ -27,7 +27,7 @@ from onnx_systemds.model.load import load_model
 from onnx_systemds.tables.csv_files import CsvTable
 from onnx_systemds.tables.parquet_files import ParquetTable
 from onnx_systemds.tables.reading import Table
-from onnx_systemds.tables.writing import WRITERS
+from onnx_systemds.tables.writing import TABLES, WRITERS
 
 if TYPE_CHECKING:
     from onnx_systemds.engine import Session
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 Types = Mapping[str, Type]
 
 LOCAL, SPARK = "local", "spark"
-TABLES = (".csv", ".parquet")
 
 
 @click.command()
@@ -74,7 +73,7 @@ def score(  # noqa: PLR0913 - an argument for each option
         check_target(target, [model, source, *loaded.data_files, *options.plugins])
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
-        spark = _spark_options(engine, master, settings, (source, target))
+        spark = _spark_options(engine, master, settings)
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
         convert = partial(converted, loaded, sizes, options)
         script, rows = _opened(loaded, source, chosen, not no_header, convert)
@@ -82,21 +81,20 @@ def score(  # noqa: PLR0913 - an argument for each option
             if spark is None:
                 count, seconds = _score(script, rows, target, chunk_rows)
             else:
-                count, seconds = _score_on_spark(script, rows, target, chunk_rows, spark)
+                from onnx_systemds.runtime.spark_scoring import score_on_spark
+
+                start = time.perf_counter()
+                count = score_on_spark(script, rows, target, chunk_rows, spark)
+                seconds = time.perf_counter() - start
     click.echo(f"{target}: {count:,} rows, {count / seconds:,.0f} rows/s", err=is_stream(target))
 
 
-def _spark_options(
-    engine: str, master: str | None, settings: Sequence[str], paths: Sequence[Path]
-) -> SparkOptions | None:
+def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> SparkOptions | None:
     """What was given for Spark, None for the embedded engine. Raises TranspileError."""
     if engine == LOCAL:
         if master is not None or settings:
             raise TranspileError("--master and --conf are for --engine spark")
         return None
-    for path in paths:
-        if path.suffix.lower() not in TABLES:
-            raise TranspileError("with --engine spark, rows are read and written as *.csv or *.parquet", path)
     found: dict[str, str] = {}
     for text in settings:
         name, equals, value = text.partition("=")
@@ -108,16 +106,6 @@ def _spark_options(
     if not master.strip() or master.startswith("-") or not master.isprintable():
         raise TranspileError(f"--master is {quoted(master)}, not a URL such as local[4] or spark://host:7077")
     return SparkOptions(master, found)
-
-
-def _score_on_spark(
-    script: Script, rows: RowSource, target: Path, wanted: int | None, options: SparkOptions
-) -> tuple[int, float]:
-    """As `_score`, by tasks of Spark."""
-    from onnx_systemds.runtime.spark_scoring import score_on_spark
-
-    start = time.perf_counter()
-    return score_on_spark(script, rows, target, wanted, options), time.perf_counter() - start
 
 
 def _opened(

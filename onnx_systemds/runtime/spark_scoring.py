@@ -1,4 +1,4 @@
-"""The rows of a table through a model by tasks of Spark: files for the program that scores, and what it wrote."""
+"""The rows of a file through a model by tasks of Spark: files for the program that scores, and what it wrote."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import itertools
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions, find_spark_submit, submit_program
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.interface import Port
@@ -27,22 +26,25 @@ from onnx_systemds.importing.score_program import (
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
 from onnx_systemds.runtime.row_blocks import RowBlocks, RowSource
-from onnx_systemds.tables.writing import WRITERS
+from onnx_systemds.tables.writing import TABLES, WRITERS
 
 _NAME = "model"
 
 
 def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | None, options: SparkOptions) -> int:
-    """Score all rows of a table into another table, and return their number. wanted: rows of a block.
+    """Score all rows of a source into a file, and return their number. wanted: rows of a block.
 
-    Cells are read and written as for the embedded engine, so that both write the same file. Raises TranspileError,
+    Values are read and written as for the embedded engine, so that both write the same file. Raises TranspileError,
     EngineError, OSError.
     """
     text = score_text(script, _NAME)
     reason = obstacle_to_spark(script)
     if reason:
         raise UnsupportedCase(f"it cannot be scored on Spark: {reason}", hint="--engine local scores it")
+    assert script.batch is not None
+    rows.can_cut(script.batch)  # raises where sizes are not those that the model declares
     find_spark_submit()  # before the rows are written
+    is_table = target.suffix.lower() in TABLES
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name, \
             replacing(target) as stream:  # fmt: skip
         folder = Path(name).absolute()
@@ -59,9 +61,9 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
         scored = submit_program(folder / PROGRAM, arguments, options)
         if scored != total:
             raise EngineError(f"spark-submit scored {scored} rows, there are {total}")
-        writer = WRITERS[target.suffix.lower()](stream, target, {})
-        for columns in _results(script, list(results.values()), total, sizes):
-            writer.write(columns)
+        writer = WRITERS[target.suffix.lower()](stream, target, {port.name: 0 for port in script.outputs})
+        for arrays in _results(script, list(results.values()), total, sizes, "_" if is_table else "/"):
+            writer.write(arrays)
         writer.finish()
     return total
 
@@ -82,7 +84,7 @@ def _write_rows(script: Script, rows: RowSource, sources: Mapping[str, Path]) ->
                 stream.writelines(",".join(map(_java_number, row)) + "\n" for row in matrix.tolist())
         total += count
     if not total:
-        raise UnsupportedCase("there are no rows")
+        raise TranspileError("there are no rows")
     return total, sizes
 
 
@@ -92,25 +94,31 @@ def _java_number(number: float) -> str:
     return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}.get(text, text)
 
 
-def _results(script: Script, paths: list[Path], rows: int, sizes: Mapping[str, int]) -> Iterator[dict[str, Any]]:
-    """The columns of the outputs, block by block. Raises EngineError where there are not as many rows."""
+def _results(
+    script: Script, paths: list[Path], rows: int, sizes: Mapping[str, int], joint: str
+) -> Iterator[dict[str, Tensor]]:
+    """The outputs, block by block; of maps NAME, ``joint``, KEY. Raises EngineError where they have other rows."""
     assert script.batch is not None
     lines = [_lines(path) for path in paths]
     for start in range(0, rows, MOST_ROWS):
-        count, columns = min(MOST_ROWS, rows - start), dict[str, Tensor]()
+        count, arrays = min(MOST_ROWS, rows - start), dict[str, Tensor]()
         for port, source in zip(script.outputs, lines):
             matrix = _matrix([*itertools.islice(source, count)], count)
-            columns |= _columns(port, restored(port, matrix, {**sizes, script.batch.symbol: count}))
-        yield columns
+            try:
+                tensor = restored(port, matrix, {**sizes, script.batch.symbol: count})
+            except ValueError:
+                raise EngineError("spark-submit wrote rows of another number of columns") from None
+            arrays |= _arrays(port, tensor, joint)
+        yield arrays
     if any(next(source, None) is not None for source in lines):
         raise EngineError(f"spark-submit wrote more than {rows} rows")
 
 
-def _columns(port: Port, tensor: Tensor) -> dict[str, Tensor]:
-    """An output as columns are called: of maps one for each key."""
+def _arrays(port: Port, tensor: Tensor, joint: str) -> dict[str, Tensor]:
+    """An output by its name; of maps an array for each key."""
     if port.kind != "maps":
         return {port.name: tensor}
-    return {f"{port.name}_{key}": column.astype(np.float32) for key, column in zip(port.keys, tensor.T)}
+    return {f"{port.name}{joint}{key}": column.astype(np.float32) for key, column in zip(port.keys, tensor.T)}
 
 
 def _matrix(lines: list[str], rows: int) -> Tensor:

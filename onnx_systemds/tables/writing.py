@@ -219,3 +219,5 @@ WRITERS: Mapping[str, Callable[[IO[bytes], Path, Mapping[str, int | None]], Writ
     ".npz": ArrayWriter,
 }
 """By the suffix of a file."""
+TABLES = (".csv", ".parquet")
+"""Those of files with columns; others have arrays."""
