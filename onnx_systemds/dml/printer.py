@@ -77,10 +77,10 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
         lines.extend(_comment_lines(comment, indent))
     if not item.spelling:
         lines.extend(_lines(item, indent))
-    elif "\n" in item.spelling:
-        lines.extend(indent + line if line else line for line in item.spelling.split("\n"))
     else:
-        lines.extend(_wrapped(item.spelling, indent, _WIDEST))
+        for line in item.spelling.split("\n"):
+            own = line.lstrip(" ")
+            lines.extend(_wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDEST) if own else [""])
     if comments is tree.NO_COMMENTS:
         return
     beside = [comment for comment in comments.beside if "\n" not in comment]
