@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ CONV = node("Conv", "X", "W", "b", to="c", pads=[1, 0, 1, 1])
 
 
 def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-4) -> str:
-    """Compare with onnxruntime, which does not optimise; the statements of the script."""
+    """Compare with onnxruntime, which does not optimise; the statements of the script, one on a line."""
     used = {name for made in nodes for name in made.input}
     constants = [numpy_helper.from_array(np.asarray(value, np.int64 if name == "shape" else np.float32), name)
                  for name, value in CONSTANTS.items() if name in used]  # fmt: skip
@@ -52,7 +53,7 @@ def check(nodes: list[Any], outputs: tuple[str, ...] = ("y",), rtol: float = 1e-
         found = function({"X": X})
     for name, array in zip(outputs, expected):
         np.testing.assert_allclose(found[name], array, rtol=rtol, atol=1e-5)
-    return script.text[script.text.index("gen_folded = ") :]
+    return re.sub(r"\n {6,}", " ", script.text[script.text.index("gen_folded = ") :])
 
 
 @pytest.mark.parametrize("after", [
