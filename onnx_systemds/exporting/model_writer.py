@@ -16,7 +16,6 @@ from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, Fu
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
-_IR_VERSIONS = ((13, 7), (15, 8), (19, 9), (21, 10), (23, 11), (24, 12), (25, 13), (27, 14))
 _DOMAINS = {"ai.onnx.ml": 2}
 _OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_CHECKED = 1 << 30
@@ -73,7 +72,7 @@ class _Writer:
             [self.initializer(tensor) for tensor in self.used_constants],
             value_info=[self.info(t) for node in needed for t in node.outputs if t not in results and t.kind != TEXT],
         )
-        version = next(ir for opset, ir in reversed(_IR_VERSIONS) if opset <= builder.opset)
+        version = helper.find_min_ir_version_for([helper.make_opsetid("", builder.opset)])
         domains = self.domains | {function.domain: 1 for function in self.functions}
         domains |= {used.domain: used.version for function in self.functions for used in function.opset_import}
         return helper.make_model(

@@ -13,7 +13,9 @@ from onnx_systemds import InputSpec, export_script
 from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.matrix_files import write_matrix
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.graph.builder import NEWEST_OPSET
 from onnx_systemds.exporting.weight_files import read_value
+from onnx_systemds.verifying.judging import judgement
 from tests.exporting.export_harness import run_model
 
 FUNCTION = """f = function(matrix[double] X, matrix[double] W, double k = 2) return (matrix[double] Y, double s) {
@@ -53,7 +55,7 @@ def test_nodes_carry_their_line() -> None:
     assert {node.op_type: node.doc_string for node in model.graph.node}["MatMul"].endswith(":2")
 
 
-@pytest.mark.parametrize("opset", [13, 15, 18, 21, 23])
+@pytest.mark.parametrize("opset", [13, 15, 18, 21, 23, 25, 26, 27, 28])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_opsets_and_dtypes(opset: int, dtype: str) -> None:
     text = body("Y = (X - colMeans(X)) / rowMaxs(X) * nrow(X)", "if (sum(X) > 0) { Y = Y + 1 }")
@@ -61,6 +63,38 @@ def test_opsets_and_dtypes(opset: int, dtype: str) -> None:
     assert model.opset_import[0].version == opset
     x = np.arange(6.0).reshape(2, 3) + 1
     np.testing.assert_allclose(run_model(model, {"X": x})["Y"], (x - x.mean(0)) / x.max(1, keepdims=True) * 2 + 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize("opset", range(24, NEWEST_OPSET + 1))
+def test_newest_opsets(opset: int) -> None:
+    """What newer versions of operators may say differently: Mod, Range, Cast, Unique, OneHot; onnxruntime may refuse them."""
+    text = """X = read("X")
+Y = bitwAnd(X, 6) + X %% 4 + cumsum(X) + seq(1, nrow(X)) + (X > 5)
+U = unique(X[, 1])
+T = table(X[, 1], X[, 2])
+i = 0
+while (i < sum(X)) { i = i + nrow(X) }
+write(Y, "Y")
+write(U, "U")
+write(T, "T")
+write(i, "i")
+"""
+    model = export_script(text, inputs={"X": "[N,2]"}, opset=opset)
+    assert model.opset_import[0].version == opset
+    assert model.ir_version == onnx.helper.find_min_ir_version_for(list(model.opset_import))
+    x = np.array([[3.0, 1.0], [1.0, 2.0], [3.0, 2.0]], np.float32)
+    found = judgement(model, {"X": x}).outputs
+    ands = np.bitwise_and(x.astype(int), 6)
+    np.testing.assert_array_equal(found["Y"], ands + x % 4 + x.cumsum(0) + np.array([[1], [2], [3]]) + (x > 5))
+    np.testing.assert_array_equal(np.sort(found["U"].ravel()), [1, 3])
+    np.testing.assert_array_equal(found["T"], [[0, 1], [0, 0], [1, 1]])
+    assert found["i"] == 12
+
+
+def test_newest_opset_is_that_of_onnx() -> None:
+    assert onnx.defs.onnx_opset_version() == NEWEST_OPSET
+    text = reason(body("Y = X"), opset=NEWEST_OPSET + 1, inputs={"X": "[N,2]"})
+    assert f"models of opset {NEWEST_OPSET + 1} cannot be written" in text and f"13 to {NEWEST_OPSET}" in text
 
 
 def test_whole_script_reads_and_writes() -> None:

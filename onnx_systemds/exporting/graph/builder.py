@@ -34,7 +34,7 @@ from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, lone_symbol, produ
 
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
-NEWEST_OPSET = 26
+NEWEST_OPSET = 28
 DTYPES = ("float32", "float64")
 _SMALL = 1 << 10
 
