@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from onnx_systemds.version import __version__
+
 if TYPE_CHECKING:
     from onnx_systemds.exporting.export import export_script
     from onnx_systemds.exporting.interface import InputSpec
@@ -12,8 +14,6 @@ if TYPE_CHECKING:
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
     from onnx_systemds.runtime.systemds_module import systemds_module
-
-__version__ = "0.2.0"
 
 __all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model",
            "systemds_module"]  # fmt: skip

@@ -25,6 +25,7 @@ from onnx_systemds.exporting.evaluating.rules import RULES
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
+from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
 
@@ -83,7 +84,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     if notes is not None:
         notes += [*script.warnings, *evaluator.context.dropped]
-    return write_model(graph, name)
+    return write_model(graph, name, Origin(script, function, folder))
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx_systemds.errors import InternalError
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
+from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
@@ -21,10 +22,11 @@ _OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_CHECKED = 1 << 30
 
 
-def write_model(builder: GraphBuilder, name: str) -> onnx.ModelProto:
+def write_model(builder: GraphBuilder, name: str, origin: Origin) -> onnx.ModelProto:
     """Return the model of the outputs of `builder`. Raises InternalError when ONNX finds fault with it."""
     fuse(builder)
-    model = _Writer(builder).model(name)
+    model = _Writer(builder, origin).model(name)
+    origin.describe(model)
     if model.ByteSize() < _LARGEST_CHECKED:
         try:
             onnx.checker.check_model(model, full_check=True)
@@ -36,8 +38,11 @@ def write_model(builder: GraphBuilder, name: str) -> onnx.ModelProto:
 class _Writer:
     """Writes one model, or one of its functions (`sized`: whether dims of inner graphs are written)."""
 
-    def __init__(self, builder: GraphBuilder, functions: list[onnx.FunctionProto] | None = None) -> None:
+    def __init__(
+        self, builder: GraphBuilder, origin: Origin, functions: list[onnx.FunctionProto] | None = None
+    ) -> None:
         self.builder = builder
+        self.origin = origin
         self.sized = functions is None
         self.functions: list[onnx.FunctionProto] = [] if functions is None else functions
         self.domains = {"": builder.opset}
@@ -77,7 +82,6 @@ class _Writer:
         domains |= {used.domain: used.version for function in self.functions for used in function.opset_import}
         return helper.make_model(
             graph,
-            producer_name="onnx-systemds",
             ir_version=max(version, _OLDEST_IR_OF_FUNCTIONS) if self.functions else version,
             opset_imports=[helper.make_opsetid(*item) for item in domains.items()],
             functions=self.functions,
@@ -85,7 +89,7 @@ class _Writer:
 
     def function(self, body: FunctionBody) -> str:
         """Return the name of the function of the model with this body: one that is there, or a new one."""
-        writer = _Writer(self.builder, self.functions)
+        writer = _Writer(self.builder, self.origin, self.functions)
         inputs = [writer.name(tensor) for tensor in body.inputs]
         outputs = [writer.name(tensor) for tensor in body.outputs]
         nodes = [writer.node(node) for node in needed_nodes(body.scope, [], body.outputs)]
@@ -93,7 +97,7 @@ class _Writer:
                      for tensor in writer.used_constants]  # fmt: skip
         made = helper.make_function(
             body.domain, body.name, inputs, outputs, constants + nodes,
-            [helper.make_opsetid(*item) for item in writer.domains.items()], doc_string=body.place,
+            [helper.make_opsetid(*item) for item in writer.domains.items()], doc_string=self.origin.place(body.place),
         )  # fmt: skip
         self.domains[body.domain] = 1
         taken = {function.name: function for function in self.functions if function.domain == body.domain}
@@ -129,7 +133,7 @@ class _Writer:
                 made.attribute.append(helper.make_attribute(attribute, numpy_helper.from_array(self.narrowed(value))))
         for attribute, body in () if op != node.op else node.subgraphs():
             made.attribute.append(helper.make_attribute(attribute, self.graph(body, f"{outputs[0]}_{attribute}")))
-        made.doc_string = node.place
+        made.doc_string = self.origin.place(node.place)
         return made
 
     def graph(self, body: SubGraph, name: str) -> onnx.GraphProto:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
+import onnx_systemds
 from onnx_systemds import InputSpec, export_script
 from onnx_systemds.cli.commands import main
 from onnx_systemds.engine.matrix_files import write_matrix
@@ -52,7 +54,45 @@ def test_function_with_bound_weights_and_symbolic_rows() -> None:
 
 def test_nodes_carry_their_line() -> None:
     model = export_script(FUNCTION, "f", inputs={"X": "[N,2]"})
-    assert {node.op_type: node.doc_string for node in model.graph.node}["MatMul"].endswith(":2")
+    assert {node.op_type: node.doc_string for node in model.graph.node}["MatMul"] == "<text>:2"
+
+
+def test_model_tells_its_script_wherever_that_is(tmp_path: Path) -> None:
+    """Not a word of the folder: the same script in two of them makes the same bytes."""
+    text = """source("lib/twice.dml") as lib
+source("nn/layers/relu.dml") as relu
+X = read("X")
+Y = relu::forward(lib::twice(X)) + 1
+write(Y, "Y")
+"""
+    twice = "twice = function(matrix[double] X) return (matrix[double] Y) {\n  Y = X * 2\n}\n"
+    models = []
+    for place in (tmp_path / "a", tmp_path / "b" / "c"):
+        (place / "lib").mkdir(parents=True)
+        (place / "lib" / "twice.dml").write_text(twice)
+        (place / "net.dml").write_text(text)
+        result = invoke(place / "net.dml", "--input", "X=double[N,2]")
+        assert result.exit_code == 0, result.output
+        models.append((place / "net.onnx").read_bytes())
+    assert models[0] == models[1]
+    assert str(tmp_path).encode() not in models[0]
+    model = onnx.load_from_string(models[0])
+    assert {node.op_type: node.doc_string for node in model.graph.node} == {
+        "Mul": "lib/twice.dml:2", "Relu": "scripts/nn/layers/relu.dml:39", "Add": "net.dml:4"}  # fmt: skip
+    assert (model.producer_name, model.producer_version) == ("onnx-systemds", onnx_systemds.__version__)
+    assert model.doc_string == "the script net.dml"
+    assert {fact.key: fact.value for fact in model.metadata_props} == {
+        "script": "net.dml", "script_sha256": hashlib.sha256(text.encode()).hexdigest()}  # fmt: skip
+
+
+@pytest.mark.parametrize(("source", "name"), [(FUNCTION, "<text>"), ("scripts/nn/layers/relu.dml", "scripts/nn/layers/relu.dml")])
+def test_model_tells_its_function(source: str, name: str) -> None:
+    function = "f" if source == FUNCTION else "forward"
+    model = export_script(source, function, inputs={"X": "[N,2]"})
+    facts = {fact.key: fact.value for fact in model.metadata_props}
+    assert model.doc_string == f"the function {function} of {name}"
+    assert (facts["script"], facts["function"]) == (name, function)
+    assert {node.doc_string.rpartition(":")[0] for node in model.graph.node} == {name}
 
 
 @pytest.mark.parametrize("opset", [13, 15, 18, 21, 23, 25, 26, 27, 28])

@@ -103,8 +103,8 @@ def test_layers_share_one_function() -> None:
     affine, relu = sorted(model.functions, key=lambda found: found.domain)
     assert list(affine.input) == ["X", "W", "b"] and list(affine.output) == ["out"]
     assert [node.op_type for node in affine.node] == ["Gemm"]
-    assert affine.doc_string.startswith("SystemDS.jar!scripts/nn/layers/affine.dml:")
-    assert affine.node[0].doc_string.startswith("SystemDS.jar!scripts/nn/layers/affine.dml:")
+    assert affine.doc_string.startswith("scripts/nn/layers/affine.dml:")
+    assert affine.node[0].doc_string.startswith("scripts/nn/layers/affine.dml:")
     assert [node.op_type for node in relu.node] == ["Relu"]
     assert len(model_of(replace(case, keep=False), "float32").functions) == 0
 
