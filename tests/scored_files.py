@@ -10,7 +10,8 @@ import numpy as np
 import onnxruntime
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.score_program import TABLE, file_arguments, save_program, score_text
+from onnx_systemds.importing.score_program import file_arguments, save_program, score_text
+from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.row_blocks import common_rows

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import TranspileError, escaped, quoted
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
@@ -40,6 +40,8 @@ class Batching:
     def __init__(self, typed: TypedGraph) -> None:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
+        self._mixing = ""
+        self.text = _first_text(typed)
         self._products: frozenset[Dim] = frozenset()
 
     @property
@@ -47,12 +49,18 @@ class Batching:
         """The batch axis, None where there is none."""
         typed = self._typed
         if typed is not None:
-            self._batch = find_batch(typed)
+            self._batch, mixing = find_batch(typed)
+            self._mixing = "" if mixing is None else _shown(mixing)
             self._products = frozenset(
                 product(value.dims) for value in typed.own.values() if value.dims is not None and value.constant is None
             )
             self._typed = None
         return self._batch
+
+    @property
+    def mixing(self) -> str:
+        """The first node that is not known to keep samples apart, for a message; "" where it is no node."""
+        return "" if self.batch is not None else self._mixing
 
     def cells_of_sample(self, sizes: Mapping[str, int]) -> int:
         """Elements that the largest value of the model has for one sample; sizes: of the other symbols."""
@@ -61,24 +69,29 @@ class Batching:
         return max((count for count in counts if isinstance(count, int)), default=1)
 
 
-def find_batch(typed: TypedGraph) -> Batch | None:
-    """The batch axis of a graph of tensors, and of maps that it gives for each row; None where there is none."""
+def find_batch(typed: TypedGraph) -> tuple[Batch | None, Node | None]:
+    """The batch axis of a graph of tensors, and of maps that it gives for each row; None where there is none.
+
+    Then also the first node that ends the axis that comes first of those that have such a node.
+    """
     ports = [typed.values[name] for name in (*typed.inputs, *typed.outputs)]
     if any(port.is_list or isinstance(port.type, MapType) for port in ports):
-        return None
+        return None, None
     found: dict[str, None] = {}
     for name in typed.inputs:
         for dim in typed.values[name].dims or ():
             if (lone := lone_symbol(dim)) is not None:
                 found.setdefault(lone)
+    mixing: Node | None = None
     for candidate in list(found)[:MOST_SYMBOLS]:
-        batch = _batch_of(typed, candidate)
+        batch, node = _batch_of(typed, candidate)
         if batch is not None:
-            return batch
-    return None
+            return batch, None
+        mixing = mixing or node
+    return None, mixing
 
 
-def _batch_of(typed: TypedGraph, name: str) -> Batch | None:
+def _batch_of(typed: TypedGraph, name: str) -> tuple[Batch | None, Node | None]:
     search = _Search(typed, name)
     inputs = [search.axis(given) for given in typed.inputs]
     outputs = [search.axis(given) for given in typed.outputs]
@@ -86,17 +99,37 @@ def _batch_of(typed: TypedGraph, name: str) -> Batch | None:
     for given, axis in zip(typed.inputs, inputs):
         dims = typed.values[given].dims
         if axis == MANY or (axis is not None and dims is not None and dims[axis] != whole):
-            return None
+            return None, None
+    mixing = _first_mixing(search)
     if MANY in outputs or all(axis is None for axis in outputs) or any(map(search.tells_size, typed.outputs)):
-        return None
+        return None, mixing
+    return (Batch(name, tuple(inputs), tuple(outputs)) if mixing is None else None), mixing
+
+
+def _first_mixing(search: _Search) -> Node | None:
+    """The first of the nodes that the script computes to which parts of the axis cannot be given one by one."""
+    typed, found = search.typed, None
     needed = {*typed.outputs, *typed.run_sizes.sources}
     for node in reversed(typed.nodes):
         wanted = [output for output in node.outputs if output in needed and not _is_known(typed.values[output])]
         if wanted:
             if not search.keeps_apart(node, wanted):
-                return None
+                found = node
             needed |= names_read(node)
-    return Batch(name, tuple(inputs), tuple(outputs))
+    return found
+
+
+def _first_text(typed: TypedGraph) -> str:
+    """The first node that reads or makes a text that is no constant, for a message; "" where there is none."""
+    for node in typed.nodes:
+        values = map(typed.values.get, (*names_read(node), *node.outputs))
+        if any(value is not None and value.is_text and value.constant is None for value in values):
+            return _shown(node)
+    return ""
+
+
+def _shown(node: Node) -> str:
+    return f"node {quoted(node.name or f'#{node.index}')} ({escaped(node.op_type)})"
 
 
 def _is_known(value: Value) -> bool:

@@ -95,8 +95,8 @@ def _refusal(place: str, places: Places) -> str:
     """Why rows are not divided as the place asks for."""
     if place == "federated":
         return places.no_sites
-    if places.rows is None:
-        return "one call has all rows, which may depend on each other"
+    if places.one_call:
+        return places.one_call
     return places.no_tasks if place == "spark" else ""
 
 

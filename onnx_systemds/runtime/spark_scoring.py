@@ -17,12 +17,12 @@ from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.score_program import (
     PROGRAM,
-    TABLE,
     file_arguments,
     obstacle_to_spark,
     save_program,
     score_text,
 )
+from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_tensors import Tensor, bind_sizes, boundary_matrix, restored, tensor_of
 from onnx_systemds.runtime.row_blocks import RowBlocks, RowSource

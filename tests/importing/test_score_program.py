@@ -12,8 +12,9 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
+from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.importing.score_program import score_text
+from onnx_systemds.importing.score_program import obstacle_to_spark, places_of, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.row_blocks import row_blocks
 from tests.command_line import run_dml
@@ -141,6 +142,40 @@ def test_models_that_mix_their_rows_have_one_call(tmp_path: Path) -> None:
     script = _saved([helper.make_node("CumSum", ["A", "axis"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])],
                     tmp_path, axis=np.array(0))  # fmt: skip
     assert "parfor" not in score_text(script, "model")
+
+
+REASON = "one call has all rows, which may depend on each other"
+
+
+@pytest.mark.parametrize(("nodes", "place"), [
+    ([("Neg", ["A"], ["a"], "first"), ("CumSum", ["a", "axis"], ["b"], "sums"), ("CumSum", ["b", "axis"], ["C"], "more")],
+     ': node "sums" (CumSum)'),
+    ([("Neg", ["A"], ["a"], ""), ("CumSum", ["a", "axis"], ["C"], "")], ': node "#1" (CumSum)'),
+    ([("CumSum", ["A", "axis"], ["C"], "it\\s ° \"sum\"\n")], ': node "it?s ? ?"sum?"?n" (CumSum)'),
+])  # fmt: skip
+def test_the_node_that_mixes_rows_is_named(
+    nodes: list[tuple[str, list[str], list[str], str]], place: str, tmp_path: Path
+) -> None:
+    made = [helper.make_node(kind, given, results, name=name) for kind, given, results, name in nodes]
+    script = _saved(made, [("A", 1, ["b", 2])], [("C", 1, ["b", 2])], tmp_path, axis=np.array(0))
+    program = score_text(script, "model")
+    assert f"place is whole: {REASON}{place}".replace('"', '\\"') + '")' in program
+    parse_script(program)
+
+
+def test_a_result_for_all_rows_names_the_node_that_makes_it(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Neg", ["A"], ["a"]), helper.make_node("ReduceMax", ["a"], ["C"], "most", axes=[0])]
+    script = _saved(nodes, [("A", 1, ["b", 2])], [("C", 1, [1, 2])], tmp_path)
+    assert obstacle_to_spark(script) == f'{REASON}: node "most" (ReduceMax)'
+
+
+def test_the_first_node_with_texts_is_named(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Neg", ["A"], ["a"], "numbers"), helper.make_node("Cast", ["a"], ["C"], "written", to=8)]
+    script = _saved(nodes, [("A", 1, ["b", 2])], [("C", 8, ["b", 2])], tmp_path)
+    places = places_of(script)
+    assert places.no_sites == 'the engine computes with texts in one place only: node "written" (Cast)'
+    assert places.no_tasks == obstacle_to_spark(script) and places.no_tasks.endswith(': node "written" (Cast)')
+    assert places.one_call == ""
 
 
 class _Rows:

@@ -101,9 +101,9 @@ def test_rows_leave_their_sites_only_where_that_is_asked_for(ports: Ports, tmp_p
 
 def test_a_model_whose_rows_depend_on_each_other_is_refused(ports: Ports, tmp_path: Path) -> None:
     axis = helper.make_tensor("axis", 7, [], [0])
-    script = _small([helper.make_node("CumSum", ["X", "axis"], ["Y"])], 1, [axis])
+    script = _small([helper.make_node("CumSum", ["X", "axis"], ["Y"], "sums")], 1, [axis])
     rows = np.array([[1.0, 2], [3, 4]])
-    with pytest.raises(AssertionError, match="rows would leave their sites: results may depend on rows of several"):
+    with pytest.raises(AssertionError, match='rows of several sites: node "sums" \\(CumSum\\); pull'):
         _scored(script, rows, ports, tmp_path, first=1)
     _scored(script, rows, ports, tmp_path, first=1, pull="TRUE")
     assert np.array_equal(np.loadtxt(tmp_path / "Y.csv", delimiter=","), [[1, 2], [4, 6]])
@@ -112,9 +112,9 @@ def test_a_model_whose_rows_depend_on_each_other_is_refused(ports: Ports, tmp_pa
 @needs_models
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [("txt_tfidf_lr", "results may depend on rows of several sites"),
+    [("txt_tfidf_lr", 'results may depend on rows of several sites: node \\"Tokenizer\\" (Tokenizer)'),
      ("bert_tiny.ts", "the model takes several inputs"),
-     ("skl_mixed_cols", "the engine computes with texts in one place only")],
+     ("skl_mixed_cols", 'the engine computes with texts in one place only: node \\"Gather\\" (Gather)')],
 )  # fmt: skip
 def test_what_is_not_scored_at_sites(model: str, reason: str) -> None:
     assert MODELS is not None

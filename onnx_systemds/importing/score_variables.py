@@ -1,0 +1,147 @@
+"""The variables of the program that scores files, and where samples lie in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from onnx_systemds.dml.names import Names
+from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.script import Script
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dim
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+
+TABLE = "table"
+"""The argument for the file whose columns are the inputs."""
+_VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
+              "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
+              "scored", "joined", TABLE, WEIGHTS)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An input or output of the model in the program, and the axis that has the samples."""
+
+    name: str
+    port: Port
+    axis: int | None
+
+    @property
+    def columns(self) -> Dim:
+        """Of its matrix or frame."""
+        return dim.product(self.port.dims[1:])
+
+    @property
+    def width(self) -> int:
+        """How many columns a sample has, if samples lie in the columns."""
+        width = dim.product(self.port.dims[2:])
+        assert isinstance(width, int)
+        return width
+
+    def count(self) -> str:
+        """The number of its samples."""
+        if self.axis == 0:
+            return f"nrow({self.name})"
+        return f"ncol({self.name})" if self.width == 1 else f"ncol({self.name}) / {self.width}"
+
+    def part(self, first: str, last: str) -> str:
+        """The samples from one to another one."""
+        if self.axis is None:
+            return self.name
+        if self.axis == 0:
+            return f"{self.name}[{first}:{last}, ]"
+        start = f"({first} - 1) * {self.width} + 1" if self.width > 1 else first
+        end = f"{last} * {self.width}" if self.width > 1 else last
+        return f"{self.name}[, {start}:{end}]"
+
+    @property
+    def other_size(self) -> Dim:
+        """Of its matrix or frame, beside that which the samples make."""
+        return self.columns if self.axis == 0 else self.port.dims[0]
+
+    def empty(self, size_texts: Mapping[str, str]) -> str:
+        """What has its rows and columns. size_texts: how sizes are told from the inputs."""
+        if size_texts.keys() >= set(dim.symbols(self.other_size)):
+            other = dim.text(self.other_size, size_texts.__getitem__)
+        else:  # of the result for one sample
+            other = f"{'ncol' if self.axis == 0 else 'nrow'}({self.name}_block)"
+        rows, cols = ("n", other) if self.axis == 0 else (other, f"n * {self.width}")
+        if self.port.dtype != "string":
+            return f"matrix(0, rows={rows}, cols={cols})"
+        kinds = ", ".join(['"STRING"'] * int(other))
+        return f'frame("", rows={rows}, cols={cols}, schema=[{kinds}])'
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The variables of a program. sizes, returned: those of the script, as they are called here."""
+
+    script: Script
+    inputs: tuple[Variable, ...]
+    sizes: tuple[str, ...]
+    outputs: tuple[Variable, ...]
+    returned: tuple[str, ...]
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether samples can be scored in blocks."""
+        return any(variable.axis is not None for variable in self.inputs)
+
+    @property
+    def one_call(self) -> str:
+        """Why one call has all rows, "" where they are scored in blocks."""
+        return "" if self.in_blocks else self.at_mixing("one call has all rows, which may depend on each other")
+
+    def at_mixing(self, reason: str) -> str:
+        """The reason and the node that mixes samples."""
+        batching = self.script.batching
+        return _at(reason, "" if batching is None else batching.mixing)
+
+    def at_text(self, reason: str) -> str:
+        """The reason and the first node that has texts."""
+        batching = self.script.batching
+        return _at(reason, "" if batching is None else batching.text)
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether inputs or outputs are texts."""
+        return any(variable.port.dtype == "string" for variable in (*self.inputs, *self.outputs))
+
+    @property
+    def is_table(self) -> bool:
+        """Whether the inputs are columns of one file."""
+        return len(self.inputs) > 1 and all(
+            variable.axis == 0 and len(variable.port.dims) <= 2 and variable.columns == 1 for variable in self.inputs
+        )
+
+
+def program_of(script: Script) -> Program:
+    """The variables of the program for a script."""
+    names, given, made = Names(_VARIABLES), len(script.inputs), len(script.outputs)
+    parameters = [names.fresh(parameter.name) for parameter in script.main.parameters if parameter.name != WEIGHTS]
+    results = [names.fresh(result.name) for result in script.main.results]
+    batch = script.batch
+    input_axes = batch.inputs if batch is not None else (None,) * given
+    output_axes = batch.outputs if batch is not None else (None,) * made
+    program = Program(
+        script,
+        tuple(map(Variable, parameters, script.inputs, input_axes)), tuple(parameters[given:]),
+        tuple(map(Variable, results, script.outputs, output_axes)), tuple(results[made:]),
+    )  # fmt: skip
+    if all(map(_is_cut, (*program.inputs, *program.outputs))) and not script.returned:
+        return program
+    inputs, outputs = (tuple(replace(each, axis=None) for each in side) for side in (program.inputs, program.outputs))
+    return replace(program, inputs=inputs, outputs=outputs)
+
+
+def _is_cut(variable: Variable) -> bool:
+    """Whether the samples are rows, or columns side by side, or there are none."""
+    port, axis = variable.port, variable.axis
+    if axis == 0:
+        return port.dtype != "string" or isinstance(variable.columns, int)
+    return axis is None or (axis == 1 and port.dtype != "string" and isinstance(dim.product(port.dims[2:]), int))
+
+
+def _at(reason: str, node: str) -> str:
+    return f"{reason}: {node}" if node else reason
