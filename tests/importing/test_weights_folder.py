@@ -18,7 +18,8 @@ from tests.command_line import run_dml
 def product(value: float, count: int = 1) -> Script:
     """y = x W for each of some weights that are filled with ``value``; all models have the graph's name in common."""
     names = [f"w{number}" for number in range(count)]
-    held = [onnx.numpy_helper.from_array(np.full((9, 9), value, np.float32), name) for name in names]
+    held = [onnx.numpy_helper.from_array(np.full((9, 9), value + number, np.float32), name)
+            for number, name in enumerate(names)]  # fmt: skip
     nodes = [helper.make_node("MatMul", ["x" if number == 0 else f"y{number - 1}", name], [f"y{number}"])
              for number, name in enumerate(names)]  # fmt: skip
     x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 9])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from onnx_systemds.dml.literals import is_uniform
@@ -13,6 +13,7 @@ from onnx_systemds.inference.wide_integers import WideIntegers
 from onnx_systemds.model.ir import Array
 from onnx_systemds.model.texts import Vocabulary
 from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
 
@@ -37,6 +38,7 @@ class ScriptParts:
     called: dict[str, frozenset[str]] = field(default_factory=dict)  # by each rendered node of the main function
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
+    _alike: dict[Hashable, list[str]] = field(default_factory=dict)  # keys of weights, by samples of these
 
     def function_name(self, hint: str, key: str) -> str:
         """The name of the function that ``key`` stands for, made on first use."""
@@ -45,9 +47,13 @@ class ScriptParts:
         return self._function_keys[key]
 
     def weight_key(self, name: str, array: Array, view: View) -> str:
-        """Register a weight under the name of its value; returns its key in the list."""
+        """Register a weight under the name of its value, or find an equal one; returns its key in the list."""
         # by identity: two sub-graphs may call different weights by the same name
         _, key = self._weight_keys.get(id(array), (array, ""))
+        if key:
+            return key
+        matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
+        key = "" if array.dtype == object else self._equal_weight(matrix)
         if not key:
             key = base = _camel_case(name)
             number = 1
@@ -55,10 +61,23 @@ class ScriptParts:
                 number += 1
                 key = f"{base}x{number}"
             self._weight_keys[id(array)] = (array, key)  # holds the array, so that its id stays its own
-            matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
             release = self.release
             self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
+            if array.dtype != object:
+                self._alike.setdefault(sample(matrix), []).append(key)
         return key
+
+    def _equal_weight(self, matrix: Array) -> str:
+        """The key of a weight of the same content, as several nodes make it of one initializer; "" if none."""
+        for key in self._alike.get(sample(matrix), ()):
+            known = self.weights[key].array
+            is_equal = equal(known, matrix)
+            if self.release is not None:
+                self.release(known)
+                self.release(matrix)
+            if is_equal:
+                return key
+        return ""
 
     def goes_to_file(self, array: Array) -> bool:
         """Whether a constant becomes a file beside the script."""
