@@ -106,11 +106,14 @@ class UnsupportedCase(TranspileError):
     """The operator is known, this use of it is not."""
 
 
+_CONTENT_ADVICE = "give its content at conversion: --constant NAME=VALUE, or import_model(..., constants={...})"
+
+
 class ConstantNeeded(UnsupportedCase):
     """The content of a value decides what the script looks like, and is not known at conversion."""
 
     def __init__(self, message: str, value_name: str) -> None:
-        super().__init__(message, hint="give its content at conversion: import_model(..., constants={...})")
+        super().__init__(message, hint=_CONTENT_ADVICE)
         self.value_name = value_name
 
 

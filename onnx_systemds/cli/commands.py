@@ -19,6 +19,7 @@ from onnx_systemds.cli.converting import converted, load_plugins, progress
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
+from onnx_systemds.cli.given import given_inputs, given_options
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.options import (
     ConversionOptions,
@@ -106,18 +107,19 @@ def convert(
     model: Path, output: Path | None, quiet: bool, verbose: bool, scored: bool, options: ConversionOptions
 ) -> None:
     """Convert MODEL.onnx to a DML script (the default command)."""
-    sizes = options.sizes()
+    sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         load_plugins(options.plugins)
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
-        loaded = load_model(model)
+        loaded = given.put_into(load_model(model))
         target = written_to(output, model.with_suffix(".dml"))
-        check_target(target, [model, *loaded.data_files, *options.plugins])
+        sources = [model, *loaded.data_files, *options.plugins, *given.files]
+        check_target(target, sources)
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
         program = score_text(script, target.stem) if scored else None
         if program is not None:
-            check_program(target.with_name(PROGRAM), [model, target, *loaded.data_files, *options.plugins])
+            check_program(target.with_name(PROGRAM), [*sources, target])
         total = sum(weight.array.size * 8 for weight in script.weights)
         with progress("writing weights", total) as advance_to:
             script.save(target, advance_to)
@@ -145,12 +147,13 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
     from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
     from onnx_systemds.runtime.scoring import ScoringFunction
 
-    sizes = options.sizes()
+    sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         load_plugins(options.plugins)
         tensors = read_tensors(inputs) if inputs else {}
-        loaded = load_model(model)
-        check_target(outputs, [model, *loaded.data_files, *options.plugins, *([inputs] if inputs else [])])
+        loaded = given.put_into(load_model(model))
+        sources = [model, *loaded.data_files, *options.plugins, *given.files]
+        check_target(outputs, [*sources, *([inputs] if inputs else [])])
         script = converted(loaded, sizes, options)
         with ScoringFunction(script) as function:
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
@@ -173,12 +176,14 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     """
     from onnx_systemds.verifying.verify import verify_model
 
-    sizes = options.sizes()
+    sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         load_plugins(options.plugins)
+        types, constants = given.read_for(model)
         report = verify_model(
-            model, dims=sizes, per_node=per_node, function_name=options.function_name, weights=options.weights,
-            simplified=not options.no_simplify, specialised=not options.no_specialise, **verification.arguments(),
+            model, dims=sizes, types=types, constants=constants, per_node=per_node,
+            function_name=options.function_name, weights=options.weights, simplified=not options.no_simplify,
+            specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
     print_report(report, as_json=verification.as_json)
 
@@ -186,27 +191,29 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @main.command()
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
+@given_options
 @click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
               help="Python file that registers generators for operators of your own; repeatable.")
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def inspect(
-    model: Path, dims: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, traceback: bool
-) -> None:
+    model: Path, dims: tuple[str, ...], types: tuple[str, ...], constants: tuple[str, ...], plugins: tuple[Path, ...],
+    plan: str | None, traceback: bool,
+) -> None:  # fmt: skip
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
     Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.
     """
     from onnx_systemds.cli.inspecting import inspect_model
 
-    sizes = fixed_sizes(dims)
+    sizes, given = fixed_sizes(dims), given_inputs(types, constants)
     with explained(traceback):
         load_plugins(plugins)
+        loaded = given.put_into(load_model(model))
         if plan is None:
-            lines = inspect_model(model, sizes).lines()
+            lines = inspect_model(loaded, sizes).lines()
         else:
-            loaded = load_model(model)
             lines = plan_lines(plan_of(loaded, sizes, common_rows(loaded), plan))
     for line in lines:
         click.echo(line)

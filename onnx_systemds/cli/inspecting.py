@@ -104,12 +104,14 @@ class Inspection:
             yield f"- ... and {len(self.reasons) - _MOST_REASONS} more"
 
 
-def inspect_model(source: str | Path | bytes | onnx.ModelProto, dims: Mapping[str, int] | None = None) -> Inspection:
+def inspect_model(
+    source: str | Path | bytes | onnx.ModelProto | Model, dims: Mapping[str, int] | None = None
+) -> Inspection:
     """Look at a model and try its conversion, with ``dims`` as sizes for its symbols.
 
     Raises TranspileError when it is no model.
     """
-    model = load_model(source)
+    model = source if isinstance(source, Model) else load_model(source)
     memory: Memory | None = None
     symbols: tuple[str, ...] = ()
     try:

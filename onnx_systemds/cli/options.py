@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.cli.given import GivenInputs, given_inputs, given_options
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
@@ -41,6 +42,8 @@ class ConversionOptions:
     dims: tuple[str, ...]
     function_name: str | None
     weights: str
+    types: tuple[str, ...]
+    constants: tuple[str, ...]
     plugins: tuple[Path, ...]
     no_simplify: bool
     no_specialise: bool
@@ -49,6 +52,10 @@ class ConversionOptions:
     def sizes(self) -> dict[str, int]:
         """The sizes of dims. Raises BadParameter."""
         return fixed_sizes(self.dims)
+
+    def given(self) -> GivenInputs:
+        """What types and constants say. Raises BadParameter."""
+        return given_inputs(self.types, self.constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +108,7 @@ def conversion_options(command: Command) -> Command:
     """Those of `ConversionOptions`: the command takes them as ``options``."""
     return with_options(gathered(command, ConversionOptions, "options"), [
         click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable."),
+        given_options,
         click.option("--function-name", metavar="NAME", callback=_legal_function_name,
                      help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,

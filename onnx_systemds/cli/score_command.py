@@ -66,11 +66,11 @@ def score(  # noqa: PLR0913 - an argument for each option
     that are called after the outputs, NAME_0, NAME_1 ... where one has several, NAME_KEY for maps. Arrays of .npz files
     are named as for run.
     """
-    sizes = options.sizes()
+    sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         load_plugins(options.plugins)
-        loaded = load_model(model)
-        check_target(target, [model, source, *loaded.data_files, *options.plugins])
+        loaded = given.put_into(load_model(model))
+        check_target(target, [model, source, *loaded.data_files, *options.plugins, *given.files])
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
         spark = _spark_options(engine, master, settings)

@@ -29,11 +29,13 @@ from onnx_systemds.verifying.report import NodeComparison, Report
 _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
 
 
-def verify_model(
+def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
     source: str | Path | onnx.ModelProto,
     inputs: Mapping[str, Any] | None = None,
     *,
     dims: Mapping[str, int] | None = None,
+    types: Mapping[str, Type] | None = None,
+    constants: Mapping[str, Any] | None = None,
     per_node: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
@@ -43,22 +45,26 @@ def verify_model(
     """Run a model on both sides and compare the outputs.
 
     inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`); random ones
-    when there are none. dims: sizes of symbols, for the conversion and the random inputs. per_node: whether the
+    when there are none. dims: sizes of symbols, for the conversion and the random inputs. types, constants: those of
+    `import_model`, tensors; the judge is given the constants as inputs. per_node: whether the
     intermediate values of the graph are compared, too. rtol, atol: see `compare_tensors`. options: of `import_model`.
     Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
     """
     path = Path(source) if isinstance(source, str | Path) else source
     model = load_model(source)
+    graph = with_constants(with_types(model.graph, types or {}), constants or {})
+    known = {name: graph.initializers[name] for name in constants or {}}
+    model = replace(model, graph=graph)
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
-    expected = judgement(path, _fed(contents))  # first: it knows best what is wrong with inputs
+    expected = judgement(path, _fed({**contents, **known}))  # first: it knows best what is wrong with inputs
     found = engine.run(contents)
     nodes: list[NodeComparison] = []
     if per_node:
         producers = engine.comparable_values(contents)
         values = engine.run(contents, list(producers))
-        judged = judgement(path, _fed(contents), list(producers)).outputs
+        judged = judgement(path, _fed({**contents, **known}), list(producers)).outputs
         nodes = [
             NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
                            producers[found.name].op_type, found)
@@ -68,7 +74,7 @@ def verify_model(
         expected.judge,
         expected.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
-        {name: described(content) for name, content in contents.items()},
+        {name: described(content) for name, content in {**contents, **known}.items()},
         {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
         engine.required_constants,
         tuple(compare_all(found, expected.outputs, rtol, atol)),
