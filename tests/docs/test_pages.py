@@ -1,0 +1,64 @@
+"""Tutorials are followed to their end, as a reader does it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, agrees, blocks_of, follow, is_excerpt
+
+ROOT = Path(__file__).parent.parent.parent
+TUTORIALS = ROOT / "docs" / "tutorials"
+PAGES = ("scikit_learn", "boosted_trees", "from_systemds")
+BY_PYTORCH = ("pytorch",)
+
+
+def test_every_tutorial_is_followed() -> None:
+    assert sorted(path.stem for path in TUTORIALS.glob("*.md")) == sorted((*PAGES, *BY_PYTORCH))
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("page", PAGES)
+def test_a_tutorial(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert follow(TUTORIALS / f"{page}.md", tmp_path, Path(sys.executable).parent) >= 3
+
+
+@pytest.mark.pytorch
+@pytest.mark.engine
+@pytest.mark.parametrize("page", BY_PYTORCH)
+def test_a_tutorial_by_pytorch(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    assert follow(TUTORIALS / f"{page}.md", tmp_path, Path(sys.executable).parent) >= 3
+
+
+def test_blocks_of_a_page() -> None:
+    page = 'Words\n```python title="a.py"\nprint(1)\n```\n\n```text\n1\n```\n'
+    assert list(blocks_of(page)) == [Block("python", "a.py", "print(1)\n", 2), Block("text", "", "1\n", 6)]
+
+
+@pytest.mark.parametrize(
+    ("shown", "printed", "same"),
+    [("a 1...\nb\n", "a 123\nb  \n", True), ("a\n...\nd", "a\nb\nc\nd\n", True), ("a\n", "a\nb\n", False), ("a.c", "abc", False)],
+)
+def test_what_a_page_shows_of_output(shown: str, printed: str, same: bool) -> None:
+    assert agrees(shown, printed) is same
+
+
+def test_an_excerpt_is_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.dml").write_text("f = function()\n{\n  x = 1\n}\n", encoding="utf-8")
+    assert is_excerpt("f = function()\n...\n  x = 1\n", tmp_path)
+    assert not is_excerpt("x = 1\nf = function()\n", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("page", "message"),
+    [("```bash\nfalse\n```\n", "page.md:1"), ("```bash\necho 1\n```\n```text\n2\n```\n", "printed is\n1"),
+     ("```r\nx = 1\n```\n", "no file holds this")],
+)  # fmt: skip
+def test_a_page_that_is_not_true(page: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "page.md").write_text(page, encoding="utf-8")
+    with pytest.raises(AssertionError, match=message):
+        follow(tmp_path / "page.md", tmp_path, Path(sys.executable).parent)
