@@ -1,5 +1,6 @@
 """Package metadata; the templates folder at the top is installed as onnx_systemds/templates."""
 
+import runpy
 from pathlib import Path
 
 from setuptools import find_packages, setup
@@ -8,7 +9,7 @@ ROOT = Path(__file__).resolve().parent
 
 setup(
     name="onnx-systemds",
-    version="0.2.0",
+    version=runpy.run_path(str(ROOT / "onnx_systemds" / "version.py"))["__version__"],  # needs no other package
     description="Bidirectional transpiler between ONNX and DML, the language of Apache SystemDS",
     long_description=(ROOT / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
@@ -36,9 +37,21 @@ setup(
         "dev": ["ruff>=0.9", "mypy>=1.13", "mkdocs-material>=9.6,<10"],
     },
     entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.__main__:run"]},
+    keywords=["onnx", "systemds", "dml", "machine learning", "transpiler", "spark", "federated learning"],
     classifiers=[
+        "Development Status :: 4 - Beta",
+        "Environment :: Console",
+        "Intended Audience :: Developers",
+        "Intended Audience :: Science/Research",
         "License :: OSI Approved :: Apache Software License",
+        "Operating System :: POSIX",
         "Programming Language :: Python :: 3",
+        "Programming Language :: Python :: 3.10",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Topic :: Software Development :: Code Generators",
+        "Typing :: Typed",
     ],
 )

@@ -1,3 +1,3 @@
-"""The version of the package, which setup.py repeats."""
+"""The version of the package, which setup.py reads from here, too."""
 
 __version__ = "0.2.0"
