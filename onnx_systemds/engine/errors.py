@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-_LINE_AND_COLUMN = re.compile(r"\[line (\d+):(\d+)\]")
+_LINE_AND_COLUMN = re.compile(r"(?:\[line |\bline )(\d+)(?::|, column )(\d+)")
 _TOKEN_ERROR = re.compile(r"^line (\d+):(\d+) (token recognition error at: .*)$")
 _STATEMENT_OF_ERROR = re.compile(r"\[line \d+:\d+\][^\n]*?-> ([^\n]*?)(?: -- |$)", re.MULTILINE)
 _INSTRUCTION = re.compile(r"Error evaluating instruction: (.+)", re.DOTALL)
@@ -59,17 +59,18 @@ def runtime_error(chain: Sequence[JavaFailure]) -> ScriptRuntimeError:
     simple_name = cause.kind.rpartition(".")[2]
     if cause.kind.startswith("java.") and simple_name != "RuntimeException":
         message = f"{simple_name}: {cause.message}" if cause.message else simple_name
-    instruction, lines = "", None
+    instruction = ""
+    blocks: dict[tuple[int, int], None] = {}  # an exception's message may hold that of its cause
     for failure in chain:
         found = _INSTRUCTION.search(failure.message)
-        if found and not instruction:
+        if found:
             instruction = _readable_instruction(found.group(1))
         block = _BLOCK_LINES.search(failure.message)
         if block:
             first, last = (int(number) for number in block.groups() if number is not None)
             if last > 0:
-                lines = (first, last)
-    return ScriptRuntimeError(message, instruction=instruction, lines=lines)
+                blocks[first, last] = None
+    return ScriptRuntimeError(message, instruction=instruction, blocks=tuple(blocks))
 
 
 def _place(message: str) -> tuple[int, int] | None:
@@ -138,16 +139,49 @@ class JavaFailure:
     message: str
 
 
+@dataclass(frozen=True)
+class FailedNode:
+    """The node whose statement failed.
+
+    place: anything that prints as a place. takes: its inputs, with their shapes. line: in the script as it is saved,
+    None where the statement is only in a form of it. others: the places of nodes of which it may as well be, where the
+    engine does not tell them apart.
+    """
+
+    place: object
+    takes: tuple[str, ...]
+    statement: str
+    line: int | None = None
+    others: tuple[object, ...] = ()
+
+    def lines(self) -> list[str]:
+        """What is shown below the message."""
+        where = "statement" if self.line is None else f"line {self.line} of the script"
+        lines = [f"  takes: {', '.join(self.takes)}"] if self.takes else []
+        lines += [f"  {where}: {self.statement}"] if self.statement else []
+        return lines + [f"  or it is {other}" for other in self.others]
+
+
 class EngineError(Exception):
-    """Anything that went wrong in or around SystemDS; `hint` says what the user may do about it."""
+    """Anything that went wrong in or around SystemDS; `hint` says what the user may do about it.
+
+    node: that of a model whose statement failed, where one did.
+    """
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.node: FailedNode | None = None
 
     def __str__(self) -> str:
-        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+        return self._told(self.message)
+
+    def _told(self, text: str) -> str:
+        """The text of the error with its node and its hint."""
+        node = [] if self.node is None else self.node.lines()
+        where = "" if self.node is None else f"{self.node.place}: "
+        return "\n".join([f"{where}{text}", *node, *([f"  hint: {self.hint}"] if self.hint else [])])
 
 
 class EngineUnavailable(EngineError):
@@ -179,34 +213,39 @@ class ScriptCompileError(EngineError):
         self.source_line = source_line
 
     def __str__(self) -> str:
-        if self.line is None:
+        if self.line is None or self.node is not None:
             return super().__str__()
         text = f"line {self.line}:{self.column}: {self.message}"
         if self.source_line:
             # Tabs are copied, so that the caret stands under its character in every terminal.
             before = self.source_line[: self.column or 0]
             text += f"\n  {self.source_line}\n  {''.join(c if c == chr(9) else ' ' for c in before)}^"
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return self._told(text)
 
 
 class ScriptRuntimeError(EngineError):
     """A script failed while running; the message is the innermost cause, or the text of `stop(...)`.
 
-    `instruction` is the SystemDS instruction that failed ('' when unknown), `lines` the first and last line
-    of its statement block.
+    `instruction` is the SystemDS instruction that failed ('' when unknown), `blocks` the first and last lines of the
+    statement blocks that were running: calls and what they are in first, none for a `stop`.
     """
 
     def __init__(
-        self, message: str, hint: str = "", *, instruction: str = "", lines: tuple[int, int] | None = None
+        self, message: str, hint: str = "", *, instruction: str = "", blocks: Sequence[tuple[int, int]] = ()
     ) -> None:
         super().__init__(message, hint)
         self.instruction = instruction
-        self.lines = lines
+        self.blocks = tuple(blocks)
+
+    @property
+    def lines(self) -> tuple[int, int] | None:
+        """The first and last line of the innermost block."""
+        return self.blocks[-1] if self.blocks else None
 
     def __str__(self) -> str:
         text = self.message
         if self.instruction:
             text += f" (instruction {self.instruction})"
-        if self.lines:
+        if self.lines and self.node is None:
             text += f" (between lines {self.lines[0]} and {self.lines[1]})"
-        return f"{text}\n  hint: {self.hint}" if self.hint else text
+        return self._told(text)

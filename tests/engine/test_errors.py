@@ -9,6 +9,7 @@ from onnx_systemds.engine.errors import (
     EngineError,
     EngineTimeout,
     EngineUnavailable,
+    FailedNode,
     JavaFailure,
     ScriptCompileError,
     ScriptRuntimeError,
@@ -118,3 +119,36 @@ def test_java_exception_without_message_keeps_its_name() -> None:
     assert (
         runtime_error([JavaFailure("java.lang.NullPointerException", "")]).message == "NullPointerException"
     )
+
+
+def test_compile_errors_of_operators_have_their_place_too() -> None:
+    message = "ERROR: line 3, column 4 -- Hops::optimizeMMChain() : Matrix Dimension Mismatch: 8 != 9"
+    error = compile_error([JavaFailure("org.apache.sysds.hops.HopsException", message)], SCRIPT)
+    assert (error.line, error.column, error.source_line) == (3, 4, "Y = A + Q")
+    assert error.message == "Hops::optimizeMMChain() : Matrix Dimension Mismatch: 8 != 9"
+
+
+def test_runtime_error_has_all_blocks_that_were_running() -> None:
+    block = "ERROR: Runtime error in program block generated from statement block between lines {} and {} -- Error "
+    chain = [JavaFailure("org.apache.sysds.runtime.DMLRuntimeException", block.format(*lines) + instruction)
+             for lines, instruction in [((9, 12), "evaluating instruction: CP°FCall°f"), ((0, 0), "in a loop"),
+                                        ((2, 3), "evaluating instruction: CP°ba+*°X·MATRIX·FP64")]]  # fmt: skip
+    error = runtime_error([*chain, JavaFailure("java.lang.RuntimeException", "Dimensions do not match (3!=4).")])
+    assert error.blocks == ((9, 12), (2, 3))
+    assert error.lines == (2, 3)
+    assert error.instruction == "CP ba+* X"
+
+
+def test_errors_are_told_with_the_node_that_failed() -> None:
+    error = ScriptRuntimeError("no", "advice", instruction="CP exp", blocks=[(3, 4)])
+    error.node = FailedNode("node 1", ("X float [2]", "W float [3]"), "Y = exp(X)", 7, ("node 2",))
+    assert str(error).splitlines() == [
+        "node 1: no (instruction CP exp)",
+        "  takes: X float [2], W float [3]",
+        "  line 7 of the script: Y = exp(X)",
+        "  or it is node 2",
+        "  hint: advice",
+    ]
+    refused = ScriptCompileError("no", 3, 8, "Y = A + Q")
+    refused.node = FailedNode("node 1", (), "Y = A + Q")
+    assert str(refused) == "node 1: no\n  statement: Y = A + Q"
