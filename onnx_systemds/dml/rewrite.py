@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -33,6 +34,15 @@ def rewritten(node: Any, change: Change) -> Any:
         is_same = result is binary.left and right is binary.right
         result = change(binary if is_same else replace(binary, left=result, right=right))
     return result
+
+
+def with_origin(statement: tree.Statement, origin: object) -> tree.Statement:
+    """The statement with an origin, if it has none of its own; its spelling stays."""
+    if origin is None or statement.origin is not None:
+        return statement
+    found = copy(statement)
+    tree.keep_origin(found, origin)
+    return found
 
 
 def renamed(statement: tree.Statement, names: Mapping[str, str]) -> tree.Statement:

@@ -207,12 +207,13 @@ NO_COMMENTS = Comments()
 class StatementNode(Node):
     """What can stand in a block.
 
-    spelling: as its author wrote it but for needless parentheses, which is how it is printed. shares_line: whether it
-    stands after another one on its line. Only `parse_snippet` sets them, and a changed copy (`dataclasses.replace`)
-    has neither.
+    origin: what it was made of, as a node of a model; changed copies have it, too. spelling: as its author wrote it but
+    for needless parentheses, which is how it is printed. shares_line: whether it stands after another one on its line.
+    Only `parse_snippet` sets these two, and a changed copy (`dataclasses.replace`) has neither.
     """
 
     comments: Comments = field(default=NO_COMMENTS, compare=False, repr=False, kw_only=True)
+    origin: object = field(default=None, compare=False, repr=False, kw_only=True)
     spelling: str = field(default="", init=False, compare=False, repr=False)
     shares_line: bool = field(default=False, init=False, compare=False, repr=False)
 
@@ -368,6 +369,11 @@ def keep_spelling(node: StatementNode, spelling: str, *, shares_line: bool = Fal
     """Give a new statement its spelling, before anybody else has seen it."""
     object.__setattr__(node, "spelling", spelling)
     object.__setattr__(node, "shares_line", shares_line)
+
+
+def keep_origin(node: StatementNode, origin: object) -> None:
+    """Give a new statement its origin, before anybody else has seen it."""
+    object.__setattr__(node, "origin", origin)
 
 
 def children(node: Node) -> Iterator[Node]:

@@ -13,6 +13,7 @@ from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.errors import InternalError, NodePlace, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import node_comments
 from onnx_systemds.importing.node_sizes import NodeSizes
+from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
@@ -34,8 +35,9 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class _Rendered:
-    """A fragment whose statements are parsed."""
+    """A fragment whose statements are parsed, and the node that it is of."""
 
+    origin: Origin
     statements: tuple[tree.Statement, ...]
     imports: tuple[str, ...]
     functions: tuple[tree.Function, ...]
@@ -79,7 +81,7 @@ class Body:
         late = scope.late.statements()
         for number in reversed(range(len(fragments))):
             in_front = [*constants.get(number, ()), *self.sizes.in_front_of(number), *late.get(number, ())]
-            statements += parsed(in_front) if in_front else ()
+            statements += _of_node(parsed(in_front), fragments[number].origin) if in_front else ()
             statements += fragments[number].statements
         statements += parsed([*constants.get(-1, ()), *late.get(-1, ()), *self.results.statements])
         forms = [scope.forms.of(name) for name in graph.inputs]
@@ -121,10 +123,18 @@ class Body:
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
-        statements = parsed([*comments, *lines], view)
+        origin = origin_of(view)
+        statements = _of_node(parsed([*comments, *lines], view), origin)
         if fragment.statements:
             self.called[next(filter(None, node.outputs))] = frozenset(calls_in(statements))
-        return _Rendered(statements, (*fragment.imports, *imports), fragment.functions)
+        return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions)
+
+
+def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:
+    """New statements, which know from now on what they compute."""
+    for statement in statements:
+        tree.keep_origin(statement, origin)
+    return statements
 
 
 def calls_in(statements: tree.Block) -> set[str]:

@@ -173,6 +173,8 @@ def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> list[tre
         rows, cols = (tree.Span(tree.IntLiteral(1), tree.IntLiteral(size)) for size in shape)
         taken.append(tree.Assign(target, tree.Indexed(target.name, rows, cols)))
         tree.keep_spelling(taken[1], "", shares_line=True)
+    for new in taken:
+        tree.keep_origin(new, statement.origin)
     return taken
 
 
@@ -185,7 +187,7 @@ def _computing(
     for number in numbers:
         computing.append(body[number])
         if number in keys and keys[number] != (target := _target(body[number])):
-            computing.append(tree.Assign(tree.Name(keys[number]), tree.Name(target)))
+            computing.append(tree.Assign(tree.Name(keys[number]), tree.Name(target), origin=body[number].origin))
     return tuple(computing)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned
 
 LONGEST_BODY = 200
@@ -170,7 +170,9 @@ class _Bodies:
         return replace(self._main, body=self._block(self._main.body))
 
     def _block(self, block: tree.Block) -> tree.Block:
-        return tuple(statement for before in block for statement in self._statements(before))
+        """The statements; those of a body are of the node that called it."""
+        placed = ((before.origin, statement) for before in block for statement in self._statements(before))
+        return tuple(with_origin(statement, origin) for origin, statement in placed)
 
     def _statements(self, statement: tree.Statement) -> list[tree.Statement]:
         """What takes the place of a statement."""
@@ -282,7 +284,8 @@ def _written_out(loop: tree.For, numbers: Collection[int]) -> list[tree.Statemen
         def change(node: tree.Node, number: int = number) -> tree.Node:
             return tree.IntLiteral(number) if isinstance(node, tree.Name) and node.name == loop.variable else node
 
-        for statement in rewritten(loop.body, change):
+        for changed in rewritten(loop.body, change):
+            statement = with_origin(changed, loop.origin)
             branch = _branch(statement)
             statements += [statement] if branch is None else branch
     return statements

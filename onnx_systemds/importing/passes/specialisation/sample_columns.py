@@ -141,6 +141,7 @@ class _Rewriting:
         self._convolved: dict[str, tuple[Images, tree.Expression, int]] = {}  # what taps are made of (see `_note_taps`)
         self._summed: set[str] = set()  # by their shifts
         self._target = ""
+        self._origin: object = None
         self._before: list[tree.Statement] = []
         self._wider: set[str] = set()  # matrices of products with an empty channel more
 
@@ -148,7 +149,7 @@ class _Rewriting:
         """The statement, and what it reads, in front of it."""
         if not _assigns_once(statement, counts):
             return (statement,)
-        self._before, self._target = [], statement.target.name
+        self._before, self._target, self._origin = [], statement.target.name, statement.origin
         if self._target in self._taps:
             self._note_taps(statement.value)
         wider, summed, bounds = self._wider.copy(), self._summed.copy(), len(self.bounds)
@@ -160,12 +161,14 @@ class _Rewriting:
             return *self._before, replace(statement, value=value)
         name = tree.Name(self._target + self._suffix)
         self._known[self._target] = replace(images, value=name)
-        return *self._before, tree.Assign(name, images.value)
+        return *self._before, tree.Assign(name, images.value, origin=statement.origin)
 
     def transposed_back(self, statement: tree.Statement, read: Collection[str]) -> tree.Block:
         """What gives other statements the images that ``statement`` gave, a sample in each row."""
         return tuple(
-            tree.Assign(tree.Name(name), transposed(self._settled(self._known[name]).columns))
+            tree.Assign(
+                tree.Name(name), transposed(self._settled(self._known[name]).columns), origin=statement.origin
+            )
             for name in assigned((statement,))
             if name in self._known and name in read
         )
@@ -209,7 +212,7 @@ class _Rewriting:
     def _assigned(self, what: str, value: tree.Expression) -> tree.Name:
         """A variable, assigned in front of the statement."""
         name = tree.Name(f"{self._target}{self._suffix}_{what}{len(self._before) or ''}")
-        self._before.append(tree.Assign(name, value))
+        self._before.append(tree.Assign(name, value, origin=self._origin))
         return name
 
     def _changed_numbers(

@@ -1,0 +1,111 @@
+"""Which node of the model a statement computes, and where that stands in a printed script.
+
+Passes move and change statements, and a script is printed in several forms (saved, specialised, with a main program
+around it), so that lines are no key: a statement has its node with it (`StatementNode.origin`, docs/decisions/0027).
+What stands in a loop or a branch is of the node that the whole is of.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.errors import NodePlace, escaped
+from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dims import Dims
+from onnx_systemds.operators.api.node_view import NodeView
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An input of a node. dims: None where they are unknown, or it is no tensor."""
+
+    name: str
+    dtype: str
+    dims: Dims | None
+
+    def text(self, sizes: Mapping[str, int]) -> str:
+        """Name, type and dims, with numbers for symbols whose sizes are known."""
+        if self.dims is None:
+            return f"{escaped(self.name)} {self.dtype}".rstrip()
+        shown = ", ".join(escaped(str(dim.substitute(size, sizes))) for size in self.dims)
+        return f"{escaped(self.name)} {self.dtype} [{shown}]"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origin:
+    """The node that a statement computes, and what that takes and gives."""
+
+    place: NodePlace
+    takes: tuple[Taken, ...]
+    gives: tuple[str, ...]
+
+
+def origin_of(node: NodeView) -> Origin:
+    """The origin of a node's statements."""
+    given = ((name, node.values[name]) for name in node.node.inputs if name)
+    takes = tuple(Taken(name, value.dtype, value.dims) for name, value in given)
+    return Origin(node.place, takes, tuple(filter(None, node.node.outputs)))
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedStatement:
+    """A statement of a printed script. Lines and columns count from 1; function: the one that it stands in, or ""."""
+
+    line: int
+    column: int
+    function: str
+    statement: tree.Statement
+    origin: Origin | None
+
+
+def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block = ()) -> tree.Script:
+    """A printed script as a tree with the places of the text, and with the origins of what was printed.
+
+    functions: all that know their origins. block: statements of the main program that do.
+    """
+    script = parse_script(text)
+    for name, printed in script.functions.items():
+        for function in functions:
+            if function.name == name:
+                _keep_origins(printed.body, function.body)
+    statements = script.statements
+    starts = range(len(statements) - len(block) + 1)
+    start = next((start for start in starts if statements[start : start + len(block)] == block), 0)
+    if block:
+        _keep_origins(statements[start : start + len(block)], block)
+    return script
+
+
+def _keep_origins(printed: tree.Block, block: tree.Block) -> None:
+    for shown, statement in zip(printed, block, strict=True):
+        tree.keep_origin(shown, statement.origin)
+
+
+def placed_statements(script: tree.Script) -> list[PlacedStatement]:
+    """All statements of a script that was read back, in the order of its text."""
+    found = [*_in_block(script.statements, "", None)]
+    for function in script.functions.values():
+        found += _in_block(function.body, function.name, None)
+    return sorted(found, key=lambda place: (place.line, place.column))
+
+
+def _in_block(block: tree.Block, function: str, around: Origin | None) -> Iterator[PlacedStatement]:
+    for statement in block:
+        origin = statement.origin if isinstance(statement.origin, Origin) else around
+        yield PlacedStatement(statement.position.line, statement.position.column, function, statement, origin)
+        if isinstance(statement, (tree.If, tree.For, tree.While)):
+            yield from _in_block(statement.body, function, origin)
+        if isinstance(statement, tree.If):
+            yield from _in_block(statement.otherwise, function, origin)
+
+
+def statements_between(places: Sequence[PlacedStatement], first: int, last: int) -> Sequence[PlacedStatement]:
+    """The statements that stand on these lines; one that begins in front of them may reach there."""
+    start = bisect_right(places, first, key=lambda place: place.line) - 1
+    while start > 0 and places[start].line == places[start - 1].line:
+        start -= 1
+    return [place for place in places[max(start, 0) :] if place.line <= last]
