@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.printer import print_block, print_statement
@@ -27,11 +27,14 @@ class Program:
     """The text of a main program with the functions that it needs.
 
     native_blas: whether a session's native BLAS may serve it. Not where it has sparse filters: with it the engine makes
-    them dense, which is more work, and what is no number in one channel reaches all of them.
+    them dense, which is more work, and what is no number in one channel reaches all of them. functions, statements: the
+    trees of what in it computes nodes of the model.
     """
 
     text: str
     native_blas: bool = True
+    functions: tuple[tree.Function, ...] = field(default=(), compare=False, repr=False)
+    statements: tree.Block = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,7 @@ def listed(script: Script) -> list[str]:
     return [*(weight.name for weight in script.weights), *constants]
 
 
-def constants_program(script: Script) -> tuple[str, dict[str, int], list[str]]:
+def constants_program(script: Script) -> tuple[Program, dict[str, int], list[str]]:
     """A program that computes a script's constants; the places of the weights by its inputs, and its outputs."""
     assert script.constants is not None
     statements = script.constants.statements
@@ -99,14 +102,16 @@ def constants_program(script: Script) -> tuple[str, dict[str, int], list[str]]:
     statements = with_entries(statements, variables)
     is_whole = mentions(statements, WEIGHTS)
     inputs = {name: place for place, name in enumerate(variables.values()) if is_whole or mentions(statements, name)}
-    lines = [*map(print_statement, (*script.library, *script.constants.library, *script.functions))]
+    functions = (*script.library, *script.constants.library, *script.functions)
+    lines = [*map(print_statement, functions)]
     lines += [_weight_reading(script, place, name) for name, place in inputs.items()]
     lines += [_weight_list(script, prefix=f"{prefix}_weight")] if is_whole else []
     lines.append(print_block(statements))
     outputs = [f"{prefix}{place}" for place, _ in enumerate(script.constants.names)]
     for variable, name in zip(outputs, script.constants.names):
         lines += [f"{variable} = {name}", f'write({variable}, "./{variable}")']
-    return "\n".join(lines) + "\n", inputs, outputs
+    program = Program("\n".join(lines) + "\n", functions=functions, statements=statements)
+    return program, inputs, outputs
 
 
 def _weight_reading(script: Script, place: int, name: str) -> str:
@@ -177,7 +182,8 @@ def program_of(
             number = f"as.matrix(as.double({number}))"
         lines.append(f"out{position} = {number}")
         lines.append(f'write(out{position}, "./out{position}")')
-    return Program("\n".join(lines) + "\n", all(function.name != FILTERS for function in functions.functions))
+    native_blas = all(function.name != FILTERS for function in functions.functions)
+    return Program("\n".join(lines) + "\n", native_blas, functions.functions)
 
 
 def _declared_size(port: Port) -> tuple[int, ...]:

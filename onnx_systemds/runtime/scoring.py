@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any
@@ -33,6 +34,7 @@ from onnx_systemds.runtime.boundary_tensors import (
     tensor_of,
 )
 from onnx_systemds.runtime.driver import Program, Shapes, Sizes, constants_program, program_of
+from onnx_systemds.runtime.failures import telling_node
 from onnx_systemds.runtime.forms import Engine, SpecialisedScript, specialised_script
 
 LONG_CALL = 0.004
@@ -77,16 +79,20 @@ class ScoringFunction:
         script = self.script
         once, pinned, constants = None, dict[str, str](), dict[str, ResultMatrix]()
         if script.constants is not None:
-            text, read, written = constants_program(script)
-            once = self._session.prepare(text, [*read], written)
+            program, read, written = constants_program(script)
+            with self._telling_node(program, {}):
+                once = self._session.prepare(program.text, [*read], written)
             for name, place in read.items():
                 once.pin(name, as_numbers(script.weights[place].array))
             pinned = {f"weight{place}": name for name, place in read.items()}
-            constants = {f"constant{place}": matrix for place, matrix in enumerate(once.computed_matrices().values())}
+            with self._telling_node(program, {}, self._rerunning(once, [*read], written, {}, None)):
+                computed = once.computed_matrices()
+            constants = {f"constant{place}": matrix for place, matrix in enumerate(computed.values())}
         names = script.constants.names if script.constants is not None else ()
         shapes = {name: (matrix.rows, matrix.cols) for name, matrix in zip(names, constants.values(), strict=True)}
         further = [*(f"size{place}" for place, _ in enumerate(script.sizes)), *constants]
-        prepared = self._prepare(program_of(script, constants=shapes), further)
+        self._program, self._further = program_of(script, constants=shapes), further
+        prepared = self._prepare(self._program, further)
         if once is not None:
             prepared.pin_as(once, pinned)
             prepared.pin_results(constants)
@@ -153,7 +159,38 @@ class ScoringFunction:
         given = dict(matrices)
         if scripts[0] is self._prepared:
             given |= {f"size{i}": np.array([[float(sizes[name])]]) for i, name in enumerate(self.script.sizes)}
+            return self._results(self._called_as_given(given, sizes, timeout), sizes)
         return self._results(scripts[0](given, timeout), sizes)
+
+    def _called_as_given(
+        self, given: Mapping[str, Tensor], sizes: Mapping[str, int], timeout: float | None
+    ) -> dict[str, Tensor]:
+        """What the script gives as it was given; an error names the node that failed."""
+        inputs, outputs = self._names
+        rerun = self._rerunning(self._prepared, [*inputs, *self._further], outputs, given, timeout)
+        with self._telling_node(self._program, sizes, rerun):
+            return self._prepared(given, timeout)
+
+    def _telling_node(
+        self, program: Program, sizes: Mapping[str, int], rerun: Callable[[str], object] | None = None
+    ) -> AbstractContextManager[None]:
+        return telling_node(self.script, program, sizes, rerun)
+
+    def _rerunning(
+        self, prepared: PreparedScript, inputs: Sequence[str], outputs: Sequence[str], given: Mapping[str, Tensor],
+        timeout: float | None,
+    ) -> Callable[[str], object]:  # fmt: skip
+        """Runs another text of a program, with what its prepared script is given."""
+
+        def rerun(text: str) -> object:
+            other = self._session.prepare(text, inputs, outputs)
+            try:
+                other.pin_as(prepared)
+                return other.computed_matrices() if not given else other(given, timeout)
+            finally:
+                other.close()
+
+        return rerun
 
     def _took(self, scripts: Sequence[PreparedScript], seconds: float) -> None:
         """Remember how long a call took, by which later ones are chosen."""
@@ -270,8 +307,8 @@ class ScoringFunction:
     def _computed(self, script: Script) -> Mapping[str, ResultMatrix]:
         """The constants of a script, computed of the weights that are pinned already."""
         assert script.constants is not None
-        text, read, written = constants_program(script)
-        once = self._session.prepare(text, [*read], written)
+        program, read, written = constants_program(script)
+        once = self._session.prepare(program.text, [*read], written)
         once.pin_as(self._prepared, {name: f"weight{place}" for name, place in read.items()})
         names = dict(zip(written, script.constants.names))
         return {names[variable]: matrix for variable, matrix in once.computed_matrices().items()}
@@ -305,10 +342,11 @@ class ScoringFunction:
         """Compile a program, which has these further inputs; shapes: rows and columns of outputs that are known."""
         inputs, outputs = self._names
         inputs = [*inputs, *further]
-        return self._session.prepare(
-            program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
-            single_threaded=single_threaded,
-        )
+        with self._telling_node(program, {}):
+            return self._session.prepare(
+                program.text, inputs, outputs, shapes=shapes, native_blas=program.native_blas,
+                single_threaded=single_threaded,
+            )  # fmt: skip
 
     def close(self) -> None:
         """Give the prepared script back to the engine; safe to call twice."""

@@ -1,0 +1,139 @@
+"""Errors of the engine told with the node of the model whose statement failed.
+
+The engine says between which lines the block stands that failed, which may have the statements of many nodes, and of
+`stop` nothing. Then the program runs once more, traced: each statement has a block of its own, and what stops fails as
+an instruction does (docs/decisions/0027).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.printer import print_script, print_statement
+from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.snippets import parse_snippet
+from onnx_systemds.engine import EngineError, ScriptCompileError, ScriptRuntimeError
+from onnx_systemds.engine.errors import FailedNode
+from onnx_systemds.importing.origins import PlacedStatement, placed_statements, read_back, statements_between
+from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, with_never
+from onnx_systemds.importing.script import Script
+from onnx_systemds.runtime.driver import Program
+
+_LONGEST_STATEMENT = 200
+_MOST_OTHERS = 4
+_FAILING = "print(as.scalar(matrix(0, rows=1 + as.integer(time() > 0), cols=1)))"
+_Failed = tuple[PlacedStatement, ...]
+"""The statements of nodes of which one has failed."""
+
+
+@contextmanager
+def telling_node(
+    script: Script, program: Program, sizes: Mapping[str, int], rerun: Callable[[str], object] | None = None
+) -> Iterator[None]:
+    """Give an error of the engine the node of the script that it is of.
+
+    sizes: of symbols, as far as they are known. rerun: runs another text of the program in the same way.
+    """
+    try:
+        yield
+    except (ScriptCompileError, ScriptRuntimeError) as error:
+        if error.node is None:
+            error.node = failed_node(error, script, program, sizes, rerun)
+        raise
+
+
+def failed_node(
+    error: EngineError,
+    script: Script,
+    program: Program,
+    sizes: Mapping[str, int],
+    rerun: Callable[[str], object] | None = None,
+) -> FailedNode | None:
+    """The node that an error of the engine is of, None where it is of none, or that cannot be found out."""
+    tracked = read_back(program.text, program.functions, program.statements)
+    failed = _failed(error, placed_statements(tracked))
+    is_settled = len({place.line for place in failed}) == 1
+    if not is_settled and isinstance(error, ScriptRuntimeError) and rerun is not None:
+        failed = _failed_when_traced(tracked, rerun, is_stop=not error.blocks) or failed
+    return _described(failed, script, sizes) if failed else None
+
+
+def _failed_when_traced(tracked: tree.Script, rerun: Callable[[str], object], *, is_stop: bool) -> _Failed:
+    traced = _traced(tracked, is_stop=is_stop)
+    text = print_script(traced)
+    functions = tuple(traced.functions.values())
+    try:
+        rerun(text)
+    except EngineError as error:
+        return _failed(error, placed_statements(read_back(text, functions, traced.statements)))
+    return ()
+
+
+def _failed(error: EngineError, places: Sequence[PlacedStatement]) -> _Failed:
+    """The statements of the innermost of the running blocks that is of a node."""
+    blocks: Sequence[tuple[int, int]] = ()
+    if isinstance(error, ScriptRuntimeError):
+        blocks = error.blocks
+    elif isinstance(error, ScriptCompileError) and error.line is not None:
+        blocks = [(error.line, error.line)]
+    for first, last in reversed(blocks):
+        found = tuple(place for place in statements_between(places, first, last) if place.origin is not None)
+        if found:
+            return found
+    return ()
+
+
+def _described(failed: _Failed, script: Script, sizes: Mapping[str, int]) -> FailedNode:
+    first = failed[0]
+    assert first.origin is not None
+    others = [place for place in dict.fromkeys(str(place.origin.place) for place in failed if place.origin is not None)
+              if place != str(first.origin.place)]  # fmt: skip
+    saved = script.text
+    line = _line_in(saved, script, first)
+    shown = print_statement(first.statement) if line is None else saved.splitlines()[line - 1]
+    text = shown.strip().partition("\n")[0]
+    return FailedNode(
+        first.origin.place,
+        tuple(taken.text(sizes) for taken in first.origin.takes),
+        text if len(text) <= _LONGEST_STATEMENT else f"{text[:_LONGEST_STATEMENT]}...",
+        line,
+        tuple(others[:_MOST_OTHERS]),
+    )
+
+
+def _line_in(saved: str, script: Script, failed: PlacedStatement) -> int | None:
+    """The line of a statement in the script as it is saved; a form of it may read weights in another way."""
+    places = placed_statements(read_back(saved, script.functions))
+    own = [place for place in places if place.origin is failed.origin]
+    targets = assigned((failed.statement,))
+    same = [place for place in own if place.statement == failed.statement]
+    return next((place.line for place in [*same, *own] if assigned((place.statement,)) == targets), None)
+
+
+def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
+    """The script with a cut between any two statements."""
+    if is_stop:
+        failing = parse_snippet(_FAILING)[0]
+        script = rewritten(script, lambda node: replace(failing, origin=node.origin) if _stops(node) else node)
+    main = with_never(_apart(script.statements))
+    functions = (
+        replace(function, body=with_never(_apart(function.body))) for function in script.functions.values()
+    )
+    return replace(script, items=(*functions, *main))
+
+
+def _stops(node: tree.Node) -> bool:
+    return isinstance(node, tree.CallStatement) and node.call.function == "stop"
+
+
+def _apart(block: tree.Block) -> list[tree.Statement]:
+    found: list[tree.Statement] = []
+    for before, statement in zip((None, *block), block):
+        if before is not None:
+            found.append(cut(BLOCK_CUT))
+        found.append(statement)
+    return found
