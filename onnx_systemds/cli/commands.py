@@ -21,6 +21,7 @@ from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
 from onnx_systemds.cli.given import given_inputs, given_options
 from onnx_systemds.cli.json_text import json_text
+from onnx_systemds.cli.node_map import save_map, script_map
 from onnx_systemds.cli.options import (
     ConversionOptions,
     VerificationOptions,
@@ -102,10 +103,13 @@ def main() -> None:
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
+              help="Write which lines of the script each node of the model is.")
 @conversion_options
 def convert(
-    model: Path, output: Path | None, quiet: bool, verbose: bool, scored: bool, options: ConversionOptions
-) -> None:
+    model: Path, output: Path | None, quiet: bool, verbose: bool, scored: bool, map_file: Path | None,
+    options: ConversionOptions,
+) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
@@ -116,6 +120,8 @@ def convert(
         target = written_to(output, model.with_suffix(".dml"))
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(target, sources)
+        if map_file is not None:
+            check_target(map_file, [*sources, target])
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
         program = score_text(script, target.stem) if scored else None
         if program is not None:
@@ -125,6 +131,8 @@ def convert(
             script.save(target, advance_to)
         if program is not None:
             save_program(target.with_name(PROGRAM), program)
+        if map_file is not None:
+            save_map(map_file, script_map(script, target.stem))
         if verbose:
             for line in note_lines(script.notes):
                 click.echo(line, err=True)

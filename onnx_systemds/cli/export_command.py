@@ -10,6 +10,7 @@ import click
 import onnx
 
 from onnx_systemds.cli.explaining import explained
+from onnx_systemds.cli.node_map import model_map, save_map
 from onnx_systemds.cli.options import (
     Command,
     VerificationOptions,
@@ -82,9 +83,13 @@ def _export_options(command: Command) -> Command:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="The model; - is the standard output [default: beside the script].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
+@click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
+              help="Write of which line of the script each node of the model is.")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
-def export(script: Path, output: Path | None, quiet: bool, listing: bool, options: ExportOptions) -> None:
+def export(
+    script: Path, output: Path | None, quiet: bool, map_file: Path | None, listing: bool, options: ExportOptions
+) -> None:
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
@@ -97,13 +102,18 @@ def export(script: Path, output: Path | None, quiet: bool, listing: bool, option
             return
         parsed = parse_file(script)
         target = written_to(output, script.with_suffix(".onnx"))
-        check_target(target, [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())])
+        sources = [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())]
+        check_target(target, sources)
+        if map_file is not None:
+            check_target(map_file, [*sources, target])
         model = export_script(
             parsed, options.function, inputs=_specs(options.inputs), bindings=options.bindings(), notes=notes,
             **options.others(),
         )  # fmt: skip
         with replacing(target) as stream:
             stream.write(model.SerializeToString())
+        if map_file is not None:
+            save_map(map_file, model_map(model))
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if not quiet:

@@ -53,30 +53,36 @@ def origin_of(node: NodeView) -> Origin:
 
 @dataclass(frozen=True, slots=True)
 class PlacedStatement:
-    """A statement of a printed script. Lines and columns count from 1; function: the one that it stands in, or ""."""
+    """A statement of a printed script.
+
+    Lines and columns count from 1. function: the one that it stands in, or "". is_whole: it is in no loop or branch.
+    """
 
     line: int
     column: int
     function: str
     statement: tree.Statement
     origin: Origin | None
+    is_whole: bool = True
 
 
 def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block = ()) -> tree.Script:
     """A printed script as a tree with the places of the text, and with the origins of what was printed.
 
-    functions: all that know their origins. block: statements of the main program that do.
+    functions: all that know their origins. block: statements elsewhere that do, of the main program or of the function
+    that computes constants.
     """
     script = parse_script(text)
     for name, printed in script.functions.items():
         for function in functions:
             if function.name == name:
                 _keep_origins(printed.body, function.body)
-    statements = script.statements
-    starts = range(len(statements) - len(block) + 1)
-    start = next((start for start in starts if statements[start : start + len(block)] == block), 0)
-    if block:
-        _keep_origins(statements[start : start + len(block)], block)
+    known = {function.name for function in functions}
+    others = (function.body for name, function in script.functions.items() if name not in known)
+    for body in (script.statements, *others) if block else ():
+        for start in range(len(body) - len(block) + 1):
+            if body[start] == block[0] and body[start : start + len(block)] == block:
+                _keep_origins(body[start : start + len(block)], block)
     return script
 
 
@@ -87,20 +93,23 @@ def _keep_origins(printed: tree.Block, block: tree.Block) -> None:
 
 def placed_statements(script: tree.Script) -> list[PlacedStatement]:
     """All statements of a script that was read back, in the order of its text."""
-    found = [*_in_block(script.statements, "", None)]
+    found = [*_in_block(script.statements, "")]
     for function in script.functions.values():
-        found += _in_block(function.body, function.name, None)
+        found += _in_block(function.body, function.name)
     return sorted(found, key=lambda place: (place.line, place.column))
 
 
-def _in_block(block: tree.Block, function: str, around: Origin | None) -> Iterator[PlacedStatement]:
+def _in_block(block: tree.Block, function: str, around: PlacedStatement | None = None) -> Iterator[PlacedStatement]:
     for statement in block:
-        origin = statement.origin if isinstance(statement.origin, Origin) else around
-        yield PlacedStatement(statement.position.line, statement.position.column, function, statement, origin)
+        outer = None if around is None else around.origin
+        origin = statement.origin if isinstance(statement.origin, Origin) else outer
+        line, column = statement.position.line, statement.position.column
+        found = PlacedStatement(line, column, function, statement, origin, around is None)
+        yield found
         if isinstance(statement, (tree.If, tree.For, tree.While)):
-            yield from _in_block(statement.body, function, origin)
+            yield from _in_block(statement.body, function, found)
         if isinstance(statement, tree.If):
-            yield from _in_block(statement.otherwise, function, origin)
+            yield from _in_block(statement.otherwise, function, found)
 
 
 def statements_between(places: Sequence[PlacedStatement], first: int, last: int) -> Sequence[PlacedStatement]:
