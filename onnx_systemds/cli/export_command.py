@@ -17,6 +17,7 @@ from onnx_systemds.cli.options import (
     fixed_sizes,
     gathered,
     print_report,
+    read_tensors,
     verification_options,
     with_options,
     written_to,
@@ -138,9 +139,10 @@ def verify_script(
         raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
     with explained(options.traceback):
+        contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
             script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),
-            **verification.arguments(), **options.others(),
+            **{**verification.arguments(), "inputs": contents}, **options.others(),
         )  # fmt: skip
     print_report(report, as_json=verification.as_json)
 

@@ -69,9 +69,8 @@ class VerificationOptions:
     as_json: bool
 
     def arguments(self) -> dict[str, Any]:
-        """Those of `verify_model` and `verify_script`. Raises TranspileError, OSError."""
-        inputs = read_tensors(self.contents) if self.contents else None
-        return {"inputs": inputs, "seed": self.seed, "rtol": self.rtol, "atol": self.atol}
+        """Those of `verify_model`."""
+        return {"inputs": self.contents, "seed": self.seed, "rtol": self.rtol, "atol": self.atol}
 
 
 def gathered(command: Command, kind: type[Any], name: str) -> Command:
@@ -132,7 +131,8 @@ def verification_options(command: Command) -> Command:
     """What verifying needs beside the options of the conversion: the command takes it as ``verification``."""
     return with_options(gathered(command, VerificationOptions, "verification"), [
         click.option("--inputs", "contents", type=click.Path(path_type=Path),
-                     help="An .npz file with one array per input, as for run [default: random numbers]."),
+                     help="An .npz file with one array per input, as for run, the .npy file of the only one, or a "
+                          "folder with input_0.pb and, as the judge, output_0.pb [default: random numbers]."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
                      help="Seed of the random inputs."),
         click.option("--rtol", type=float, callback=_tolerance,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ml_dtypes
@@ -20,7 +20,8 @@ class Comparison:
 
     absolute, relative: the largest differences; infinite where only one side is NaN or infinite, or texts differ.
     severity: the largest difference as a multiple of what is tolerated; more than 1 fails. where: the element with
-    it, None for tensors that are equal. problem: why the elements cannot be compared at all, else "".
+    it, None for tensors that are equal. problem: why the elements cannot be compared at all, else "". ulps: the largest
+    difference in units in the last place of the expected number, in its type; None where that is no float.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Comparison:
     expected: object = None
     failed: int = 0
     problem: str = ""
+    ulps: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -88,7 +90,19 @@ def compare_tensors(
         relative = np.where(same, 0.0, differences / np.abs(judge))
         if is_float:
             tolerated += (rtol or 0.0) * np.where(np.isfinite(judge), np.abs(judge), 0.0)
-    return _compared(name, actual, expected, differences, np.nan_to_num(relative, nan=np.inf, posinf=np.inf), tolerated)
+    relative = np.nan_to_num(relative, nan=np.inf, posinf=np.inf)
+    found_apart = _compared(name, actual, expected, differences, relative, tolerated)
+    if not is_float:
+        return found_apart
+    return replace(found_apart, ulps=float((differences / _last_places(judge, expected.dtype)).max(initial=0.0)))
+
+
+def _last_places(numbers: Array, dtype: np.dtype[Any]) -> Array:
+    """What a unit in the last place is worth in a float type, at each number."""
+    info = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    least = max(float(info.smallest_subnormal), 5e-324)
+    _, exponents = np.frexp(np.where(np.isfinite(numbers) & (numbers != 0), numbers, least))
+    return np.asarray(np.maximum(np.ldexp(float(info.eps), exponents - 1), least))
 
 
 def _tolerances(dtype: np.dtype[Any]) -> tuple[float, float]:

@@ -103,21 +103,26 @@ def _with_verdict(comparison: Comparison) -> dict[str, object]:
 
 def _table(title: str, rows: Sequence[tuple[str, Comparison]]) -> Iterator[str]:
     """A line for each comparison, in columns."""
-    cells = [(title, "type", "largest difference", "relative", "of tolerance", "where", "verdict")]
+    head = (title, "type", "largest difference", "relative", "ULPs", "of tolerance", "where", "verdict")
+    cells: list[tuple[str, ...]] = [head]
     for name, found in rows:
         verdict = "pass" if found.passed else f"FAIL ({found.failed} elements)" if not found.problem else "FAIL"
         kind = f"{found.dtype} {list(found.dims)}"
         if found.problem:
-            cells.append((_short(name), kind, found.problem, "", "", "", verdict))
+            cells.append((_short(name), kind, found.problem, "", "", "", "", verdict))
         elif found.where is None:
-            cells.append((_short(name), kind, "none", "", "", "", verdict))
+            cells.append((_short(name), kind, "none", "", "", "", "", verdict))
         else:
             where = f"{list(found.where)}: {found.actual!s} for {found.expected!s}"
-            cells.append((_short(name), kind, f"{found.absolute:.2g}", f"{found.relative:.2g}",
-                          f"{found.severity:.2g}", where, verdict))  # fmt: skip
+            numbers = (found.absolute, found.relative, found.ulps, found.severity)
+            cells.append((_short(name), kind, *map(_number, numbers), where, verdict))
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:
         yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+
+
+def _number(number: float | None) -> str:
+    return "" if number is None else f"{number:.2g}"
 
 
 def _short(name: str) -> str:

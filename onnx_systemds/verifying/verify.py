@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
+from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.importing.convert import with_constants, with_types
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.inference.context import Context
@@ -22,7 +23,8 @@ from onnx_systemds.model.load import load_model
 from onnx_systemds.model.walk import names_read, nodes_written
 from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
-from onnx_systemds.verifying.judging import judgement
+from onnx_systemds.verifying.data_folders import read_contents
+from onnx_systemds.verifying.judging import Judgement, judgement
 from onnx_systemds.verifying.random_inputs import RandomInputs
 from onnx_systemds.verifying.report import NodeComparison, Report
 
@@ -31,11 +33,12 @@ _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
 
 def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
     source: str | Path | onnx.ModelProto,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | str | Path | None = None,
     *,
     dims: Mapping[str, int] | None = None,
     types: Mapping[str, Type] | None = None,
     constants: Mapping[str, Any] | None = None,
+    expected: Mapping[str, Any] | None = None,
     per_node: bool = False,
     rtol: float | None = None,
     atol: float | None = None,
@@ -44,42 +47,58 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
 ) -> Report:
     """Run a model on both sides and compare the outputs.
 
-    inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`); random ones
-    when there are none. dims: sizes of symbols, for the conversion and the random inputs. types, constants: those of
-    `import_model`, tensors; the judge is given the constants as inputs. per_node: whether the
-    intermediate values of the graph are compared, too. rtol, atol: see `compare_tensors`. options: of `import_model`.
+    inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`), or a file or
+    folder of them (see `read_contents`); random ones when there are none. dims: sizes of symbols, for the conversion
+    and the random inputs. types, constants: those of `import_model`, tensors; the judge is given the constants as
+    inputs. expected: outputs by name, or those in the folder, are the judge, where they are given. per_node: whether
+    the intermediate values of the graph are compared, too, with those of onnxruntime. rtol, atol: see
+    `compare_tensors`. options: of `import_model`.
     Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
     """
     path = Path(source) if isinstance(source, str | Path) else source
     model = load_model(source)
+    if isinstance(inputs, str | Path):
+        inputs, found_beside = read_contents(Path(inputs), model)
+        expected = found_beside if expected is None else expected
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
     known = {name: graph.initializers[name] for name in constants or {}}
     model = replace(model, graph=graph)
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
-    expected = judgement(path, _fed({**contents, **known}))  # first: it knows best what is wrong with inputs
+    fed = _fed({**contents, **known})
+    # first: it knows best what is wrong with inputs
+    judged = judgement(path, fed) if expected is None else _given_judgement(model, expected)
     found = engine.run(contents)
     nodes: list[NodeComparison] = []
     if per_node:
         producers = engine.comparable_values(contents)
         values = engine.run(contents, list(producers))
-        judged = judgement(path, _fed({**contents, **known}), list(producers)).outputs
+        inner = judgement(path, fed, list(producers)).outputs
         nodes = [
             NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
                            producers[found.name].op_type, found)
-            for found in compare_all(values, {name: judged[name] for name in producers}, rtol, atol)
+            for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
         ]  # fmt: skip
     return Report(
-        expected.judge,
-        expected.reasons,
+        judged.judge,
+        judged.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
         {name: described(content) for name, content in {**contents, **known}.items()},
         {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
         engine.required_constants,
-        tuple(compare_all(found, expected.outputs, rtol, atol)),
+        tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol)),
         tuple(nodes),
     )
+
+
+def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:
+    """Outputs that are known. Raises InvalidModel for names that are no outputs."""
+    outputs = {output.name for output in model.graph.outputs}
+    for name in expected:
+        if name not in outputs:
+            raise InvalidModel(f"{quoted(name)} is no output of the graph")
+    return Judgement("the outputs given", expected)
 
 
 class _Engine:

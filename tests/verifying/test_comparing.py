@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -71,3 +73,23 @@ def test_types_and_dims_that_differ() -> None:
     assert not compare_tensors("Y", np.zeros(2), np.zeros(2, np.float32)).passed
     assert compare_tensors("Y", np.zeros((0, 3)), np.zeros((0, 3))).passed
     assert compare_tensors("Y", np.array(2.0), np.array(2.0)).passed
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected", "steps"),
+    [(np.float32, 1.0, 3), (np.float32, 1e30, 1), (np.float32, 0.0, 2), (np.float64, -7.5, 4), (np.float16, 100.0, 2),
+     (ml_dtypes.bfloat16, 3.0, 1)],
+)  # fmt: skip
+def test_units_in_the_last_place(dtype: Any, expected: float, steps: int) -> None:
+    right = np.array([expected, 1.5], dtype)
+    found = right.copy()
+    for _ in range(steps):
+        found[0] = np.nextafter(found[0], dtype(np.inf)) if expected >= 0 else np.nextafter(found[0], dtype(-np.inf))
+    assert compare_tensors("Y", found, right).ulps == steps
+
+
+def test_units_in_the_last_place_are_of_floats() -> None:
+    assert compare_tensors("Y", np.array([1, 2]), np.array([1, 3])).ulps is None
+    assert compare_tensors("Y", np.array(["a"], object), np.array(["b"], object)).ulps is None
+    assert compare_tensors("Y", np.array([np.nan]), np.array([1.0])).ulps == np.inf
+    assert compare_tensors("Y", np.array([1.0]), np.array([1.0])).ulps == 0
