@@ -187,12 +187,14 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         load_plugins(options.plugins)
+        verification.check_page([model, *options.plugins, *given.files])
         types, constants = given.read_for(model)
         report = verify_model(
             model, dims=sizes, types=types, constants=constants, per_node=per_node,
             function_name=options.function_name, weights=options.weights, simplified=not options.no_simplify,
             specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
+        verification.write_page(report, model)
     print_report(report, as_json=verification.as_json)
 
 

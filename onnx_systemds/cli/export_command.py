@@ -139,11 +139,13 @@ def verify_script(
         raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
     with explained(options.traceback):
+        verification.check_page([script])
         contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
             script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),
             **{**verification.arguments(), "inputs": contents}, **options.others(),
         )  # fmt: skip
+        verification.write_page(report, script)
     print_report(report, as_json=verification.as_json)
 
 

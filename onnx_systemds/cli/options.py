@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from onnx_systemds.cli.given import GivenInputs, given_inputs, given_options
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES
 
 if TYPE_CHECKING:
@@ -67,6 +68,21 @@ class VerificationOptions:
     rtol: float | None
     atol: float | None
     as_json: bool
+    page: Path | None
+
+    def check_page(self, sources: Iterable[Path]) -> None:
+        """Raise TranspileError or OSError where the report cannot be written, or would replace a file that is read."""
+        if self.page is not None:
+            check_target(self.page, [*sources, *([self.contents] if self.contents else [])])
+
+    def write_page(self, report: Report, source: Path) -> None:
+        """Write the report, if it is asked for. Raises OSError."""
+        if self.page is None:
+            return
+        from onnx_systemds.verifying.report_page import report_page
+
+        with replacing(self.page) as stream:
+            stream.write(report_page(report, source.name).encode())
 
     def arguments(self) -> dict[str, Any]:
         """Those of `verify_model`."""
@@ -140,6 +156,8 @@ def verification_options(command: Command) -> Command:
         click.option("--atol", type=float, callback=_tolerance,
                      help="Tolerated difference [default: a share of the output's spread, float32 1e-5, integers 0]."),
         json_option,
+        click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+                     help="Write a page with verdicts, differences node by node, times and versions."),
     ])  # fmt: skip
 
 

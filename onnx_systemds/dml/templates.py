@@ -42,6 +42,12 @@ def template(name: str) -> jinja2.Template:
     return environment().get_template(name)
 
 
+@cache
+def page(name: str) -> jinja2.Template:
+    """A compiled template of an HTML page, in which what a model says is escaped."""
+    return environment().overlay(autoescape=True).get_template(name)
+
+
 def render_operator(name: str, /, **names: object) -> str:
     """Render ``operators/<name>.dml.jinja``; the text has no line end after it."""
     return template(f"operators/{name}.dml.jinja").render(**names).rstrip("\n")

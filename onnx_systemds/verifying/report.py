@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 
 from onnx_systemds.errors import escaped, quoted, quoted_list
 from onnx_systemds.verifying.comparing import Comparison
@@ -28,6 +28,7 @@ class Report:
     judge: who it is. reasons: why others were not asked, or refused. given: where the inputs are from.
     inputs: their dtypes and dims. sizes: of symbols, chosen for want of others. required_constants: the inputs whose
     content was known at conversion, because it decides what the script looks like. nodes: in topological order.
+    seconds: what the stages took.
     """
 
     judge: str
@@ -38,6 +39,7 @@ class Report:
     required_constants: tuple[str, ...]
     outputs: tuple[Comparison, ...]
     nodes: tuple[NodeComparison, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -59,7 +61,7 @@ class Report:
         first = self.first_apart
         return {
             "passed": self.passed,
-            **{field.name: getattr(self, field.name) for field in fields(self)},
+            **{each.name: getattr(self, each.name) for each in fields(self)},
             "outputs": [_with_verdict(output) for output in self.outputs],
             "nodes": [{"node": node.node, "op_type": node.op_type, **_with_verdict(node.comparison)}
                       for node in self.nodes],

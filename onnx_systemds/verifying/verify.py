@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -66,10 +67,12 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
-    fed = _fed({**contents, **known})
+    fed, watch = _fed({**contents, **known}), _Watch()
     # first: it knows best what is wrong with inputs
     judged = judgement(path, fed) if expected is None else _given_judgement(model, expected)
+    watch.note("the judge")
     found = engine.run(contents)
+    watch.note("conversion and engine")
     nodes: list[NodeComparison] = []
     if per_node:
         producers = engine.comparable_values(contents)
@@ -80,6 +83,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
                            producers[found.name].op_type, found)
             for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
         ]  # fmt: skip
+        watch.note("node by node")
     return Report(
         judged.judge,
         judged.reasons,
@@ -89,7 +93,21 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         engine.required_constants,
         tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol)),
         tuple(nodes),
+        watch.seconds,
     )
+
+
+class _Watch:
+    """What stages took, from one note to the next."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def note(self, stage: str) -> None:
+        """End a stage."""
+        now = time.perf_counter()
+        self.seconds[stage], self._last = now - self._last, now
 
 
 def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:
