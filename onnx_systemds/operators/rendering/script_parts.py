@@ -53,7 +53,8 @@ class ScriptParts:
         if key:
             return key
         matrix = array.reshape(int(view.rows), int(view.cols))  # type: ignore[arg-type]
-        key = "" if array.dtype == object else self._equal_weight(matrix)
+        alike = [] if array.dtype == object else self._alike.setdefault(sample(matrix), [])
+        key = self._equal_weight(matrix, alike)
         if not key:
             key = base = _camel_case(name)
             number = 1
@@ -63,13 +64,12 @@ class ScriptParts:
             self._weight_keys[id(array)] = (array, key)  # holds the array, so that its id stays its own
             release = self.release
             self.weights[key] = Weight(key, matrix, None if release is None else lambda: release(array))
-            if array.dtype != object:
-                self._alike.setdefault(sample(matrix), []).append(key)
+            alike.append(key)
         return key
 
-    def _equal_weight(self, matrix: Array) -> str:
-        """The key of a weight of the same content, as several nodes make it of one initializer; "" if none."""
-        for key in self._alike.get(sample(matrix), ()):
+    def _equal_weight(self, matrix: Array, alike: list[str]) -> str:
+        """The one of these keys whose weight has the same content, as nodes make it of one initializer; "" if none."""
+        for key in alike:
             known = self.weights[key].array
             is_equal = equal(known, matrix)
             if self.release is not None:
