@@ -105,13 +105,20 @@ ARRAY_FILES = ["none.npz", "keys.npz", "more.npz", "rank.npz", "sizes.npz", "com
                "huge.npy", "huge2.npy", "shape.npy", "code.npy", "nested.npy", "void.npy", "folder", "folder.npz", "loop", "nowhere.npz", "m.onnx", "socket"]  # fmt: skip
 TARGETS = ["folder", ".", "..", "/", "nowhere/y", "m.onnx/y", "m.onnx", "./folder/../m.onnx", "link.onnx", "hard.onnx",
            "loop", "n" * 300]  # fmt: skip
+SCRIPT_TARGETS = ["folder", "nowhere/y", "s.dml", "./s.dml", "loop"]
 DIMS = ["batch", "batch=", "=3", "=", "batch=x", "batch=0", "batch=-1", "batch=1.5", "batch=²", "batch=٣", "batch=1e3",
         "batch=2147483648", "batch=" + "9" * 5000, "bach=4", "\n=4", "batch=inf"]  # fmt: skip
 WEIGHTS = ["a", "a=", "=1", "a=x", "a=nowhere.csv", "a=folder", "a=a.csv", "a=empty.csv", "a=empty.npz", "a=start.npz",
            "a=nested.npy", "a=dates.npz", "a=pickled.npy", *(f"a=file_{name}" for name in "bcdeghijk"), "ghost=1",
            "a=" + "9" * 5000, "a=loop"]  # fmt: skip
+TYPES = ["X", "X=", "=float[2,3]", "X=float", "X=float[", "X=real[2,3]", "X=undefined[2,3]", "X=int64[2,3]", "X=float[2]", "X=float[2,4]",
+         "X=float[-1,3]", "X=float[1.5,3]", "X=float[9999999999,3]", "X=float[a b,3]", "ghost=float[2,3]", "\n=float[2,3]"]  # fmt: skip
+CONSTANTS = ["X", "X=", "=1", "X=x", "X=[1,", "X={}", "X=null", "X=[[1,2],[3]]", "X=[1,2]", "X=" + "[" * 9000, "X=1e999", "ghost=1",
+             "X=nowhere.npy", "X=pickled.npy", "X=huge2.npy", "X=folder.npy", "X=good.npz"]  # fmt: skip
 CONVERSION: dict[str, list[str]] = {
     "dims": DIMS,
+    "types": TYPES,
+    "constants": CONSTANTS,
     "function_name": ["", "sum", "a b", "if", "1st", "a\nb", "é"],
     "weights": ["", "none", "Inline"],
     "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
@@ -134,15 +141,15 @@ EXPORT: dict[str, list[str]] = {
     "functions": ["", "both"],
 }  # fmt: skip
 BAD: dict[str, dict[str, list[str]]] = {
-    "convert": {"output": [*TARGETS, "m.weights/y", ""], **CONVERSION},
+    "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, **CONVERSION},
     "run": {"inputs": [*ARRAY_FILES, ""], "outputs": [*TARGETS, "good.npz", ""], **CONVERSION},
     "score": {"source": [*(name for name in ARRAY_FILES if name != "a.npy"), ""], "target": [*TARGETS, "good.npz", "out.txt", ""],
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", ""], "engine": ["", "cloud", "Spark"],
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
-    "verify": {**VERIFICATION, **CONVERSION},
-    "inspect": {"plan": ["", "cloud", "Spark"], **{key: CONVERSION[key] for key in ("plugins", "model")}},
-    "export": {"output": ["folder", "nowhere/y", "s.dml", "./s.dml", "loop", ""], **EXPORT},
-    "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], **VERIFICATION, **EXPORT},
+    "verify": {**VERIFICATION, "contents": [name for name in ARRAY_FILES if name != "a.npy"], "page": TARGETS, **CONVERSION},
+    "inspect": {"plan": ["", "cloud", "Spark"], **{key: CONVERSION[key] for key in ("types", "constants", "plugins", "model")}},
+    "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS, **EXPORT},
+    "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
     "operators": {},
     "builtins": {},
 }
