@@ -10,18 +10,20 @@ from onnx_systemds.version import __version__
 if TYPE_CHECKING:
     from onnx_systemds.exporting.export import export_script
     from onnx_systemds.exporting.interface import InputSpec
+    from onnx_systemds.exporting.model_files import export_file
     from onnx_systemds.importing.convert import import_model
     from onnx_systemds.importing.script import Script
     from onnx_systemds.runtime.scoring import ScoringFunction
     from onnx_systemds.runtime.systemds_module import systemds_module
 
-__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_script", "import_model",
-           "systemds_module"]  # fmt: skip
+__all__ = ["InputSpec", "ScoringFunction", "Script", "__version__", "export_file", "export_script",
+           "import_model", "systemds_module"]  # fmt: skip
 
 _HOMES = {
     "InputSpec": "exporting.interface",
     "ScoringFunction": "runtime.scoring",
     "Script": "importing.script",
+    "export_file": "exporting.model_files",
     "export_script": "exporting.export",
     "import_model": "importing.convert",
     "systemds_module": "runtime.systemds_module",

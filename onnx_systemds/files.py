@@ -5,9 +5,10 @@ from __future__ import annotations
 import errno
 import io
 import os
+import shutil
 import stat
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -72,6 +73,34 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
         except BaseException:
             os.unlink(name)
             raise
+
+
+@contextmanager
+def replacing_all(paths: Sequence[Path]) -> Iterator[Path]:
+    """A new folder; the files of these names in it take the places of `paths` when the block ends without an exception.
+
+    All of them or, where a place cannot be taken, none; the first one comes last, as it is the one that needs the
+    others. They have one folder; links are not followed. Raises OSError, and whatever the block raises.
+    """
+    for path in paths:
+        check_target(path, ())
+    folder = paths[0].parent
+    with telling(paths[0], folder / _PREFIX):
+        staging = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+        moved: list[tuple[Path, Path]] = []
+        try:
+            yield staging
+            moves = [(path, staging / f"old-{i}") for i, path in enumerate(paths) if os.path.lexists(path)]
+            moves += [(staging / path.name, path) for path in reversed(paths)]
+            for source, place in moves:
+                os.rename(source, place)
+                moved.append((source, place))
+        except BaseException:
+            for source, place in reversed(moved):
+                os.rename(place, source)
+            raise
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
 
 
 @contextmanager

@@ -28,6 +28,7 @@ BUILTINS = ROOT / "docs" / "builtins.md"
 README = ROOT / "README.md"
 SCORING = ROOT / "docs" / "scoring.md"
 PYTHON_API = ROOT / "docs" / "python_api_of_systemds.md"
+EXPORTING = ROOT / "docs" / "exporting.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
@@ -167,6 +168,15 @@ def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
     script, printed = own_operator(tmp_path)
     assert script == example("own script", ADDING)
     assert printed == example("own result", ADDING)
+
+
+def test_weights_beside_a_model(tmp_path: Path) -> None:
+    (tmp_path / "score.dml").write_text(example("external script", EXPORTING), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT),
+                   "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
+    printed = subprocess.run(["bash", "-euc", example("external commands", EXPORTING)], cwd=tmp_path, env=environment,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout  # fmt: skip
+    assert printed == example("external result", EXPORTING)
 
 
 def test_readme_counts_the_official_cases_as_the_manifest_does() -> None:

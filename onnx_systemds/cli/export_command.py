@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,12 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.exporting.export import FUNCTIONS, export_script
+from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
 from onnx_systemds.exporting.interface import InputSpec
-from onnx_systemds.exporting.weight_files import read_value
-from onnx_systemds.files import check_target, replacing
+from onnx_systemds.exporting.model_files import data_path, export_file
+from onnx_systemds.exporting.weight_files import MOST_LOADED, open_values
+from onnx_systemds.files import check_target, is_stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,14 @@ class ExportOptions:
     functions: str
     traceback: bool
 
-    def bindings(self) -> dict[str, Any]:
-        """Values by the names of parameters and files. Raises BadParameter, TranspileError, OSError."""
-        return {name: _bound(text) for name, text in _pairs(self.weights, "--weight").items()}
+    def bindings(self, most_loaded: int = sys.maxsize) -> dict[str, Any]:
+        """Values by the names of parameters and files. Raises BadParameter, TranspileError, OSError.
+
+        most_loaded: numbers that are read; of more the large matrices stay in their files (`open_values`).
+        """
+        bound = {name: _bound(text) for name, text in _pairs(self.weights, "--weight").items()}
+        files = open_values({name: each for name, each in bound.items() if isinstance(each, Path)}, most_loaded)
+        return {**bound, **files}
 
     def others(self) -> dict[str, Any]:
         """Those that `export_script` takes by the same names everywhere. Raises BadParameter."""
@@ -86,11 +93,15 @@ def _export_options(command: Command) -> Command:
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write of which line of the script each node of the model is.")
+@click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
+              help="Weights of so many bytes or more go into a file beside the model, <model>.data "
+                   "[default: those from 1024 on where the model would take more than 2 GB].")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
 def export(
-    script: Path, output: Path | None, quiet: bool, map_file: Path | None, listing: bool, options: ExportOptions
-) -> None:
+    script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,
+    options: ExportOptions,
+) -> None:  # fmt: skip
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
@@ -105,14 +116,14 @@ def export(
         target = written_to(output, script.with_suffix(".onnx"))
         sources = [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())]
         check_target(target, sources)
+        if not is_stream(target):
+            check_target(data_path(target), sources)
         if map_file is not None:
-            check_target(map_file, [*sources, target])
-        model = export_script(
-            parsed, options.function, inputs=_specs(options.inputs), bindings=options.bindings(), notes=notes,
-            **options.others(),
+            check_target(map_file, [*sources, target, data_path(target)])
+        model = export_file(
+            parsed, target, options.function, external_data=external_data, inputs=_specs(options.inputs),
+            bindings=options.bindings(MOST_LOADED), notes=notes, **options.others(),
         )  # fmt: skip
-        with replacing(target) as stream:
-            stream.write(model.SerializeToString())
         if map_file is not None:
             save_map(map_file, model_map(model))
     for note in notes:
@@ -179,7 +190,7 @@ def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:
 
 
 def _bound(text: str) -> Any:
-    """Return the content of a file, or the number itself where there is no such file."""
+    """Return the path of a file, or the number itself where there is no such file."""
     if not text or not Path(text).exists():
         for kind in (int, float):
             try:
@@ -187,4 +198,4 @@ def _bound(text: str) -> Any:
             except ValueError:
                 continue
         raise TranspileError("there is no such file, and it is no number", text)
-    return read_value(text)
+    return Path(text)

@@ -126,36 +126,74 @@ def read_matrix(path: Path) -> np.ndarray[Any, np.dtype[np.float64]]:
 
     Raises InvalidModel when the files are not what ``path.mtd`` says, OSError when they cannot be read.
     """
-    path = Path(path)
-    try:
-        description = json.loads(_beside(path, ".mtd").read_text(encoding="utf-8"))
-        rows, cols = int(description["rows"]), int(description["cols"])
-        height, width = (int(description.get(f"{axis}_in_block", BLOCK_SIZE)) for axis in ("rows", "cols"))
-        nonzeros = int(description.get("nnz", -1))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise InvalidModel(f"{quoted(str(path))}.mtd does not describe a matrix") from error
+    rows, cols = matrix_sizes(path)
     try:
         matrix = np.zeros((rows, cols))
     except (MemoryError, ValueError) as error:
         raise InvalidModel(f"a matrix of {rows} x {cols} is not possible") from error
-    if min(rows, cols, height, width) < 1:
-        raise InvalidModel(f"{quoted(str(path))}.mtd holds dimensions that are not positive")
+    for top, left, block in matrix_blocks(path):
+        matrix[top : top + block.shape[0], left : left + block.shape[1]] = block
+    return matrix
+
+
+def matrix_sizes(path: Path) -> tuple[int, int]:
+    """Return rows and columns of the matrix in the binary-block file or directory `path`. Raises InvalidModel."""
+    description = _described(path)
+    return description.rows, description.cols
+
+
+def matrix_blocks(path: Path) -> Iterator[tuple[int, int, Array]]:
+    """Yield the blocks of the matrix that `read_matrix` reads, each with its first row and column, from 0.
+
+    They come in the order of the files; what no block holds is zeros. Raises as `read_matrix`, at the end where values
+    are missing.
+    """
+    path = Path(path)
+    sizes = _described(path)
+    nonzeros = 0
     files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
     for file in files:
         with file.open("rb") as stream:
             try:
                 for block_row, block_col, block in _read_blocks(stream):
-                    top, left = (block_row - 1) * height, (block_col - 1) * width
-                    target = matrix[max(top, 0) : top + height, max(left, 0) : left + width]
-                    if target.shape != block.shape or min(top, left) < 0:
-                        raise ValueError(f"block {block_row}, {block_col} does not fit into {rows} x {cols}")
-                    target[...] = block
+                    top, left = (block_row - 1) * sizes.height, (block_col - 1) * sizes.width
+                    fitting = min(sizes.height, sizes.rows - top), min(sizes.width, sizes.cols - left)
+                    if min(top, left) < 0 or block.shape != fitting:
+                        place = f"{block_row}, {block_col}"
+                        raise ValueError(f"block {place} does not fit into {sizes.rows} x {sizes.cols}")
+                    nonzeros += int(np.count_nonzero(block))
+                    yield top, left, block
             except (struct.error, ValueError, IndexError) as error:
                 message = f"{quoted(str(file))} is not a whole binary-block file: {error}"
                 raise InvalidModel(message) from error
-    if nonzeros >= 0 and nonzeros != np.count_nonzero(matrix):
+    if sizes.nonzeros >= 0 and sizes.nonzeros != nonzeros:
         raise InvalidModel(f"{quoted(str(path))} does not hold all values that its .mtd file counts")
-    return matrix
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """What the .mtd file says of a matrix: rows and columns, those of its blocks, and its values that are not 0."""
+
+    rows: int
+    cols: int
+    height: int
+    width: int
+    nonzeros: int
+
+
+def _described(path: Path) -> _Sizes:
+    """Return what ``path.mtd`` says. Raises InvalidModel, OSError."""
+    path = Path(path)
+    try:
+        description = json.loads(_beside(path, ".mtd").read_text(encoding="utf-8"))
+        rows, cols = int(description["rows"]), int(description["cols"])
+        height, width = (int(description.get(f"{axis}_in_block", BLOCK_SIZE)) for axis in ("rows", "cols"))
+        found = _Sizes(rows, cols, height, width, int(description.get("nnz", -1)))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidModel(f"{quoted(str(path))}.mtd does not describe a matrix") from error
+    if min(rows, cols, height, width) < 1:
+        raise InvalidModel(f"{quoted(str(path))}.mtd holds dimensions that are not positive")
+    return found
 
 
 def _write_file(target: Path, array: Array, block_size: int, threads: int, progress: Progress | None) -> None:

@@ -22,6 +22,7 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module, Modules
 from onnx_systemds.exporting.evaluating.rules import RULES
+from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
@@ -46,6 +47,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     folder: str | Path | None = None,
     functions: str = "inline",
     notes: list[str] | None = None,
+    external: ExternalData | None = None,
 ) -> onnx.ModelProto:
     """Return the ONNX model of `source` (a path, the text of a script, or its tree).
 
@@ -54,7 +56,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
     folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
-    notes: takes what the script does and the model leaves out.
+    notes: takes what the script does and the model leaves out. external: takes weights that `export_file` writes.
     Raises TranspileError with every reason.
     """
     load_builtins()
@@ -84,7 +86,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     if notes is not None:
         notes += [*script.warnings, *evaluator.context.dropped]
-    return write_model(graph, name, Origin(script, function, folder))
+    return write_model(graph, name, Origin(script, function, folder), external)
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

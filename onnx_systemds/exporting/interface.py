@@ -14,6 +14,7 @@ import numpy as np
 from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
@@ -96,6 +97,9 @@ class Interface:
             return ListValue(tuple(self.constant(item, f"{name}_{i + 1}") for i, item in enumerate(content)))
         if isinstance(content, (bool, int, float, str)):
             return known_scalar(content)
+        if isinstance(content, StoredMatrix):
+            dims = (content.rows, content.cols)
+            return Matrix(self.graph.stored(content, dims, name), *dims)
         array = np.asarray(content)
         if array.ndim == 0:
             return known_scalar(array.item())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from typing import Any
 
@@ -10,7 +11,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from onnx_systemds.errors import InternalError
+from onnx_systemds.errors import InternalError, TranspileError
+from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
 from onnx_systemds.exporting.origin import Origin
@@ -19,30 +21,43 @@ from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
 _DOMAINS = {"ai.onnx.ml": 2}
 _OLDEST_IR_OF_FUNCTIONS = 8
-_LARGEST_CHECKED = 1 << 30
+_LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
+"""Bytes of weights in the file of a model, which protobuf limits; some are left for nodes and names."""
 
 
-def write_model(builder: GraphBuilder, name: str, origin: Origin) -> onnx.ModelProto:
-    """Return the model of the outputs of `builder`. Raises InternalError when ONNX finds fault with it."""
+def write_model(
+    builder: GraphBuilder, name: str, origin: Origin, external: ExternalData | None = None
+) -> onnx.ModelProto:
+    """Return the model of the outputs of `builder`; weights may go into `external`, and only the file is whole then.
+
+    Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
+    """
     fuse(builder)
-    model = _Writer(builder, origin).model(name)
+    model = _Writer(builder, origin, external).model(name)
     origin.describe(model)
-    if model.ByteSize() < _LARGEST_CHECKED:
-        try:
-            onnx.checker.check_model(model, full_check=True)
-        except Exception as error:
-            raise InternalError(f"the exported model is not valid: {error}") from error
+    if external is None or not external.weights:
+        check(model)
     return model
+
+
+def check(model: onnx.ModelProto | str) -> None:
+    """Raise InternalError when ONNX finds fault with a model or, where its weights are beside it, with its file."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except Exception as error:
+        raise InternalError(f"the exported model is not valid: {error}") from error
 
 
 class _Writer:
     """Writes one model, or one of its functions (`sized`: whether dims of inner graphs are written)."""
 
     def __init__(
-        self, builder: GraphBuilder, origin: Origin, functions: list[onnx.FunctionProto] | None = None
-    ) -> None:
+        self, builder: GraphBuilder, origin: Origin, external: ExternalData | None,
+        functions: list[onnx.FunctionProto] | None = None,
+    ) -> None:  # fmt: skip
         self.builder = builder
         self.origin = origin
+        self.external = external
         self.sized = functions is None
         self.functions: list[onnx.FunctionProto] = [] if functions is None else functions
         self.domains = {"": builder.opset}
@@ -74,7 +89,7 @@ class _Writer:
             name,
             [self.info(tensor) for tensor in builder.inputs],
             [self.info(tensor) for tensor in results],
-            [self.initializer(tensor) for tensor in self.used_constants],
+            self.initializers(),
             value_info=[self.info(t) for node in needed for t in node.outputs if t not in results and t.kind != TEXT],
         )
         version = helper.find_min_ir_version_for([helper.make_opsetid("", builder.opset)])
@@ -89,7 +104,8 @@ class _Writer:
 
     def function(self, body: FunctionBody) -> str:
         """Return the name of the function of the model with this body: one that is there, or a new one."""
-        writer = _Writer(self.builder, self.origin, self.functions)
+        writer = _Writer(self.builder, self.origin, None, self.functions)
+        writer.names = {tensor: writer.unique(tensor.hint or "value") for tensor in body.inputs if tensor.stored}
         inputs = [writer.name(tensor) for tensor in body.inputs]
         outputs = [writer.name(tensor) for tensor in body.outputs]
         nodes = [writer.node(node) for node in needed_nodes(body.scope, [], body.outputs)]
@@ -147,7 +163,36 @@ class _Writer:
         dims = [dim if isinstance(dim, int) else _dim_text(dim) if sized else None for dim in tensor.dims]
         return helper.make_tensor_value_info(self.name(tensor), self.types[tensor.kind], dims)
 
+    def initializers(self) -> list[onnx.TensorProto]:
+        """Return those of the model; the large ones outside of it, if that is wanted or has to be."""
+        sizes = {tensor: self.bytes(tensor) for tensor in self.used_constants}
+        external, total = self.external, sum(sizes.values())
+        smallest = None if external is None else external.smallest(total > _LARGEST_WEIGHTS)
+        outside = {tensor for tensor in self.used_constants
+                   if smallest is not None and tensor.kind != TEXT and sizes[tensor] >= smallest}  # fmt: skip
+        inside = total - sum(sizes[tensor] for tensor in outside)
+        if inside > _LARGEST_WEIGHTS:
+            raise TranspileError(f"weights of {inside} bytes, and one file can hold {_LARGEST_WEIGHTS}",
+                                 hint="have a file with those from 1024 bytes on beside the model: export_file, "
+                                      "or on the command line --external-data 1024")  # fmt: skip
+        return [self.external_initializer(tensor, sizes[tensor]) if tensor in outside else self.initializer(tensor)
+                for tensor in self.used_constants]  # fmt: skip
+
+    def bytes(self, tensor: Tensor) -> int:
+        """Return how many bytes a constant of numbers takes in the model."""
+        if tensor.kind == TEXT:
+            return 0
+        return math.prod(_shape(tensor)) * helper.tensor_dtype_to_np_dtype(self.types[tensor.kind]).itemsize
+
+    def external_initializer(self, tensor: Tensor, size: int) -> onnx.TensorProto:
+        assert self.external is not None
+        made = onnx.TensorProto(name=self.name(tensor), data_type=self.types[tensor.kind], dims=_shape(tensor))
+        return self.external.take(made, tensor.stored or tensor.constant, size)
+
     def initializer(self, tensor: Tensor) -> onnx.TensorProto:
+        if tensor.stored is not None:
+            content = tensor.stored.read(helper.tensor_dtype_to_np_dtype(self.types[tensor.kind]))
+            return numpy_helper.from_array(content.reshape(_shape(tensor)), self.name(tensor))
         assert tensor.constant is not None
         if tensor.kind == TEXT:
             texts: Any = [str(item).encode() for item in tensor.constant.ravel().tolist()]
@@ -165,7 +210,7 @@ class _Writer:
         if tensor is None:
             return ""
         if tensor not in self.names:
-            if tensor.constant is not None:
+            if tensor.constant is not None or tensor.stored is not None:
                 self.used_constants[tensor] = None
                 base = tensor.hint or _constant_name(tensor)
             else:
@@ -180,6 +225,11 @@ class _Writer:
             found = f"{base}_{count}"
         self.taken.add(found)
         return found
+
+
+def _shape(tensor: Tensor) -> tuple[int, ...]:
+    """Return the sizes of a constant."""
+    return tuple(dim for dim in tensor.dims if isinstance(dim, int))
 
 
 def _computed_name(tensor: Tensor) -> str:

@@ -148,7 +148,7 @@ class _Call:
         graph = self.graph
         used = captured(SubGraph(unit.scope, (), outputs))
         pairs = [*self.inputs, *((seen, graph.size_tensor(symbol(name))) for name, seen in unit.asked.items()),
-                 *((tensor, tensor) for tensor in graph.inputs)]  # fmt: skip
+                 *((tensor, tensor) for tensor in (*graph.inputs, *graph.stored_weights.values()))]  # fmt: skip
         pairs = [pair for pair in pairs if pair[0] in used]
         if not pairs:
             raise UnsupportedCase("it has no inputs")

@@ -29,6 +29,7 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
     constant_kind,
 )
 from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_depth, check_elements
+from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference import dims as dims_module
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, lone_symbol, product, symbol, symbols
 
@@ -55,6 +56,7 @@ class GraphBuilder:
         self.place = ""
         self.inputs: list[Tensor] = []
         self.outputs: list[tuple[str, Tensor]] = []
+        self.stored_weights: dict[tuple[StoredMatrix, Dims], Tensor] = {}
         self.unit = Unit()
         self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
@@ -91,6 +93,13 @@ class GraphBuilder:
             raise UnsupportedCase(f"{elements} elements would be calculated here and stored in the model, "
                                   f"and {MOST_ELEMENTS} are possible in all")  # fmt: skip
         self._calculated += elements
+
+    def stored(self, weight: StoredMatrix, dims: Dims, hint: str) -> Tensor:
+        """Return the tensor of a weight that stays in its file; its elements are those of the matrix, in order."""
+        if (weight, dims) not in self.stored_weights:
+            tensor = self.stored_weights[weight, dims] = Tensor(FLOAT, dims, hint)
+            tensor.stored = weight
+        return self.stored_weights[weight, dims]
 
     # Nodes
 

@@ -8,6 +8,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference.dims import Dim, Dims
 
 Array = np.ndarray[Any, Any]
@@ -21,11 +22,11 @@ class Tensor:
 
     kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), int (int64), bool
     or text. constant: the content if it is known, floats always as float64. node: what computes it, None for inputs and
-    constants. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere,
-    the places of the 1 from 0 on.
+    constants. stored: the file of a weight whose content is read only when the model is written. counts: whether it is
+    1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere, the places of the 1 from 0 on.
     """
 
-    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice")
+    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice", "stored")
 
     def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
         self.kind = kind
@@ -33,6 +34,7 @@ class Tensor:
         self.hint = hint
         self.constant = constant
         self.node: Node | None = None
+        self.stored: StoredMatrix | None = None
         self.counts = False
         self.row_choice: Tensor | None = None
 

@@ -69,6 +69,8 @@ class Operators(GraphBuilder):
         before, after = product(x.dims), product(dims)
         if isinstance(before, int) and isinstance(after, int) and before != after:
             raise UnsupportedCase(f"{before} elements do not fill {' x '.join(map(str, dims)) or 'one scalar'}")
+        if x.stored is not None and isinstance(after, int):
+            return self.stored(x.stored, dims, x.hint)
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)

@@ -1,0 +1,91 @@
+"""Matrices that stay in their files until a model is written: `StoredMatrix`, read piece by piece.
+
+An export knows their sizes, not their content, and so takes no memory for them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.array_files import Array, read_array_file
+from onnx_systemds.engine.matrix_files import matrix_blocks, matrix_sizes, read_matrix
+from onnx_systemds.errors import TranspileError
+
+_PIECE = 1 << 20
+"""Numbers of a piece of an .npy file."""
+
+
+@dataclass(frozen=True)
+class StoredMatrix:
+    """A matrix of `rows` x `cols` in an .npy file, or else in SystemDS's binary blocks."""
+
+    path: Path
+    rows: int
+    cols: int
+    is_npy: bool
+
+    @property
+    def size(self) -> int:
+        """The number of its elements."""
+        return self.rows * self.cols
+
+    def pieces(self) -> Iterator[tuple[int, int, Array]]:
+        """Yield parts of it, each with its first row and column, from 0; what none of them holds is zeros.
+
+        Raises TranspileError, OSError.
+        """
+        return self._parts_of_array() if self.is_npy else matrix_blocks(self.path)
+
+    def read(self, dtype: Any = np.float64) -> Array:
+        """Return all of it. Raises TranspileError, OSError."""
+        if not self.is_npy and dtype == np.float64:
+            return read_matrix(self.path)
+        try:
+            found = np.zeros((self.rows, self.cols), dtype)
+        except (MemoryError, ValueError) as error:
+            raise TranspileError(f"a matrix of {self.rows} x {self.cols} is not possible", self.path) from error
+        with np.errstate(over="ignore"):
+            for row, column, part in self.pieces():
+                found[row : row + part.shape[0], column : column + part.shape[1]] = part
+        return found
+
+    def _parts_of_array(self) -> Iterator[tuple[int, int, Array]]:
+        """Yield lines of the file, read one after the other: rows, or columns where these lie together."""
+        array = read_array_file(self.path, mapped=True)
+        assert isinstance(array, np.memmap)
+        by_rows = array.flags.c_contiguous
+        lines, length = (self.rows, self.cols) if by_rows else (self.cols, self.rows)
+        height, width = max(1, _PIECE // length), min(length, _PIECE)
+        with self.path.open("rb") as stream:
+            stream.seek(array.offset)
+            for line in range(0, lines, height):
+                for place in range(0, length, width):
+                    shape = min(height, lines - line), min(width, length - place)
+                    part = np.fromfile(stream, array.dtype, math.prod(shape))
+                    if part.size != math.prod(shape):
+                        raise TranspileError("it ends before its last number", self.path)
+                    yield (line, place, part.reshape(shape)) if by_rows else (place, line, part.reshape(shape).T)
+
+
+def stored_blocks(path: Path) -> StoredMatrix:
+    """Return the matrix in a file or folder of SystemDS's binary blocks. Raises InvalidModel."""
+    return StoredMatrix(path, *matrix_sizes(path), is_npy=False)
+
+
+def stored_array(path: Path) -> StoredMatrix | None:
+    """Return the array of an .npy file as a matrix, None where its elements do not lie in the order of one.
+
+    Raises TranspileError, OSError.
+    """
+    array = read_array_file(path, mapped=True)
+    if not isinstance(array, np.memmap) or array.dtype.kind not in "fiub" or not array.ndim or not array.size:
+        return None
+    if not array.flags.c_contiguous and array.ndim != 2:
+        return None
+    return StoredMatrix(path, array.shape[0], math.prod(array.shape[1:]), is_npy=True)
