@@ -14,7 +14,8 @@ from onnx_systemds.engine.placing import BUDGET_SHARE, IN_DRIVER
 from onnx_systemds.importing.block_sizes import BLOCK_BYTES
 from onnx_systemds.importing.convert import import_model, with_types
 from onnx_systemds.importing.passes.specialisation.trees import calls
-from onnx_systemds.importing.score_program import IN_ONE_PLACE, Places, places_of
+from onnx_systemds.importing.score_program import Places, places_of
+from onnx_systemds.importing.score_sites import IN_ONE_PLACE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer

@@ -16,7 +16,7 @@ TABLE = "table"
 """The argument for the file whose columns are the inputs."""
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
-              "scored", "joined", TABLE, WEIGHTS)  # fmt: skip
+              "scored", "joined", TABLE, f"{TABLE}_file", WEIGHTS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,13 +75,17 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """The variables of a program. sizes, returned: those of the script, as they are called here."""
+    """The variables of a program. sizes, returned: those of the script, as they are called here.
+
+    files: for the paths of the inputs, where the program may do without them.
+    """
 
     script: Script
     inputs: tuple[Variable, ...]
     sizes: tuple[str, ...]
     outputs: tuple[Variable, ...]
     returned: tuple[str, ...]
+    files: tuple[str, ...]
 
     @property
     def in_blocks(self) -> bool:
@@ -128,6 +132,7 @@ def program_of(script: Script) -> Program:
         script,
         tuple(map(Variable, parameters, script.inputs, input_axes)), tuple(parameters[given:]),
         tuple(map(Variable, results, script.outputs, output_axes)), tuple(results[made:]),
+        tuple(names.fresh(f"{name}_file") for name in parameters[:given]),
     )  # fmt: skip
     if all(map(_is_cut, (*program.inputs, *program.outputs))) and not script.returned:
         return program

@@ -178,6 +178,14 @@ def test_the_first_node_with_texts_is_named(tmp_path: Path) -> None:
     assert places.one_call == ""
 
 
+def test_widths_side_by_side_are_told_by_the_columns_or_fixed(tmp_path: Path) -> None:
+    node, given = helper.make_node("Concat", ["A", "B"], ["C"], axis=1), [("A", 1, ["b", "p"]), ("B", 1, ["b", "q"])]
+    script = _saved([node], given, [("C", 1, ["b", None])], tmp_path)
+    assert places_of(script).no_sites == "the columns of all inputs side by side do not tell p and q, which --dim fixes"
+    program = score_text(_saved([node], given, [("C", 1, ["b", None])], tmp_path, {"p": 3}), "model")
+    assert "\n  A = table[, 1:3]\n  B = table[, 4:((ncol(table) - 3) + 3)]\n" in program
+
+
 class _Rows:
     """A source of rows, of whose inputs the sizes are known."""
 
@@ -223,11 +231,13 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
     assert named.exit_code == 1 and program.read_text(encoding="utf-8") == "# my own\n"
 
 
-def _saved(nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, **constants: Any) -> Script:
+def _saved(
+    nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, dims: Any = None, **constants: Any
+) -> Script:
     given, made = ([helper.make_tensor_value_info(*port) for port in ports] for ports in (inputs, outputs))
     tensors = [helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items()]
     graph = helper.make_graph(nodes, "small", given, made, tensors)
-    script = import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8))
+    script = import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8), dims=dims)
     script.save(folder / "model.dml")
     return script
 

@@ -44,7 +44,7 @@ def at_sites(program: str, name: str, rows: Array, first: int, ports: tuple[int,
     addresses = ", ".join(f'"localhost:{port}/{part}"' for port, part in zip(ports, parts))
     ranges = f"list(0, 0), list({first}, {columns}), list({first}, 0), list({count}, {columns})"
     statement = f"{name} = federated(addresses=list({addresses}), ranges=list({ranges}))"
-    found, replaced = re.subn(rf"^{name} = read\(.*$", statement, program, flags=re.MULTILINE)
+    found, replaced = re.subn(rf"^( *){name} = read\(.*$", rf"\g<1>{statement}", program, flags=re.MULTILINE)
     assert replaced == 1, program
     return found
 

@@ -7,18 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import helper
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.score_program import score_text
+from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.row_blocks import common_rows
+from onnx_systemds.verifying.comparing import compare_tensors
 from tests.command_line import run_dml
 from tests.model_zoo import MODELS, needs_models
 from tests.scale.sites import Array, at_sites, times_fetched, two_workers
+from tests.scored_files import expected_rows, stored_rows
 
 ROWS, FIRST = 150, 40
 FAMILIES = {
@@ -28,6 +29,7 @@ FAMILIES = {
     "random forest": "skl_bc_rf",
     "convolutions": "resnet_tiny.ts",
     "recurrent": "lstm_gru_tagger.ts",
+    "transformer": "bert_tiny.ts",
 }
 Ports = tuple[int, int]
 
@@ -43,19 +45,16 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 def test_rows_are_scored_where_they_are(family: str, ports: Ports, tmp_path: Path) -> None:
     assert MODELS is not None
     path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
-    script = import_model(path)
-    (given,) = script.inputs
-    with np.load(path.with_suffix(".npz")) as stored:
-        array = stored[f"in_{given.name}"]
-    array = array[np.arange(ROWS) % len(array)]
-    output = _scored(script, array, ports, tmp_path, rows="16")
+    script, feeds = import_model(path), stored_rows(path, ROWS)
+    array = np.hstack([feeds[port.name].reshape(ROWS, -1) for port in script.inputs])
+    output = _scored(script, array, ports, tmp_path, rows="16", name="table" if len(script.inputs) > 1 else "", table="at sites")
     assert f"scored {ROWS} rows in" in output
     assert times_fetched(output) == 0
-    expected = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"]).run(None, {given.name: array})
+    expected = expected_rows(script, path, feeds)
     for result, value in zip(script.main.results, expected):
         found = np.loadtxt(tmp_path / f"{result.name}.csv", delimiter=",", ndmin=2)
-        wanted = np.asarray(value, dtype=np.float64).reshape(found.shape)
-        assert np.allclose(found, wanted, rtol=1e-4, atol=1e-5), result.name
+        comparison = compare_tensors(result.name, found.reshape(value.shape).astype(value.dtype), value)
+        assert comparison.passed, comparison
 
 
 def test_a_model_without_weights(ports: Ports, tmp_path: Path) -> None:
@@ -113,7 +112,6 @@ def test_a_model_whose_rows_depend_on_each_other_is_refused(ports: Ports, tmp_pa
 @pytest.mark.parametrize(
     ("model", "reason"),
     [("txt_tfidf_lr", 'results may depend on rows of several sites: node \\"Tokenizer\\" (Tokenizer)'),
-     ("bert_tiny.ts", "the model takes several inputs"),
      ("skl_mixed_cols", 'the engine computes with texts in one place only: node \\"Gather\\" (Gather)')],
 )  # fmt: skip
 def test_what_is_not_scored_at_sites(model: str, reason: str) -> None:
@@ -132,7 +130,7 @@ def _scored(
     name = name or script.main.parameters[0].name
     rows = array.reshape(len(array), -1).astype(np.float64)
     program = at_sites(score_text(script, "model"), name, rows, first, ports, folder)
-    results = {result.name: f"{result.name}.csv" for result in script.main.results}
+    results = {name: f"{result.name}.csv" for name, result in zip(file_arguments(script)[1], script.main.results)}
     return run_dml(program, folder, arguments={**results, "format": "federated", **arguments}, options=["-stats"])
 
 
