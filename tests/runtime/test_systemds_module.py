@@ -21,11 +21,14 @@ from onnx_systemds.engine.errors import EngineClosed, EngineUnavailable
 from onnx_systemds.engine.launcher import find_class_path
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 from tests.model_zoo import MODELS, needs_models
 
 pytestmark = pytest.mark.engine  # the API starts a JVM of its own
 FLOAT, TEXT = TensorProto.FLOAT, TensorProto.STRING
 RANDOM = np.random.default_rng(7)
+WITHOUT_TEXTS = ("mlp_tabular.ts", "xgb_wine", "lgb_dia", "resnet_tiny.ts", "bert_tiny.ts", "lstm_gru_tagger.ts")
+"""A model of each family, without those whose scripts have frames."""
 
 
 def opened(**options: Any) -> Any:
@@ -239,12 +242,39 @@ def vectors(name: str) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 
 @needs_models
-@pytest.mark.parametrize("name", ["xgb_wine", "skl_mixed_cols", "lgb_dia", "mlp_tabular.ts", "lstm_gru_tagger.ts", "txt_tfidf_lr"])
+@pytest.mark.parametrize("name", [*WITHOUT_TEXTS, "skl_mixed_cols", "txt_tfidf_lr"])
 def test_models_of_many_kinds(name: str, context: Any) -> None:
     path, inputs, outputs = vectors(f"generated/{name}")
     found = systemds_module(path, context)(*inputs.values()).compute()
     for array, expected in zip(found if len(outputs) > 1 else [found], outputs.values()):
         assert np.allclose(np.ravel(array), np.ravel(expected), rtol=1e-4, atol=1e-5)
+
+
+@needs_models
+@pytest.mark.parametrize("name", WITHOUT_TEXTS)
+def test_scripts_that_the_api_sources(name: str, context: Any, tmp_path: Path) -> None:
+    """Of several results the first one, by a function that a script of one's own has for it."""
+    path, inputs, outputs = vectors(f"generated/{name}")
+    script = import_model(path)
+    script.save(tmp_path / "model.dml", finds_weights=True)
+    main, file = script.main, tmp_path / "model.dml"
+    source = context.source(str(file), f"model{name[:3]}")
+    given = [context.from_py(boundary_matrix(tensor).astype(float)) for tensor in inputs.values()]
+    given += [getattr(source, f"{main.name}_init")()] if script.weights else []
+    if len(main.results) > 1:
+        names = [parameter.name for parameter in main.parameters]
+        parameters = ", ".join(f"{parameter.type} {parameter.name}" for parameter in main.parameters)
+        results = ", ".join(result.name for result in main.results)
+        own = f"""source("{file}") as model
+first = function({parameters}) return (matrix[double] {main.results[0].name}) {{
+  [{results}] = model::{main.name}({", ".join(names)})
+}}
+"""
+        (tmp_path / "own.dml").write_text(own, encoding="utf-8")
+        found = context.source(str(tmp_path / "own.dml"), f"own{name[:3]}").first(*given).compute()
+    else:
+        found = getattr(source, main.name)(*given).compute()
+    assert np.allclose(np.ravel(found), np.ravel(next(iter(outputs.values()))), rtol=1e-4, atol=1e-5)
 
 
 def test_scripts_that_map_texts_need_a_compiler(context: Any) -> None:
