@@ -1,0 +1,86 @@
+"""Exported models against an expert's: ``python -m benchmarks.exports [name ...] [--seconds 0.3]``. Nodes and time.
+
+Nodes are counted with those of all branches and bodies. Both models give the same numbers, or this stops.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import partial
+from math import inf
+from statistics import median
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from benchmarks.expert_models import CASES, Array, Case
+from benchmarks.timing import alternate
+from onnx_systemds import export_script
+from onnx_systemds.errors import TranspileError
+
+
+def node_count(graph: onnx.GraphProto) -> int:
+    """The nodes of a graph and of all graphs in it."""
+    bodies = (attribute.g for node in graph.node for attribute in node.attribute if attribute.HasField("g"))
+    return len(graph.node) + sum(map(node_count, bodies))
+
+
+def exported(case: Case, rows: int | str) -> onnx.ModelProto | None:
+    """Our model, for a number of rows or (a name) any; None where it is refused."""
+    with suppress(TranspileError):
+        return export_script(case.script(), inputs={"X": f"double[{rows},{case.x.shape[1]}]"}, bindings=case.bound)
+    return None
+
+
+def session(model: onnx.ModelProto) -> onnxruntime.InferenceSession:
+    """A model in onnxruntime, on one thread."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def compared(case: Case, models: Iterable[onnx.ModelProto]) -> list[onnxruntime.InferenceSession]:
+    """Sessions of models; raises AssertionError where they do not agree with the first."""
+    found = [session(model) for model in models]
+    feeds = {"X": case.x.astype(np.float32)}
+    first, *others = (one.run(["Y"], feeds)[0] for one in found)
+    for other in others:
+        spread = max(float(np.abs(first).max()), 1e-6)
+        np.testing.assert_allclose(other, first, rtol=case.tolerance, atol=case.tolerance * spread, err_msg=case.name)
+    return found
+
+
+def measure(case: Case, seconds: float) -> tuple[list[float], list[float]]:
+    """Nodes, and milliseconds, of the expert's model and of ours with a static and an open batch."""
+    models = [case.expert(), exported(case, len(case.x)), exported(case, "N")]
+    made = [model for model in models if model is not None]
+    feeds: dict[str, Array] = {"X": case.x.astype(np.float32)}
+    runs = [partial(one.run, ["Y"], feeds) for one in compared(case, made)]
+    times = iter([min(own) for own in alternate(runs, seconds)] if seconds else [0.0] * 3)
+    return ([inf if model is None else node_count(model.graph) for model in models],
+            [inf if model is None else next(times) for model in models])  # fmt: skip
+
+
+def main() -> None:
+    """Print a line for each case, and the medians of the ratios."""
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("names", nargs="*")
+    arguments.add_argument("--seconds", type=float, default=0.3)
+    given = arguments.parse_args()
+    ratios = []
+    print(f"{'':16}{'nodes':>7}{'static':>7}{'open':>7}{'ratio':>7}{'ms':>9}{'static':>9}{'open':>9}")
+    for case in CASES:
+        if given.names and case.name not in given.names:
+            continue
+        (expert, *ours), times = measure(case, given.seconds)
+        ratios.append(max(ours) / expert)
+        print(f"{case.name:16}{expert:7}{ours[0]:7}{ours[1]:7}{ratios[-1]:7.2f}" + "".join(f"{t:9.4f}" for t in times))
+    print(f"nodes against the expert's: {median(ratios):.2f} in the middle, {max(ratios):.2f} at most")
+
+
+if __name__ == "__main__":
+    main()
