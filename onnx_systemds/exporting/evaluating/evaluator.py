@@ -6,6 +6,7 @@ that the modules of the kinds evaluate their parts through it, whatever these ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +23,8 @@ from onnx_systemds.exporting.interface import Interface
 from onnx_systemds.exporting.poison_values import Poisoned, poison_error
 from onnx_systemds.exporting.values import Matrix, Poison, Scalar, Value
 
+_MOST_TRIALS = 3
+"""A loop that cannot be run for all trips at once is not tried more often; it may work with other arguments."""
 Live = Callable[[], scopes.Names]
 """Tells which variables are read after a statement."""
 
@@ -67,6 +70,7 @@ class Evaluator:
         self.outline = outline
         self.steps, self.forgiven = 0, limits.MOST_STEPS
         self.outlinable: dict[Any, bool] = {}
+        self._unbatched: Counter[int] = Counter()
 
     # Expressions and statements
 
@@ -114,6 +118,14 @@ class Evaluator:
         """Take back the steps since there were `before`, which a loop was tried with in vain; not for ever."""
         granted = min(self.steps - before, self.forgiven)
         self.steps, self.forgiven = self.steps - granted, self.forgiven - granted
+
+    def may_batch(self, loop: tree.For) -> bool:
+        """Whether it is worth trying to run all trips of a loop at once."""
+        return self._unbatched[id(loop)] < _MOST_TRIALS
+
+    def unbatched(self, loop: tree.For) -> None:
+        """Note that a loop could not be run for all trips at once."""
+        self._unbatched[id(loop)] += 1
 
     def exceeded(self, node: tree.Node, reason: str, hint: str = "") -> limits.BudgetExceeded:
         """Return the error that ends the evaluation at once, at the place of `node`."""

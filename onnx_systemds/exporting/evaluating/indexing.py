@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import numpy as np
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
-from onnx_systemds.exporting.graph.nodes import Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim, add, multiply
-
-
-@dataclass(frozen=True)
-class Range:
-    """Places of one axis, from `start` (counted from 0) on, `size` many."""
-
-    start: Dim
-    size: Dim
-
-    @property
-    def stop(self) -> Dim:
-        """The place after the last one."""
-        return add(self.start, self.size)
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
@@ -127,7 +114,7 @@ def write(evaluator: Evaluator, target: tree.Indexed, value: Value) -> None:
         raise UnsupportedCase(f"{target.name} is {whole}; a part of it cannot be assigned")
     rows, cols = ranges(evaluator, target, whole)
     part = _part(evaluator, value, rows, cols)
-    changed = _replaced(evaluator.graph, evaluator.context.flat(whole), part, rows, cols)
+    changed = replaced(evaluator.graph, evaluator.context.flat(whole), part, rows, cols)
     evaluator.assign(target.name, Matrix(changed, whole.rows, whole.cols))
 
 
@@ -140,7 +127,7 @@ def _with_cells(evaluator: Evaluator, target: tree.Indexed, whole: FrameValue, v
     rows, cols = ranges(evaluator, target, whole)
     if not isinstance(value, FrameValue):
         part = evaluator.graph.expand(part, (rows.size, cols.size))
-    return FrameValue((_replaced(evaluator.graph, old, part, rows, cols),))
+    return FrameValue((replaced(evaluator.graph, old, part, rows, cols),))
 
 
 def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, value: Value) -> ListValue:
@@ -164,15 +151,31 @@ def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tenso
     return graph.expand(evaluator.context.floats(value), (rows.size, cols.size))
 
 
-def _replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor:
+def replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor:
     """Return a matrix in which a range is replaced: pieces of the old one around the new part."""
     height, width = old.dims
     if rows == Range(0, height) and cols == Range(0, width):
         return part
-    if cols != Range(0, width):
-        band = graph.slice(old, 0, rows.start, rows.stop, size=rows.size)
-        part = _joined(graph, band, part, cols, 1, width)
-    return _joined(graph, old, part, rows, 0, height)
+    changed = _padded(graph, old, part, rows, cols)
+    if changed is None:
+        band = part
+        if cols != Range(0, width):
+            band = graph.slice(old, 0, rows.start, rows.stop, size=rows.size)
+            band = _joined(graph, band, part, cols, 1, width)
+        changed = _joined(graph, old, band, rows, 0, height)
+    changed.replaced = Replacement(old, part, rows, cols)
+    return changed
+
+
+def _padded(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor | None:
+    """Return the same as a Pad where the old matrix holds one number everywhere and all sizes are known."""
+    number = graph.filling(old)
+    if number is None or part.kind != FLOAT or part.dims != (rows.size, cols.size):
+        return None
+    widths = [rows.start, cols.start, *(add(size, multiply(-1, own.stop)) for own, size in zip((rows, cols), old.dims))]
+    if not all(isinstance(width, int) and width >= 0 for width in widths):
+        return None
+    return graph.node("Pad", [part, graph.constant(np.array(widths)), number], old.dims)
 
 
 def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int, size: Dim) -> Tensor:

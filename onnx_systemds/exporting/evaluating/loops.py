@@ -1,17 +1,21 @@
-"""For and while: unrolled where trip counts are known and small, else an ONNX ``Loop``."""
+"""For and while: all trips at once where they do not depend on each other, else unrolled or an ONNX ``Loop``."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating import merging
+from onnx_systemds.exporting.evaluating.batched_loops import results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
+from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.values import Poison, Scalar, integer
 from onnx_systemds.inference.dims import Dim, add, floor_divide, maximum, may_be_zero, multiply
 
@@ -20,6 +24,7 @@ UNROLLED = 1000
 UNROLLED_IF_NEEDED = 20000
 """The same for loops that cannot be written as a Loop."""
 _MOST_ATTEMPTS = 12
+_BATCHED, _STRICT = "batched", "strict"
 
 
 def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
@@ -38,18 +43,31 @@ def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
             step = direction(evaluator.context, start, stop)
             trips = distance(start, stop, step)
     if isinstance(trips, int) and isinstance(step, int):
-        if trips <= 0 or trips * _size(statement.body) <= UNROLLED or trips == 1:
+        if trips <= 1:
             _unroll(evaluator, statement, start, step, trips)
-            return
-        failure = _try_loop(evaluator, statement, live, start, step, trips, strict=True)
-        if failure is not None:
-            if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
-                raise failure
-            _unroll(evaluator, statement, start, step, trips)
+        else:
+            _run_known(evaluator, statement, live, start, step, trips)
         return
     failure = _try_loop(evaluator, statement, live, start, step, trips)
     if failure is not None:
         raise failure
+
+
+def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, start: Dim, step: int, trips: int) -> None:
+    """Run a loop of known trips: all at once, else unrolled if that is short, else as a Loop."""
+    steps = evaluator.steps
+    if evaluator.may_batch(statement):
+        if _try_loop(evaluator, statement, live, start, step, trips, form=_BATCHED) is None:
+            return
+        evaluator.forget_steps(steps)
+        evaluator.unbatched(statement)
+    if trips * _size(statement.body) > UNROLLED:
+        failure = _try_loop(evaluator, statement, live, start, step, trips, form=_STRICT)
+        if failure is None:
+            return
+        if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
+            raise failure
+    _unroll(evaluator, statement, start, step, trips)
 
 
 def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
@@ -97,14 +115,18 @@ def _try_loop(
     start: Dim,
     step: Dim,
     trips: Dim | None,
-    strict: bool = False,
+    form: str = "",
 ) -> TranspileError | None:
-    """Write a Loop; return why it is not possible, and leave everything as it was."""
+    """Write a Loop, or what does the same for all trips at once; return why it is not possible, and leave everything
+    as it was.
+
+    form: `_BATCHED`: no Loop. `_STRICT`: nothing that is refused in it may be left for later.
+    """
     before = dict(evaluator.frame.variables)
     reasons = list(evaluator.reasons.errors)
     try:
         with evaluator.at(statement):
-            _Loop(evaluator, statement, live(), start, step, trips, strict).run()
+            _Loop(evaluator, statement, live(), start, step, trips, form).run()
     except BudgetExceeded:
         raise
     except TranspileError as error:
@@ -120,7 +142,7 @@ class _Loop:
 
     def __init__(
         self, evaluator: Evaluator, statement: tree.For | tree.While, live: scopes.Names, start: Dim, step: Dim,
-        trips: Dim | None, strict: bool,
+        trips: Dim | None, form: str,
     ) -> None:  # fmt: skip
         self.evaluator = evaluator
         self.graph = evaluator.graph
@@ -129,7 +151,7 @@ class _Loop:
         self.live = scopes.live_in_loop(statement, live)
         self.variables = evaluator.frame.variables
         self.poisons: dict[str, Poison] = {}
-        self.strict = strict
+        self.form = form
         self.names = list(scopes.carried(statement, live))
         if self._may_stay(live):
             self.names.append(statement.variable)  # type: ignore[union-attr]
@@ -159,9 +181,10 @@ class _Loop:
                 break
         else:
             raise UnsupportedCase("what this loop hands on does not settle on a size or type")
-        if self.poisons and self.strict:
+        if self.poisons and self.form:
             raise next(error for poison in self.poisons.values() for error in poison.errors)
-        self._write(forms, attempt, before)
+        if not self._batched(forms, attempt, before):
+            self._write(forms, attempt, before)
         self.variables.update(self.poisons)
 
     def _attempt(self, forms: dict[str, merging.Template], before: Variables) -> _Attempt:
@@ -213,6 +236,25 @@ class _Loop:
             changed |= forms[name].widen(end)
         return changed
 
+    def _batched(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> bool:
+        """Write what the loop does for all trips at once; return whether that is possible."""
+        if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
+            return False
+        graph, context = self.graph, self.evaluator.context
+        try:
+            with graph.subgraph(attempt.scope):
+                ends = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
+            initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
+            batching = Batching(graph, attempt.scope, self.trips, attempt.counter)
+            stream = iter(results(graph, batching, dict(zip(attempt.states, initial)), ends))
+            values = {name: form.value(context, stream) for name, form in forms.items()}
+        except UnsupportedCase:
+            if self.form == _BATCHED:
+                raise
+            return False
+        self._assign(forms, values)
+        return True
+
     def _write(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> None:
         evaluator, graph, context = self.evaluator, self.graph, self.evaluator.context
         with graph.subgraph(attempt.scope):
@@ -229,17 +271,20 @@ class _Loop:
         body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *attempt.states), tuple(outputs))
         kinds = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
         if not kinds:
-            results: tuple[Tensor, ...] = ()
+            made: tuple[Tensor, ...] = ()
         else:
-            results = graph.nodes("Loop", [trips, going, *initial], kinds, body=body)
-        for tensor in results:
+            made = graph.nodes("Loop", [trips, going, *initial], kinds, body=body)
+        for tensor in made:
             graph.bind_dims(tensor)
-        stream = iter(results)
-        for name, form in forms.items():
-            evaluator.assign(name, form.value(context, stream))
+        stream = iter(made)
+        self._assign(forms, {name: form.value(context, stream) for name, form in forms.items()})
+
+    def _assign(self, forms: Mapping[str, merging.Template], values: Variables) -> None:
+        for name, value in values.items():
+            self.evaluator.assign(name, value)
         if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
             last = add(self.start, multiply(self.step, add(self.trips, -1)))
-            evaluator.frame.variables[self.statement.variable] = Scalar("int", last)
+            self.variables[self.statement.variable] = Scalar("int", last)
 
 
 class _Attempt:

@@ -31,7 +31,7 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
 from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_depth, check_elements
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference import dims as dims_module
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, lone_symbol, product, symbol, symbols
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, Expression, lone_symbol, product, symbol, symbols
 
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
@@ -60,6 +60,7 @@ class GraphBuilder:
         self.unit = Unit()
         self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}
+        self._size_of: dict[Tensor, Dim] = {}
         self._fresh = 0
         self._calculated = 0
 
@@ -184,10 +185,21 @@ class GraphBuilder:
         self._symbol_of[id(tensor)] = (tensor, found)
         return found
 
+    def size_of(self, tensor: Tensor) -> Dim | None:
+        """Return the size that an int tensor of one element holds, None where that is not known."""
+        if tensor.constant is not None:
+            return int(tensor.constant.item()) if tensor.constant.size == 1 else None
+        return self._size_of.get(tensor)
+
     def size_tensor(self, dim: Dim) -> Tensor:
         """Return a size as an int tensor of one element and rank 1."""
         if isinstance(dim, int):
             return self.constant([dim])
+        found = self._computed_size(dim)
+        self._size_of.setdefault(found, dim)
+        return found
+
+    def _computed_size(self, dim: Expression) -> Tensor:
         if dim in self.unit.wholes:
             return self._read_size(*self.unit.wholes[dim])
         total: Tensor | None = None

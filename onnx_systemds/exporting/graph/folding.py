@@ -55,6 +55,11 @@ def _slice(data: Array, starts: Array, ends: Array, axes: Array | None = None, s
     return data[tuple(picked)]
 
 
+def _pad(data: Array, widths: Array, number: Array | None = None) -> Array:
+    before, after = np.split(widths, 2)
+    return np.pad(data, list(zip(before, after)), constant_values=0 if number is None else number.item())
+
+
 def _gemm(a: Array, b: Array, c: Array | None = None, alpha: float = 1.0, beta: float = 1.0, transA: int = 0,  # noqa: N803
           transB: int = 0) -> Any:  # noqa: N803
     product = alpha * ((a.T if transA else a) @ (b.T if transB else b))
@@ -78,6 +83,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Sub": np.subtract,
     "Mul": np.multiply,
     "Div": _divide,
+    "Mod": np.mod,
     "Pow": np.power,
     "Neg": np.negative,
     "Abs": np.abs,
@@ -116,6 +122,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Min": lambda *xs: _chained(np.minimum, xs),
     "Cast": lambda x, to: x.astype(_NUMPY_KINDS[to]),
     "Reshape": _reshape,
+    "Pad": _pad,
     "Transpose": lambda x, perm=None: np.transpose(x, perm),
     "Slice": _slice,
     "Concat": lambda *xs, axis: np.concatenate(xs, axis),

@@ -9,7 +9,7 @@ from typing import Any, Union
 import numpy as np
 
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
-from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.dims import Dim, Dims, add
 
 Array = np.ndarray[Any, Any]
 
@@ -24,9 +24,10 @@ class Tensor:
     or text. constant: the content if it is known, floats always as float64. node: what computes it, None for inputs and
     constants. stored: the file of a weight whose content is read only when the model is written. counts: whether it is
     1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere, the places of the 1 from 0 on.
+    replaced: what it is another matrix with.
     """
 
-    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "row_choice", "stored")
+    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "replaced", "row_choice", "stored")
 
     def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
         self.kind = kind
@@ -37,6 +38,7 @@ class Tensor:
         self.stored: StoredMatrix | None = None
         self.counts = False
         self.row_choice: Tensor | None = None
+        self.replaced: Replacement | None = None
 
     def __repr__(self) -> str:
         return f"Tensor({self.hint!r}, {self.kind}, {list(map(str, self.dims))})"
@@ -45,6 +47,29 @@ class Tensor:
     def rank(self) -> int:
         """Number of axes."""
         return len(self.dims)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Places of one axis, from `start` (counted from 0) on, `size` many."""
+
+    start: Dim
+    size: Dim
+
+    @property
+    def stop(self) -> Dim:
+        """The place after the last one."""
+        return add(self.start, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Replacement:
+    """A matrix `old` in which a range of `rows` and `cols` holds `part`."""
+
+    old: Tensor
+    part: Tensor
+    rows: Range
+    cols: Range
 
 
 @dataclass(eq=False)

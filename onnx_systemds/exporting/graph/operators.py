@@ -241,6 +241,15 @@ class Operators(GraphBuilder):
             return self.constant(np.full(sizes, value), FLOAT)
         return self.expand(self.number(value), dims)
 
+    def filling(self, x: Tensor) -> Tensor | None:
+        """Return the number (rank 0) that a float tensor holds everywhere, None for others."""
+        if x.kind != FLOAT:
+            return None
+        if x.constant is not None and x.constant.size and (x.constant == x.constant.flat[0]).all():
+            return self.number(float(x.constant.flat[0]))
+        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        return source if source is not None and source.constant is not None and not source.dims else None
+
     def count(self, start: Dim, stop: Dim) -> Tensor:
         """Return the ints from `start` to `stop`, without `stop`, as a tensor of rank 1."""
         length = add(stop, -1 * start)

@@ -1,0 +1,122 @@
+"""Loops whose trips do not depend on each other, as operators over all trips: `results`.
+
+What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
+or compares with an extreme), and what only the last trip leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.evaluating.indexing import replaced
+from onnx_systemds.exporting.graph.nodes import Range, Replacement, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
+from onnx_systemds.inference.dims import add, may_be_zero, multiply
+
+_GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
+
+
+def results(
+    graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return what the states of a loop hold after it.
+
+    initial: what they hold before it. ends: what a trip leaves of each. Raises UnsupportedCase where a trip needs what
+    another one has left.
+    """
+    made = [_writes(end, state) for state, end in zip(initial, ends)]
+    blocks = [_common_block(batching, writes) if writes else None for writes in made]
+    for (state, start), block in zip(initial.items(), blocks):
+        if block is not None:
+            batching.keep(state, start, block)
+    found = []
+    for (state, start), end, writes, block in zip(initial.items(), ends, made, blocks):
+        if end is state:
+            found.append(start)
+        elif writes and block is not None:
+            found.append(_written(graph, batching, start, writes, block))
+        else:
+            found.append(_gathered(graph, batching, state, start, end) or _last(graph, batching, end))
+    return found
+
+
+def _writes(end: Tensor, state: Tensor) -> list[Replacement]:
+    """Return the ranges of a state that a trip replaces, in their order; none where it is more than that."""
+    found: list[Replacement] = []
+    while end is not state:
+        if end.replaced is None:
+            return []
+        found.append(end.replaced)
+        end = end.replaced.old
+    return found[::-1]
+
+
+def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
+    """Return the rows or columns that all writes of a trip are in, and no other trip."""
+    for axis in (0, 1):
+        ranges = [(write.rows, write.cols)[axis] for write in writes]
+        others = [(write.rows, write.cols)[1 - axis] for write in writes]
+        if any(range_ != ranges[0] for range_ in ranges[1:]):
+            continue
+        block = batching.block_of(axis, ranges[0].start, ranges[0].size)
+        if block is None or block.step != block.size:
+            continue
+        if all(batching.graph.computable(bound) for other in others for bound in (other.start, other.size)):
+            return block
+    raise UnsupportedCase("the trips of this loop do not write a block of rows or columns each")
+
+
+def _written(
+    graph: Operators, batching: Batching, initial: Tensor, writes: Sequence[Replacement], block: Block
+) -> Tensor:
+    """Return a matrix with the blocks that the trips write."""
+    own = Range(block.first, multiply(batching.trips, block.size))
+    for write in writes:
+        part = batching.repeated(batching.of(write.part), write.part.dims)
+        if block.axis == 0:
+            rows, cols = own, write.cols
+        else:
+            rows, cols = write.rows, own
+            part = graph.transpose(part, (1, 0, 2))
+        initial = replaced(graph, initial, graph.reshape(part, (rows.size, cols.size)), rows, cols)
+    return initial
+
+
+def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
+    """Return what a state is after all trips that add to it, or the like; None where they do something else."""
+    op = end.node.op if end.node is not None else ""
+    parts = _operands(op, end, state) if op in _GATHERED else None
+    if parts is None or (op in ("Max", "Min") and may_be_zero(batching.trips)):
+        return None
+    for part in parts:
+        every = batching.repeated(batching.of(part), part.dims)
+        initial = graph.binary(op, initial, graph.reduce(_GATHERED[op], every, (0,), keepdims=False))
+    return initial
+
+
+def _operands(op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
+    """Return what nodes `op` on the way from a state to its end combine it with; None where something else is there."""
+    if end is state:
+        return []
+    if end.node is None or end.node.op != op or len(end.node.inputs) != 2 or end.dims != state.dims:
+        return None
+    for one, other in (end.node.inputs, end.node.inputs[::-1]):
+        assert one is not None and other is not None
+        found = _operands(op, one, state)
+        if found is not None:
+            return [*found, other]
+    return None
+
+
+def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
+    """Return what the last trip leaves."""
+    if may_be_zero(batching.trips):
+        raise UnsupportedCase("whether this loop runs at all is known by the run alone")
+    found: Batched = batching.of(end)
+    if found.same:
+        return found.tensor
+    every = batching.stacked(found, end.dims)
+    last = graph.slice(every, 0, add(batching.trips, -1), batching.trips, size=1)
+    return graph.reshape(last, end.dims)

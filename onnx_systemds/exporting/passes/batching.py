@@ -1,0 +1,361 @@
+"""The body of a loop for all trips at once: what differs from trip to trip gets a leading axis of the trips.
+
+A rule per operator (`_RULES`) says how it takes such operands; a body with any other operator stays a loop. Where the
+first axis of a tensor in the body has size 1, as a row of a matrix has, the trips take its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.graph_passes import needed_nodes
+from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
+
+_ELEMENTWISE = (
+    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual",
+    "Greater", "GreaterOrEqual", "Where", "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Cos", "Cosh", "Erf", "Exp",
+    "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh",
+    "Sqrt", "Tan", "Tanh",
+)  # fmt: skip
+_REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+_OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
+
+
+@dataclass(frozen=True)
+class Block:
+    """The places that each trip reads or writes along an axis: `size` many from ``first + trip * step`` on."""
+
+    axis: int
+    first: Dim
+    step: int
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Batched:
+    """A tensor of the body for all trips: with their axis in front, or (`same`) alike in all of them."""
+
+    tensor: Tensor
+    same: bool = False
+
+
+class Batching:
+    """Makes the nodes of a loop's body anew, outside of it, each for all trips."""
+
+    def __init__(self, graph: Operators, scope: Scope, trips: Dim, counter: Tensor) -> None:
+        """`scope` is the body; `counter` counts its trips from 0 on."""
+        self.graph, self.scope, self.trips = graph, scope, trips
+        known = graph.constant(np.arange(trips)) if isinstance(trips, int) else graph.count(0, trips)
+        self.found: dict[Tensor, Batched] = {counter: Batched(known)}
+        trip = lone_symbol(graph.integer_symbol(counter))
+        assert trip is not None
+        self.trip = trip
+        self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
+
+    def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
+        """Let the body read of `state`, which holds `initial` before the loop, the block that the trip writes."""
+        self.kept[state] = initial, block
+
+    def of(self, tensor: Tensor) -> Batched:
+        """Return a tensor of the body for all trips. Raises UnsupportedCase where that is not possible."""
+        for node in needed_nodes(self.scope, [], [tensor]):
+            if any(output not in self.found for output in node.outputs):
+                self._make(node)
+        return self._of(tensor)
+
+    def _of(self, tensor: Tensor) -> Batched:
+        if tensor in self.found:
+            return self.found[tensor]
+        if tensor.node is not None and tensor.node.scope is self.scope:
+            raise UnsupportedCase("a trip of this loop reads what the one before it has left")
+        return Batched(tensor, same=True)
+
+    def _make(self, node: Node) -> None:
+        graph, before = self.graph, self.graph.place
+        graph.place = node.place or before
+        for tensor in node.outputs:
+            if not all(graph.computable(dim) for dim in tensor.dims):
+                raise UnsupportedCase("the trips of this loop make matrices of different sizes")
+        kept = self._kept(node)
+        inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
+                  for place, tensor in enumerate(node.inputs)]  # fmt: skip
+        if all(found is None or found.same for found in inputs):
+            self._make_once(node, inputs)
+        else:
+            rule = _RULES.get(node.op)
+            if rule is None or len(node.outputs) != 1:
+                raise UnsupportedCase(f"{node.op} is not calculated for several trips at once")
+            self.found[node.outputs[0]] = rule(self, node, inputs)
+        graph.place = before
+
+    def _kept(self, node: Node) -> Batched | None:
+        """Return what a state holds before the loop, for a node that reads of it just what its trip writes."""
+        state = node.inputs[0] if node.op == "Slice" else None
+        if state is None or state not in self.kept:
+            return None
+        initial, block = self.kept[state]
+        if self.block(node) != block:
+            raise UnsupportedCase("a trip of this loop reads what another one writes")
+        return Batched(initial, same=True)
+
+    def _make_once(self, node: Node, inputs: Sequence[Batched | None]) -> None:
+        if any(True for _ in node.subgraphs()):
+            raise UnsupportedCase(f"{node.op} is not moved out of a loop")
+        made = self.graph.nodes(node.op, [None if found is None else found.tensor for found in inputs],
+                                [(tensor.kind, tensor.dims) for tensor in node.outputs], **node.attributes)  # fmt: skip
+        for old, new in zip(node.outputs, made):
+            self.found[old] = Batched(new, same=True)
+
+    # What rules ask
+
+    def stacked(self, found: Batched, dims: Dims, rank: int | None = None) -> Tensor:
+        """Return a tensor for all trips with their axis in front, and axes of size 1 behind it up to a rank."""
+        more = 0 if rank is None else rank - len(dims)
+        if found.same:
+            return found.tensor
+        return self.graph.reshape(found.tensor, (self.trips, *[1] * more, *dims))
+
+    def repeated(self, found: Batched, dims: Dims) -> Tensor:
+        """Return a tensor for all trips with their axis in front also where it is the same in all of them."""
+        if not found.same:
+            return self.stacked(found, dims)
+        return self.graph.expand(self.graph.reshape(found.tensor, (1, *dims)), (self.trips, *dims))
+
+    def block(self, node: Node) -> Block | None:
+        """Return what a Slice reads in each trip, None where its places are no such block."""
+        starts, axes = node.inputs[1], node.inputs[3]
+        assert starts is not None and axes is not None
+        if axes.constant is None or axes.constant.size != 1 or len(node.inputs) > 4:
+            return None
+        axis = int(axes.constant.item())
+        return self.block_of(axis, self.graph.size_of(starts), node.outputs[0].dims[axis])
+
+    def block_of(self, axis: int, start: Dim | None, size: Dim) -> Block | None:
+        """Return the block of `size` places from `start` on, None where that is no multiple of the trip."""
+        if start is None or not isinstance(size, int):
+            return None
+        step = add(substitute(start, {self.trip: symbol(self.trip) + 1}), multiply(-1, start))
+        return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
+
+
+Rule = Callable[[Batching, Node, Sequence["Batched | None"]], Batched]
+
+
+def _rowwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched | None:
+    """Return the same operator with the trips in place of a first axis of size 1, None where that is not possible."""
+    result = node.outputs[0]
+    if not result.dims or result.dims[0] != 1:
+        return None
+    operands: list[Tensor | None] = []
+    for tensor, found in zip(node.inputs, inputs):
+        if tensor is None or found is None or found.same:
+            operands.append(None if found is None else found.tensor)
+            continue
+        if tensor.rank != result.rank or tensor.dims[0] != 1:
+            return None
+        operands.append(batching.graph.reshape(found.tensor, (batching.trips, *tensor.dims[1:])))
+    dims = (batching.trips, *result.dims[1:])
+    return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
+
+
+def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    found = _rowwise(batching, node, inputs)
+    if found is not None:
+        return found
+    result = node.outputs[0]
+    operands = [None if tensor is None or one is None else batching.stacked(one, tensor.dims, result.rank)
+                for tensor, one in zip(node.inputs, inputs)]  # fmt: skip
+    dims = (batching.trips, *result.dims)
+    return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
+
+
+def _only_first(inputs: Sequence[Batched | None], op: str) -> Batched:
+    first, *others = inputs
+    if first is None or first.same or any(other is not None and not other.same for other in others):
+        raise UnsupportedCase(f"{op} is not calculated for several trips at once when its sizes differ")
+    return first
+
+
+def _reshape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first = _only_first(inputs, node.op)
+    return Batched(batching.graph.reshape(first.tensor, (batching.trips, *node.outputs[0].dims)))
+
+
+def _expand(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, result = _only_first(inputs, node.op), node.inputs[0], node.outputs[0]
+    assert source is not None
+    stacked = batching.stacked(first, source.dims, result.rank)
+    return Batched(batching.graph.expand(stacked, (batching.trips, *result.dims)))
+
+
+def _transpose(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, perm = _only_first(inputs, node.op), node.inputs[0], node.attributes["perm"]
+    assert source is not None and isinstance(perm, tuple)
+    stacked = batching.stacked(first, source.dims)
+    return Batched(batching.graph.transpose(stacked, (0, *(int(axis) + 1 for axis in perm))))
+
+
+def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    (a, b), (left, right) = node.inputs, inputs
+    assert a is not None and b is not None and left is not None and right is not None
+    graph, result = batching.graph, node.outputs[0]
+    if right.same and b.rank == 2:  # one product of all rows
+        rows = graph.reshape(left.tensor, (product((batching.trips, *a.dims[:-1])), a.dims[-1]))
+        found = graph.matmul(rows, right.tensor)
+        return Batched(graph.reshape(found, (batching.trips, *result.dims)))
+    operands = [batching.stacked(one, tensor.dims, result.rank) for one, tensor in ((left, a), (right, b))]
+    return Batched(graph.matmul(*operands))
+
+
+def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, result = _only_first(inputs, node.op), node.inputs[0], node.outputs[0]
+    assert source is not None
+    axes = reduced_axes(node)
+    if axes is None:
+        raise UnsupportedCase(f"{node.op} over computed axes")
+    if 0 not in axes:
+        found = _rowwise(batching, node, inputs)
+        if found is not None:
+            return found
+    keep = bool(node.attributes.get("keepdims", 1))
+    stacked = batching.stacked(first, source.dims)
+    reduced = batching.graph.reduce(node.op, stacked, [axis + 1 for axis in axes], keepdims=keep)
+    return Batched(batching.graph.reshape(reduced, (batching.trips, *result.dims)))
+
+
+def reduced_axes(node: Node) -> tuple[int, ...] | None:
+    """Return the axes of a Reduce node, None where they are not known."""
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        axes = tuple(node.inputs[1].constant.ravel().tolist())
+    source = node.inputs[0]
+    if not isinstance(axes, tuple) or source is None:
+        return None
+    return tuple(int(axis) % source.rank for axis in axes)
+
+
+def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    """Operators with an attribute `axis` and one operand, or several that are joined along it."""
+    result, axis = node.outputs[0], node.attributes["axis"]
+    assert isinstance(axis, int)
+    axis %= result.rank
+    graph, trips = batching.graph, batching.trips
+    operands = [batching.repeated(found, tensor.dims) for tensor, found in zip(node.inputs, inputs)
+                if tensor is not None and found is not None]  # fmt: skip
+    dims = (trips, *result.dims)
+    if result.dims[0] == 1 and axis:
+        operands, dims = [graph.reshape(x, (trips, *x.dims[2:])) for x in operands], (trips, *result.dims[1:])
+    else:
+        axis += 1
+    if node.op == "Concat":
+        return Batched(graph.concat(operands, axis))
+    return Batched(graph.node(node.op, operands, dims, result.kind, **{**node.attributes, "axis": axis}))
+
+
+def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, axis = _only_first(inputs, node.op), node.inputs[0], node.inputs[1]
+    if source is None or axis is None or axis.constant is None:
+        raise UnsupportedCase(f"{node.op} along a computed axis")
+    stacked, along = batching.stacked(first, source.dims), int(axis.constant.item()) % source.rank + 1
+    return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along)], stacked.dims, source.kind,
+                                       **node.attributes))  # fmt: skip
+
+
+def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, found, result, graph = node.inputs[0], inputs[0], node.outputs[0], batching.graph
+    assert source is not None and found is not None
+    axes = node.inputs[3]
+    if axes is None or axes.constant is None or axes.constant.size != 1:
+        raise UnsupportedCase("a Slice along several axes")
+    axis = int(axes.constant.item())
+    bounds = [bound for bound in inputs[1:] if bound is not None]
+    if all(bound.same for bound in bounds):
+        by_rows = _rowwise(batching, node, inputs) if axis else None
+        if by_rows is not None:
+            return by_rows
+        operands = [batching.stacked(found, source.dims), *(bound.tensor for bound in bounds)]
+        operands[3] = graph.constant([axis + 1])
+        return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
+    block = batching.block(node)
+    size = result.dims[axis]
+    if found.same and block is not None and 0 < block.step == block.size:
+        width = multiply(batching.trips, block.step)
+        whole = graph.slice(found.tensor, axis, block.first, add(block.first, width), size=width)
+        parts = graph.reshape(whole, (*source.dims[:axis], batching.trips, size, *source.dims[axis + 1 :]))
+        return Batched(_moved_to_front(graph, parts, axis))
+    if len(bounds) > 3 or not isinstance(size, int):
+        raise UnsupportedCase("the trips of this loop read ranges of different sizes")
+    starts = graph.reshape(bounds[0].tensor, (batching.trips, 1))
+    places = graph.binary("Add", starts, graph.constant(np.arange(size).reshape(1, size)))
+    return _gathered(batching, source, found, Batched(places), axis)
+
+
+def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, places = node.inputs
+    found, chosen = inputs
+    axis, graph = node.attributes["axis"], batching.graph
+    assert source is not None and places is not None and found is not None and chosen is not None
+    assert isinstance(axis, int)
+    if not chosen.same:
+        return _gathered(batching, source, found, chosen, axis)
+    return Batched(graph.gather(batching.stacked(found, source.dims), chosen.tensor, axis + 1))
+
+
+def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batched, axis: int) -> Batched:
+    """Return what stands along an axis at places that differ from trip to trip."""
+    graph, trips = batching.graph, batching.trips
+    if found.same:
+        return Batched(_moved_to_front(graph, graph.gather(found.tensor, places.tensor, axis), axis))
+    stacked = batching.stacked(found, source.dims)
+    order = (0, axis + 1, *(i for i in range(1, stacked.rank) if i != axis + 1))
+    turned, inner = graph.transpose(stacked, order), places.tensor.dims[1:]
+    rest = turned.dims[2:]
+    chosen = graph.node("GatherND", [turned, graph.reshape(places.tensor, (*places.tensor.dims, 1))],
+                        (trips, *inner, *rest), source.kind, batch_dims=1)  # fmt: skip
+    count = len(inner)
+    back = (0, *range(count + 1, count + 1 + axis), *range(1, count + 1), *range(count + 1 + axis, chosen.rank))
+    return Batched(graph.transpose(chosen, back))
+
+
+def _moved_to_front(graph: Operators, x: Tensor, axis: int) -> Tensor:
+    return graph.transpose(x, (axis, *(i for i in range(x.rank) if i != axis)))
+
+
+def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    sizes = node.inputs[0].dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]  # type: ignore[union-attr,arg-type]
+    return Batched(batching.graph.sizes_tensor(sizes), same=True)
+
+
+def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, result, graph = _only_first(inputs, node.op), node.inputs[0], node.outputs[0], batching.graph
+    assert source is not None
+    images = graph.reshape(first.tensor, (multiply(batching.trips, source.dims[0]), *source.dims[1:]))
+    operands = [images, *(None if found is None else found.tensor for found in inputs[1:])]
+    made = graph.node(node.op, operands, (images.dims[0], *result.dims[1:]), result.kind, **node.attributes)
+    return Batched(graph.reshape(made, (batching.trips, *result.dims)))
+
+
+def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    first, source, widths, result = _only_first(inputs, node.op), node.inputs[0], node.inputs[1], node.outputs[0]
+    if source is None or widths is None or widths.constant is None:
+        raise UnsupportedCase("a Pad by computed widths")
+    before, after = widths.constant[: source.rank], widths.constant[source.rank :]
+    every = batching.graph.constant(np.concatenate([[0], before, [0], after]))
+    operands = [batching.stacked(first, source.dims), every, *(None if f is None else f.tensor for f in inputs[2:])]
+    return Batched(batching.graph.node("Pad", operands, (batching.trips, *result.dims), result.kind))
+
+
+_RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(_ELEMENTWISE, _elementwise),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
+    **dict.fromkeys(_OF_IMAGES, _of_images),
+    **dict.fromkeys(("Concat", "Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
+    "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad, "Reshape": _reshape,
+    "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
+}  # fmt: skip
