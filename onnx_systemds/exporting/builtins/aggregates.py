@@ -8,6 +8,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import ListValue, Matrix, Value
 from onnx_systemds.inference.dims import Dim, add
 
@@ -40,8 +41,27 @@ def _register(name: str, function: object) -> None:
     BUILTINS[name] = Builtin(name, found.function, found.parameters[:1])
 
 
+_POOLS = {"ReduceMax": ("MaxPool", -math.inf), "ReduceMean": ("AveragePool", 0.0)}
+
+
 def _reduced(ctx: Context, op: str, target: Matrix, axis: int) -> Matrix:
-    return ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
+    return (_pooled(ctx, op, target) if axis == 0 else None) or ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
+
+
+def _pooled(ctx: Context, op: str, target: Matrix) -> Matrix | None:
+    """Return the aggregate of each window of an image as pooling, None for other columns."""
+    pool, outside = _POOLS.get(op, ("", 0.0))
+    found = patches_of(ctx.flat(target)) if pool else None
+    if found is None or found.shape[0] != 1 or found.padding not in (None, outside):
+        return None
+    if pool == "AveragePool" and (ctx.g.dtype == "float64" or found.dilations != (1, 1)):
+        return None  # onnxruntime has it in float32 alone, and dilations only in newer opsets
+    attributes = found.attributes()
+    if pool == "AveragePool" and found.padding is not None:
+        attributes["count_include_pad"] = 1
+    image = ctx.g.reshape(found.image, (1, *found.shape))
+    pooled = ctx.g.node(pool, [image], (1, 1, *found.extents), **attributes)
+    return Matrix(pooled, 1, target.cols)
 
 
 _register_rows_and_columns()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, multiply
 
@@ -15,7 +16,18 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
     if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
-    return ctx.matrix(ctx.g.matmul(ctx.flat(a), ctx.flat(b)))
+    return _convolution(ctx, a, b) or ctx.matrix(ctx.g.matmul(ctx.flat(a), ctx.flat(b)))
+
+
+def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | None:
+    """Return the product of filters and the windows of an image as a Conv, which onnxruntime has in float32 alone."""
+    found = patches_of(ctx.flat(columns)) if ctx.g.dtype == "float32" else None
+    if found is None or found.padding not in (None, 0.0):
+        return None
+    image = ctx.g.reshape(found.image, (1, *found.shape))
+    kernels = ctx.viewed(filters, (filters.rows, found.shape[0], *found.window))
+    dims = (1, filters.rows, *found.extents)
+    return Matrix(ctx.g.node("Conv", [image, kernels], dims, **found.attributes()), filters.rows, columns.cols)
 
 
 @builtin("t")

@@ -197,12 +197,15 @@ def _view_of(other: Matrix, model: Matrix, view: Dims) -> Dims | None:
     """Return the dims in which `other` broadcasts to the tensor dims of `model`, None if there are none."""
     if other.dims == model.dims:
         return view
-    if not view or view[0] != model.rows:
+    if not view:
+        return None
+    first = 0 if view[0] == model.rows else next((axis for axis, dim in enumerate(view) if dim != 1), 0)
+    if view[first] != model.rows:
         return None
     if other.rows == 1 and other.cols == model.cols:
-        return (1, *view[1:])
+        return (*view[:first], 1, *view[first + 1 :])
     if other.cols == 1 and other.rows == model.rows:
-        return (view[0], *[1] * (len(view) - 1))
+        return (*view[: first + 1], *[1] * (len(view) - first - 1))
     return (1,) * len(view) if other.dims == (1, 1) else None
 
 

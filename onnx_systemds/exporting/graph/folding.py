@@ -11,7 +11,7 @@ from onnx_systemds.exporting.graph.nodes import Array
 
 LARGEST = 1 << 16
 """Results of more elements are left to the model, unless they only move or reinterpret what is stored anyway."""
-_MOVES = frozenset(("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Cast", "Identity"))
+_MOVES = frozenset(("Reshape", "Transpose", "Slice", "Squeeze", "Unsqueeze", "Identity"))
 _NUMPY_KINDS = {1: np.float64, 11: np.float64, 7: np.int64, 9: np.bool_}
 
 
@@ -21,10 +21,15 @@ def fold(op: str, inputs: Sequence[Array | None], attributes: Mapping[str, Any],
     if rule is None:
         return None
     largest = max((array.size for array in inputs if array is not None), default=0)
-    if size > max(LARGEST, largest) or (largest > LARGEST and op not in _MOVES):
+    if size > max(LARGEST, largest) or (largest > LARGEST and op not in _MOVES and op != "Cast"):
         return None
     with np.errstate(all="ignore"):
         return np.asarray(rule(*inputs, **attributes))
+
+
+def moved(op: str) -> Callable[..., Any] | None:
+    """Return what computes an operator that only moves elements of its first input, and may add others around them."""
+    return _RULES[op] if op in _MOVES or op in ("Gather", "Pad") else None
 
 
 def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:

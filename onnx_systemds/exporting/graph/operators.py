@@ -189,6 +189,24 @@ class Operators(GraphBuilder):
         if node.op == "Slice" and isinstance(start, int) and isinstance(stop, int):
             first = _cut_from(node, axis)
             return None if first is None else self.slice(source, axis, first + start, first + stop)
+        if node.op == "Pad" and isinstance(start, int) and isinstance(stop, int):
+            return self._sliced_padded(node, axis, start, stop)
+        return None
+
+    def _sliced_padded(self, node: Node, axis: int, start: int, stop: int) -> Tensor | None:
+        """Return a range of a matrix with a border that lies in the matrix or in the border; None for others."""
+        source, widths, number = node.inputs
+        size = None if source is None else source.dims[axis]
+        if source is None or widths is None or widths.constant is None or number is None or number.constant is None:
+            return None
+        if not isinstance(size, int) or any(np.delete(widths.constant, (axis, axis + source.rank))):
+            return None
+        first = int(widths.constant[axis])
+        if first <= start and stop <= first + size:
+            return self.slice(source, axis, start - first, stop - first)
+        if stop <= first or first + size <= start:
+            dims = tuple(stop - start if i == axis else dim for i, dim in enumerate(source.dims))
+            return self.filled(float(number.constant), dims)
         return None
 
     def _sliced_pieces(self, parts: Sequence[Tensor], axis: int, start: Dim, stop: Dim) -> Tensor | None:
