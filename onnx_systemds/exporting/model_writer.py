@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting.external_data import ExternalData
-from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
@@ -26,7 +26,7 @@ _LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
 
 
 def write_model(
-    builder: GraphBuilder, name: str, origin: Origin, external: ExternalData | None = None
+    builder: Operators, name: str, origin: Origin, external: ExternalData | None = None
 ) -> onnx.ModelProto:
     """Return the model of the outputs of `builder`; weights may go into `external`, and only the file is whole then.
 
@@ -52,7 +52,7 @@ class _Writer:
     """Writes one model, or one of its functions (`sized`: whether dims of inner graphs are written)."""
 
     def __init__(
-        self, builder: GraphBuilder, origin: Origin, external: ExternalData | None,
+        self, builder: Operators, origin: Origin, external: ExternalData | None,
         functions: list[onnx.FunctionProto] | None = None,
     ) -> None:  # fmt: skip
         self.builder = builder

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, num
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
-from onnx_systemds.exporting.graph.nodes import BOOL, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
     BOOLEAN,
     DOUBLE,
@@ -209,7 +209,8 @@ def as_integer(ctx: Context, x: Value) -> Value:
         if not math.isfinite(value.known):
             raise UnsupportedCase(f"{value.known} where an integer is needed")
         return known_scalar(math.trunc(value.known))
-    return ctx.scalar(ctx.whole(numbers(ctx, ctx.tensor(value))))
+    tensor = ctx.tensor(value)
+    return ctx.scalar(ctx.whole(tensor if tensor.kind in (BOOL, INT) else numbers(ctx, tensor)))
 
 
 def _integer_in(text: str) -> int:

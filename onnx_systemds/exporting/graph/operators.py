@@ -74,7 +74,7 @@ class Operators(GraphBuilder):
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)
-        target = self._target(x, dims)
+        target = self.target(x, dims)
         # of computed sizes one may be 0, and is meant so
         zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
         found = self.node("Reshape", [x, target], dims, x.kind, **zero)
@@ -82,7 +82,7 @@ class Operators(GraphBuilder):
             found.hint = x.hint
         return found
 
-    def _target(self, x: Tensor, dims: Dims) -> Tensor:
+    def target(self, x: Tensor, dims: Dims) -> Tensor:
         """Return the shape input of a Reshape: plain numbers with 0 and -1 where possible."""
         target: list[int] = []
         for axis, dim in enumerate(dims):

@@ -157,9 +157,11 @@ def _rowwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -
         if tensor is None or found is None or found.same:
             operands.append(None if found is None else found.tensor)
             continue
-        if tensor.rank != result.rank or tensor.dims[0] != 1:
+        own = tensor.dims if tensor.rank < result.rank else tensor.dims[1:]
+        if tensor.rank == result.rank and tensor.dims[0] != 1:
             return None
-        operands.append(batching.graph.reshape(found.tensor, (batching.trips, *tensor.dims[1:])))
+        more = [1] * (result.rank - 1 - len(own))
+        operands.append(batching.graph.reshape(found.tensor, (batching.trips, *more, *own)))
     dims = (batching.trips, *result.dims[1:])
     return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
 
@@ -219,14 +221,13 @@ def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     axes = reduced_axes(node)
     if axes is None:
         raise UnsupportedCase(f"{node.op} over computed axes")
-    if 0 not in axes:
-        found = _rowwise(batching, node, inputs)
-        if found is not None:
-            return found
-    keep = bool(node.attributes.get("keepdims", 1))
-    stacked = batching.stacked(first, source.dims)
-    reduced = batching.graph.reduce(node.op, stacked, [axis + 1 for axis in axes], keepdims=keep)
-    return Batched(batching.graph.reshape(reduced, (batching.trips, *result.dims)))
+    graph, trips = batching.graph, batching.trips
+    if source.dims[0] == 1 and any(axes):  # a row, or more behind an axis of size 1
+        found = graph.reshape(first.tensor, (trips, *source.dims[1:]))
+        found = graph.reduce(node.op, found, [axis for axis in axes if axis])
+    else:
+        found = graph.reduce(node.op, batching.stacked(first, source.dims), [axis + 1 for axis in axes])
+    return Batched(graph.reshape(found, (trips, *result.dims)))
 
 
 def reduced_axes(node: Node) -> tuple[int, ...] | None:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.grouped_convolutions import grouped
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
@@ -42,7 +43,7 @@ def _needed(scope: Scope, extra: Iterable[Node], outputs: Iterable[Tensor]) -> t
     return found[::-1], needed
 
 
-def fuse(builder: GraphBuilder) -> None:
+def fuse(builder: Operators) -> None:
     """Join nodes in the whole graph."""
     uses: Counter[Tensor] = Counter(tensor for _, tensor in builder.outputs)
     scopes = list(_counted(builder.main, [tensor for _, tensor in builder.outputs], uses))
@@ -68,7 +69,7 @@ def _counted(
 class _Fusing:
     """Joins the nodes of one scope."""
 
-    def __init__(self, builder: GraphBuilder, scope: Scope, uses: Counter[Tensor]) -> None:
+    def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
         self.builder, self.scope, self.uses = builder, scope, uses
         self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
             "Add": (self.gemm, self.shifted),
@@ -76,6 +77,8 @@ class _Fusing:
             "Mul": (self.scaled,),
             "Div": (self.divided, self.softmax),
             "Concat": (self.grouped,),
+            "Reshape": (self.reshaped,),
+            **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (self.padded,)),
         }
 
     def visit(self, node: Node) -> None:
@@ -206,6 +209,55 @@ class _Fusing:
             self.scope.nodes.insert(self.scope.nodes.index(node), before)
         return before is not None
 
+    def reshaped(self, node: Node) -> bool:
+        """A Reshape of a Reshape."""
+        source, dims = node.inputs[0], node.outputs[0].dims
+        before = source.node if source is not None else None
+        if before is None or before.op != "Reshape" or before.inputs[0] is None or before.scope is not self.scope:
+            return False
+        target = self.builder.target(before.inputs[0], dims)
+        return target.constant is not None and self.become(node, "Reshape", [before.inputs[0], target])
+
+    def padded(self, node: Node) -> bool:
+        """A Conv or pooling of an image in a border that it makes itself."""
+        image = node.inputs[0]
+        view = self.single(image, "Reshape")
+        border = self.single(image if view is None else view.inputs[0], "Pad")
+        inner = None if border is None else border.inputs[0]
+        if image is None or border is None or inner is None or image.rank != 4 or inner.rank < 3:
+            return False
+        pads = _image_border(border, node.op)
+        window = node.attributes.get("kernel_shape")
+        if pads is None or image.dims[2:] != border.outputs[0].dims[-2:] or not isinstance(window, tuple):
+            return False
+        own = node.attributes.get("pads", (0,) * 4)
+        assert isinstance(own, tuple)
+        pads = [int(a) + b for a, b in zip(own, pads)]
+        pooling = node.op != "Conv"
+        if pooling and any(pad >= int(size) for pad, size in zip(pads, window * 2)):
+            return False
+        if any(own) and node.op == "AveragePool" and not node.attributes.get("count_include_pad"):
+            return False
+        attributes = {**node.attributes, "pads": tuple(pads)}
+        if node.op == "AveragePool":
+            attributes["count_include_pad"] = 1
+        shaped = self.viewed(inner, (*image.dims[:2], *inner.dims[-2:]), node)
+        return shaped is not None and self.become(node, node.op, [shaped, *node.inputs[1:]], **attributes)
+
+    def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
+        """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
+        if source.dims == dims:
+            return source
+        if source.node is not None and source.node.op == "Reshape" and source.node.scope is self.scope:
+            source = source.node.inputs[0] or source
+        target = self.builder.target(source, dims)
+        if target.constant is None:
+            return None
+        found = Tensor(source.kind, dims)
+        found.node = Node("Reshape", (source, target), (found,), {}, node.place, self.scope)
+        self.scope.nodes.insert(self.scope.nodes.index(node), found.node)
+        return found
+
     def softmax(self, node: Node) -> bool:
         """``E / rowSums(E)`` with ``E = exp(S)`` or ``exp(S - rowMaxs(S))``."""
         powers, total = node.inputs
@@ -222,6 +274,20 @@ class _Fusing:
         if highest is None or highest.op != "ReduceMax" or highest.inputs[0] is not lowered.inputs[0]:
             return False
         return _along_rows(highest) and self.become(node, "Softmax", [lowered.inputs[0]], axis=1)
+
+
+def _image_border(border: Node, op: str) -> list[int] | None:
+    """Return top, left, bottom and right of what a Pad puts around images, if `op` may put the same there."""
+    widths, number = border.inputs[1], border.inputs[2] if len(border.inputs) > 2 else None
+    if widths is None or widths.constant is None or border.attributes:
+        return None
+    value = 0.0 if number is None else None if number.constant is None else float(number.constant)
+    if value != (-np.inf if op == "MaxPool" else 0.0):
+        return None
+    before, after = np.split(widths.constant, 2)
+    if before[:-2].any() or after[:-2].any():
+        return None
+    return [int(width) for width in (*before[-2:], *after[-2:])]
 
 
 def _along_rows(node: Node) -> bool:

@@ -1,0 +1,100 @@
+"""Loops whose trips do not depend on each other: operators over all trips, with a known batch as with an open one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+
+from benchmarks.exports import node_count
+from tests.exporting.export_harness import Array, ExportCase, assert_close, check_export, model_of, run_model
+
+RNG = np.random.default_rng(17)
+X = {"X": RNG.normal(size=(5, 6))}
+IMAGES = {"X": RNG.normal(size=(3, 2 * 6 * 5))}
+FILTERS = {"W": RNG.normal(size=(4, 18)), "b": RNG.normal(size=(4, 1))}
+WINDOW = "C=2, Hin=6, Win=5, Hf=3, Wf=3, strideh=2, stridew=1, padh=1, padw=1"
+EMPTY = "Y = matrix(0, rows=nrow(X), cols=ncol(X))\n"
+
+
+def rows(name: str, body: str, data: dict[str, Array] = X, **more: object) -> ExportCase:
+    """A case whose X has any number of rows; also run with two of them and one."""
+    bound = tuple(key for key in data if key != "X")
+    return ExportCase(name, body, data, bound=bound, symbols={"X": ["N", data["X"].shape[1]]},
+                      sizes=[{"X": data["X"][:2]}, {"X": data["X"][:1]}], **more)  # type: ignore[arg-type] # fmt: skip
+
+
+def layer(name: str, call: str, data: dict[str, Array]) -> ExportCase:
+    return rows(name, f"[Y, h, w] = layer::forward({call}, {WINDOW})", data, sources={"layer": f"nn/layers/{name}.dml"},
+                dtypes=["float32"])  # fmt: skip
+
+
+INDEPENDENT = [
+    rows("rows", EMPTY + "for (n in 1:nrow(X)) { Y[n,] = X[n,] / sum(abs(X[n,])) }", operators=["Abs", "ReduceSum", "Div"]),
+    rows("rows of a product", f"{EMPTY}parfor (n in 1:nrow(X)) {{ Y[n,] = max(X[n,] %*% t(X[n,]) %*% X[n,], 0) }}"),
+    rows("rows of another size", "Y = matrix(0, nrow(X), 4)\nfor (n in 1:nrow(X)) { Y[n,2:3] = t(rowSums(matrix(X[n,], 2, 3))) }"),
+    rows("two parts of a row",
+         f"{EMPTY}for (n in 1:nrow(X)) {{ Y[n,1:3] = exp(X[n,4:6])\nY[n,4:6] = Y[n,1:3] * X[n,1:3] }}"),
+    rows("rows that were there", "Y = X ^ 2\nfor (n in 1:nrow(X)) { Y[n,] = Y[n,] + max(X[n,]) }"),
+    rows("some rows", "Y = rbind(X, X)\nfor (n in 1:nrow(X)) { Y[n+1,] = rowSums(X[n,]) + X[n,] }"),
+    rows("columns", EMPTY + "for (c in 1:ncol(X)) { Y[,c] = X[,c] - mean(X[,c]) }"),
+    rows("a matrix for each row", "Y = matrix(0, nrow(X), 9)\nfor (n in 1:nrow(X)) { M = matrix(X[n,], 3, 2)\n"
+         "Y[n,] = matrix(M %*% t(M), 1, 9) }"),
+    rows("sums", "Y = matrix(0, 6, 6)\ns = 0\nfor (n in 1:nrow(X)) { Y = Y + t(X[n,]) %*% X[n,]\ns = s + sum(X[n,]) * n }\n"
+         "Y = Y + s"),
+    rows("extremes", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = max(Y, X[n,] * n) }"),
+    rows("the last row", "for (n in 1:nrow(X)) { Y = exp(X[n,]) + n }"),
+    rows("rows of another matrix", "Y = matrix(0, nrow(X), 2)\nfor (n in 1:nrow(X)) { i = as.integer(as.scalar(X[n,1])^2 > 1) + 1\n"
+         "Y[n,] = t(E[i:(i+1),1]) + n }", {**X, "E": RNG.normal(size=(4, 3))}),
+    layer("conv2d", "X=X, W=W, b=b", {**IMAGES, **FILTERS}),
+    layer("max_pool2d", "X=X", IMAGES),
+]  # fmt: skip
+
+DEPENDENT = [
+    rows("what the row before gave", EMPTY + "Y[1,] = X[1,]\nfor (n in seq(2, nrow(X), 1)) { Y[n,] = Y[n-1,] / 2 + X[n,] }"),
+    rows("a state", EMPTY + "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s + X[n,])\nY[n,] = s }"),
+    rows("a sum on its way", EMPTY + "s = 0\nfor (n in 1:nrow(X)) { s = s + sum(X[n,])\nY[n,] = X[n,] * s }"),
+    rows("rows that overlap", "Y = matrix(0, nrow(X) + 1, 6)\nfor (n in 1:nrow(X)) { Y[n:(n+1),] = rbind(X[n,], X[n,] + 1) }"),
+    rows("one row for all", EMPTY + "for (n in 1:nrow(X)) { Y[1,] = X[n,] + Y[1,] * 2 }"),
+    rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
+]  # fmt: skip
+
+
+def operators(model: onnx.ModelProto) -> set[str]:
+    """The operators of the main graph."""
+    return {node.op_type for node in model.graph.node}
+
+
+@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT, ids=str)
+def test_loop_agrees_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+@pytest.mark.parametrize("case", INDEPENDENT, ids=str)
+@pytest.mark.parametrize("count", [1, 3, 16])
+def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int) -> None:
+    opened = model_of(case, "float32")
+    data = {**case.inputs, "X": RNG.normal(size=(count, case.inputs["X"].shape[1]))}
+    known = model_of(replace(case, inputs=data, symbols={}), "float32")
+    assert not {"Loop", "If"} & (operators(opened) | operators(known))
+    assert node_count(known.graph) <= node_count(opened.graph) + 2
+    given = {"X": data["X"]}
+    assert_close(run_model(known, given)["Y"], run_model(opened, given)["Y"].astype(np.float64), 1e-5, str(case))
+
+
+@pytest.mark.parametrize("case", DEPENDENT, ids=str)
+def test_trips_that_depend_on_each_other_stay_a_loop(case: ExportCase) -> None:
+    assert "Loop" in operators(model_of(case, "float32"))
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])
+def test_extremes_stay_in_their_row(value: float) -> None:
+    data = np.ones((4, 6))
+    data[2, 3] = value
+    model = model_of(INDEPENDENT[0], "float32")
+    found = run_model(model, {"X": data})["Y"]
+    with np.errstate(all="ignore"):
+        expected = (data.astype(np.float32) / np.abs(data.astype(np.float32)).sum(1, keepdims=True)).astype(np.float64)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
