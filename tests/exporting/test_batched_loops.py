@@ -38,7 +38,7 @@ INDEPENDENT = [
     rows("two parts of a row",
          f"{EMPTY}for (n in 1:nrow(X)) {{ Y[n,1:3] = exp(X[n,4:6])\nY[n,4:6] = Y[n,1:3] * X[n,1:3] }}"),
     rows("rows that were there", "Y = X ^ 2\nfor (n in 1:nrow(X)) { Y[n,] = Y[n,] + max(X[n,]) }"),
-    rows("some rows", "Y = rbind(X, X)\nfor (n in 1:nrow(X)) { Y[n+1,] = rowSums(X[n,]) + X[n,] }"),
+    rows("some rows", "Y = rbind(X, X)\nfor (n in 1:nrow(X)) { Y[n+1,] = X[n,] + rowSums(X[n,]) }"),
     rows("columns", EMPTY + "for (c in 1:ncol(X)) { Y[,c] = X[,c] - mean(X[,c]) }"),
     rows("a matrix for each row", "Y = matrix(0, nrow(X), 9)\nfor (n in 1:nrow(X)) { M = matrix(X[n,], 3, 2)\n"
          "Y[n,] = matrix(M %*% t(M), 1, 9) }"),

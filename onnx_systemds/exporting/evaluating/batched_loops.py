@@ -74,12 +74,13 @@ def _written(
     """Return a matrix with the blocks that the trips write."""
     own = Range(block.first, multiply(batching.trips, block.size))
     for write in writes:
-        part = batching.repeated(batching.of(write.part), write.part.dims)
-        if block.axis == 0:
-            rows, cols = own, write.cols
+        rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
+        found = batching.of(write.part)
+        if block.size == 1 and not found.same:
+            part = batching.in_place(found, write.part.dims, block.axis)
         else:
-            rows, cols = write.rows, own
-            part = graph.transpose(part, (1, 0, 2))
+            part = batching.repeated(found, write.part.dims)
+            part = part if block.axis == 0 else graph.transpose(part, (1, 0, 2))
         initial = replaced(graph, initial, graph.reshape(part, (rows.size, cols.size)), rows, cols)
     return initial
 

@@ -1,7 +1,7 @@
-"""The body of a loop for all trips at once: what differs from trip to trip gets a leading axis of the trips.
+"""The body of a loop for all trips at once: what differs from trip to trip gets an axis of the trips.
 
-A rule per operator (`_RULES`) says how it takes such operands; a body with any other operator stays a loop. Where the
-first axis of a tensor in the body has size 1, as a row of a matrix has, the trips take its place.
+A rule per operator (`_RULES`) says how it takes such operands; a body with any other operator stays a loop. The trips
+take the place of an axis of size 1 where that serves: rows of a matrix become the matrix. Else their axis is in front.
 """
 
 from __future__ import annotations
@@ -39,10 +39,14 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Batched:
-    """A tensor of the body for all trips: with their axis in front, or (`same`) alike in all of them."""
+    """A tensor of the body for all trips: with their axis in place of `axis`, of size 1, or (None) in front.
+
+    same: it is alike in all trips, and has no such axis.
+    """
 
     tensor: Tensor
     same: bool = False
+    axis: int | None = None
 
 
 class Batching:
@@ -119,7 +123,16 @@ class Batching:
         more = 0 if rank is None else rank - len(dims)
         if found.same:
             return found.tensor
-        return self.graph.reshape(found.tensor, (self.trips, *[1] * more, *dims))
+        moved = found.tensor if found.axis is None else _moved_to_front(self.graph, found.tensor, found.axis)
+        return self.graph.reshape(moved, (self.trips, *[1] * more, *dims))
+
+    def in_place(self, found: Batched, dims: Dims, axis: int) -> Tensor:
+        """Return a tensor for all trips with their axis in place of one of size 1."""
+        if found.axis == axis:
+            return found.tensor
+        rest = tuple(dim for i, dim in enumerate(dims) if i != axis)
+        front = self.graph.reshape(self.stacked(found, dims), (self.trips, *rest))
+        return self.graph.transpose(front, (*range(1, axis + 1), 0, *range(axis + 1, len(dims))))
 
     def repeated(self, found: Batched, dims: Dims) -> Tensor:
         """Return a tensor for all trips with their axis in front also where it is the same in all of them."""
@@ -147,27 +160,36 @@ class Batching:
 Rule = Callable[[Batching, Node, Sequence["Batched | None"]], Batched]
 
 
-def _rowwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched | None:
-    """Return the same operator with the trips in place of a first axis of size 1, None where that is not possible."""
-    result = node.outputs[0]
-    if not result.dims or result.dims[0] != 1:
+def _in_place(
+    batching: Batching, node: Node, inputs: Sequence[Batched | None], busy: Sequence[int] = ()
+) -> Batched | None:
+    """Return the same operator with the trips in place of an axis of size 1, None where that is not possible.
+
+    busy: axes that the operator works along.
+    """
+    result, graph = node.outputs[0], batching.graph
+    pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
+    axis = next((found.axis + result.rank - tensor.rank for tensor, found in pairs if found.axis is not None), 0)
+    if axis >= result.rank or result.dims[axis] != 1 or axis in busy:
         return None
     operands: list[Tensor | None] = []
     for tensor, found in zip(node.inputs, inputs):
+        own = axis if tensor is None else axis - result.rank + tensor.rank
         if tensor is None or found is None or found.same:
             operands.append(None if found is None else found.tensor)
-            continue
-        own = tensor.dims if tensor.rank < result.rank else tensor.dims[1:]
-        if tensor.rank == result.rank and tensor.dims[0] != 1:
+        elif own < 0:
+            more = [1] * (result.rank - 1 - axis - tensor.rank)
+            operands.append(graph.reshape(found.tensor, (*[1] * axis, batching.trips, *more, *tensor.dims)))
+        elif tensor.dims[own] != 1:
             return None
-        more = [1] * (result.rank - 1 - len(own))
-        operands.append(batching.graph.reshape(found.tensor, (batching.trips, *more, *own)))
-    dims = (batching.trips, *result.dims[1:])
-    return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
+        else:
+            operands.append(batching.in_place(found, tensor.dims, own))
+    dims = tuple(batching.trips if i == axis else dim for i, dim in enumerate(result.dims))
+    return Batched(graph.node(node.op, operands, dims, result.kind, **node.attributes), axis=axis)
 
 
 def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    found = _rowwise(batching, node, inputs)
+    found = _in_place(batching, node, inputs)
     if found is not None:
         return found
     result = node.outputs[0]
@@ -177,29 +199,35 @@ def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None
     return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
 
 
-def _only_first(inputs: Sequence[Batched | None], op: str) -> Batched:
-    first, *others = inputs
-    if first is None or first.same or any(other is not None and not other.same for other in others):
-        raise UnsupportedCase(f"{op} is not calculated for several trips at once when its sizes differ")
-    return first
+def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
+    """Return the first input of a node, which is the only one that differs from trip to trip."""
+    (first, *others), source = inputs, node.inputs[0]
+    if source is None or first is None or any(other is not None and not other.same for other in others):
+        raise UnsupportedCase(f"{node.op} is not calculated for several trips at once when its sizes differ")
+    return source, first
+
+
+def _stacked_first(
+    batching: Batching, node: Node, inputs: Sequence[Batched | None], rank: int | None = None
+) -> Tensor:
+    source, first = _only_first(node, inputs)
+    return batching.stacked(first, source.dims, rank)
 
 
 def _reshape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first = _only_first(inputs, node.op)
-    return Batched(batching.graph.reshape(first.tensor, (batching.trips, *node.outputs[0].dims)))
+    stacked = _stacked_first(batching, node, inputs)
+    return Batched(batching.graph.reshape(stacked, (batching.trips, *node.outputs[0].dims)))
 
 
 def _expand(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, result = _only_first(inputs, node.op), node.inputs[0], node.outputs[0]
-    assert source is not None
-    stacked = batching.stacked(first, source.dims, result.rank)
+    result = node.outputs[0]
+    stacked = _stacked_first(batching, node, inputs, result.rank)
     return Batched(batching.graph.expand(stacked, (batching.trips, *result.dims)))
 
 
 def _transpose(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, perm = _only_first(inputs, node.op), node.inputs[0], node.attributes["perm"]
-    assert source is not None and isinstance(perm, tuple)
-    stacked = batching.stacked(first, source.dims)
+    stacked, perm = _stacked_first(batching, node, inputs), node.attributes["perm"]
+    assert isinstance(perm, tuple)
     return Batched(batching.graph.transpose(stacked, (0, *(int(axis) + 1 for axis in perm))))
 
 
@@ -207,8 +235,11 @@ def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     (a, b), (left, right) = node.inputs, inputs
     assert a is not None and b is not None and left is not None and right is not None
     graph, result = batching.graph, node.outputs[0]
+    if left.same and right.axis == 1 and a.rank == b.rank == 2:  # one product by all columns
+        return Batched(graph.matmul(left.tensor, right.tensor), axis=1)
     if right.same and b.rank == 2:  # one product of all rows
-        rows = graph.reshape(left.tensor, (product((batching.trips, *a.dims[:-1])), a.dims[-1]))
+        stacked = batching.stacked(left, a.dims)
+        rows = graph.reshape(stacked, (product((batching.trips, *a.dims[:-1])), a.dims[-1]))
         found = graph.matmul(rows, right.tensor)
         return Batched(graph.reshape(found, (batching.trips, *result.dims)))
     operands = [batching.stacked(one, tensor.dims, result.rank) for one, tensor in ((left, a), (right, b))]
@@ -216,18 +247,20 @@ def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
 
 
 def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, result = _only_first(inputs, node.op), node.inputs[0], node.outputs[0]
-    assert source is not None
+    (source, first), result, graph = _only_first(node, inputs), node.outputs[0], batching.graph
     axes = reduced_axes(node)
     if axes is None:
         raise UnsupportedCase(f"{node.op} over computed axes")
-    graph, trips = batching.graph, batching.trips
-    if source.dims[0] == 1 and any(axes):  # a row, or more behind an axis of size 1
-        found = graph.reshape(first.tensor, (trips, *source.dims[1:]))
-        found = graph.reduce(node.op, found, [axis for axis in axes if axis])
+    place, dims = first.axis or 0, tuple(1 if axis in axes else dim for axis, dim in enumerate(source.dims))
+    others = [axis for axis in axes if axis != place]
+    if source.dims[place] == 1 and others:
+        reduced = Batched(graph.reduce(node.op, batching.in_place(first, source.dims, place), others), axis=place)
     else:
-        found = graph.reduce(node.op, batching.stacked(first, source.dims), [axis + 1 for axis in axes])
-    return Batched(graph.reshape(found, (trips, *result.dims)))
+        stacked = batching.stacked(first, source.dims)
+        reduced = Batched(graph.reduce(node.op, stacked, [axis + 1 for axis in axes]))
+    if result.dims == dims:
+        return reduced
+    return Batched(graph.reshape(batching.stacked(reduced, dims), (batching.trips, *result.dims)))
 
 
 def reduced_axes(node: Node) -> tuple[int, ...] | None:
@@ -242,30 +275,42 @@ def reduced_axes(node: Node) -> tuple[int, ...] | None:
 
 
 def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    """Operators with an attribute `axis` and one operand, or several that are joined along it."""
+    """Operators with an attribute `axis` and one operand."""
     result, axis = node.outputs[0], node.attributes["axis"]
     assert isinstance(axis, int)
     axis %= result.rank
-    graph, trips = batching.graph, batching.trips
-    operands = [batching.repeated(found, tensor.dims) for tensor, found in zip(node.inputs, inputs)
-                if tensor is not None and found is not None]  # fmt: skip
-    dims = (trips, *result.dims)
-    if result.dims[0] == 1 and axis:
-        operands, dims = [graph.reshape(x, (trips, *x.dims[2:])) for x in operands], (trips, *result.dims[1:])
-    else:
-        axis += 1
-    if node.op == "Concat":
-        return Batched(graph.concat(operands, axis))
-    return Batched(graph.node(node.op, operands, dims, result.kind, **{**node.attributes, "axis": axis}))
+    found = _in_place(batching, node, inputs, [axis])
+    if found is not None:
+        return found
+    stacked, attributes = _stacked_first(batching, node, inputs), {**node.attributes, "axis": axis + 1}
+    dims = (batching.trips, *result.dims)
+    return Batched(batching.graph.node(node.op, [stacked], dims, result.kind, **attributes))
+
+
+def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.attributes["axis"]
+    assert isinstance(axis, int)
+    pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
+    place = next((found.axis for _, found in pairs if found.axis is not None), 0)
+    if result.dims[place] != 1 or axis == place:
+        return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
+    parts = [batching.in_place(found, tensor.dims, place) if not found.same else
+             graph.expand(found.tensor, tuple(trips if i == place else dim for i, dim in enumerate(tensor.dims)))
+             for tensor, found in pairs]  # fmt: skip
+    return Batched(graph.concat(parts, axis), axis=place)
 
 
 def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, axis = _only_first(inputs, node.op), node.inputs[0], node.inputs[1]
+    source, axis = node.inputs
     if source is None or axis is None or axis.constant is None:
         raise UnsupportedCase(f"{node.op} along a computed axis")
-    stacked, along = batching.stacked(first, source.dims), int(axis.constant.item()) % source.rank + 1
-    return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along)], stacked.dims, source.kind,
-                                       **node.attributes))  # fmt: skip
+    along = int(axis.constant.item()) % source.rank
+    found = _in_place(batching, node, inputs, [along])
+    if found is not None:
+        return found
+    stacked = _stacked_first(batching, node, inputs)
+    return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along + 1)], stacked.dims,
+                                       source.kind, **node.attributes))  # fmt: skip
 
 
 def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
@@ -277,9 +322,9 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
     axis = int(axes.constant.item())
     bounds = [bound for bound in inputs[1:] if bound is not None]
     if all(bound.same for bound in bounds):
-        by_rows = _rowwise(batching, node, inputs) if axis else None
-        if by_rows is not None:
-            return by_rows
+        in_place = _in_place(batching, node, inputs, [axis])
+        if in_place is not None:
+            return in_place
         operands = [batching.stacked(found, source.dims), *(bound.tensor for bound in bounds)]
         operands[3] = graph.constant([axis + 1])
         return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
@@ -288,6 +333,8 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
     if found.same and block is not None and 0 < block.step == block.size:
         width = multiply(batching.trips, block.step)
         whole = graph.slice(found.tensor, axis, block.first, add(block.first, width), size=width)
+        if size == 1:
+            return Batched(whole, axis=axis)
         parts = graph.reshape(whole, (*source.dims[:axis], batching.trips, size, *source.dims[axis + 1 :]))
         return Batched(_moved_to_front(graph, parts, axis))
     if len(bounds) > 3 or not isinstance(size, int):
@@ -334,21 +381,22 @@ def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
 
 
 def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, result, graph = _only_first(inputs, node.op), node.inputs[0], node.outputs[0], batching.graph
+    source, result, graph = node.inputs[0], node.outputs[0], batching.graph
     assert source is not None
-    images = graph.reshape(first.tensor, (multiply(batching.trips, source.dims[0]), *source.dims[1:]))
+    stacked = _stacked_first(batching, node, inputs)
+    images = graph.reshape(stacked, (multiply(batching.trips, source.dims[0]), *source.dims[1:]))
     operands = [images, *(None if found is None else found.tensor for found in inputs[1:])]
     made = graph.node(node.op, operands, (images.dims[0], *result.dims[1:]), result.kind, **node.attributes)
     return Batched(graph.reshape(made, (batching.trips, *result.dims)))
 
 
 def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
-    first, source, widths, result = _only_first(inputs, node.op), node.inputs[0], node.inputs[1], node.outputs[0]
+    source, widths, result = node.inputs[0], node.inputs[1], node.outputs[0]
     if source is None or widths is None or widths.constant is None:
         raise UnsupportedCase("a Pad by computed widths")
     before, after = widths.constant[: source.rank], widths.constant[source.rank :]
     every = batching.graph.constant(np.concatenate([[0], before, [0], after]))
-    operands = [batching.stacked(first, source.dims), every, *(None if f is None else f.tensor for f in inputs[2:])]
+    operands = [_stacked_first(batching, node, inputs), every, *(None if f is None else f.tensor for f in inputs[2:])]
     return Batched(batching.graph.node("Pad", operands, (batching.trips, *result.dims), result.kind))
 
 
@@ -356,7 +404,7 @@ _RULES: Mapping[str, Rule] = {
     **dict.fromkeys(_ELEMENTWISE, _elementwise),
     **dict.fromkeys(_REDUCTIONS, _reduce),
     **dict.fromkeys(_OF_IMAGES, _of_images),
-    **dict.fromkeys(("Concat", "Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
-    "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad, "Reshape": _reshape,
-    "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
+    **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
+    "Concat": _concat, "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad,
+    "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
 }  # fmt: skip
