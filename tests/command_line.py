@@ -9,6 +9,9 @@ from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
 
+SHORT_RUN = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+"""A run of seconds ends before the second compiler and threads that collect pay; numbers and stacks stay."""
+
 
 def run_dml(
     script: str,
@@ -24,7 +27,7 @@ def run_dml(
     arguments: those that the script names $NAME. options: further ones of the command line.
     """
     (folder / "script.dml").write_text(script, encoding="utf-8")
-    command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-Dfile.encoding=UTF-8",
+    command = [find_java(), "--add-modules=jdk.incubator.vector", *SHORT_RUN, f"-Xmx{heap}", "-Dfile.encoding=UTF-8",
                "-cp", ":".join(find_class_path()), "org.apache.sysds.api.DMLScript",
                "-f", "script.dml", "-exec", mode, *options]  # fmt: skip
     if arguments:
