@@ -78,7 +78,7 @@ def _export_options(command: Command) -> Command:
                      help="Give the argument $NAME. Repeatable."),
         click.option("--result", "results", multiple=True, metavar="NAME", help="Only this result; repeatable."),
         click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True,
-                     help="Type of the numbers."),
+                     help="Type of the numbers; what only counts stays in float32 beside 16 bits."),
         click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),

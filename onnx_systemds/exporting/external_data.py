@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import IO
 
 import numpy as np
@@ -52,23 +53,24 @@ class ExternalData:
         """Write the content of the file, a piece at a time. Raises TranspileError, OSError."""
         stream.truncate(self.size)
         for content, data_type, place in self.weights:
-            dtype = helper.tensor_dtype_to_np_dtype(data_type).newbyteorder("<")
+            dtype = helper.tensor_dtype_to_np_dtype(data_type)
             if isinstance(content, StoredMatrix):
                 _write_pieces(stream, content, dtype, place)
             else:
                 stream.seek(place)
-                stream.write(_narrowed(content, dtype).data)
+                with np.errstate(over="ignore"):  # of float32: what is beyond its range is infinite
+                    stream.write(_bytes(content.astype(dtype)).data)
 
 
 def _write_pieces(stream: IO[bytes], content: StoredMatrix, dtype: np.dtype[np.generic], place: int) -> None:
-    for row, column, part in content.pieces():
+    for row, column, part in content.pieces_of(dtype):
         together = part.reshape(1, -1) if part.shape[1] == content.cols else part
-        for number, line in enumerate(_narrowed(together, dtype)):
+        for number, line in enumerate(_bytes(together)):
             stream.seek(place + ((row + number) * content.cols + column) * dtype.itemsize)
             stream.write(line.data)
 
 
-def _narrowed(array: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Return numbers in a type of the model, as bytes that lie together; what is beyond its range is infinite."""
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(array, dtype).view(np.uint8)
+def _bytes(array: Array) -> Array:
+    """Return an array as bytes that lie together, the lowest of a number first."""
+    together = np.ascontiguousarray(array)
+    return (together if sys.byteorder == "little" else together.byteswap()).view(np.uint8)

@@ -13,13 +13,25 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting.external_data import ExternalData
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, WIDE, FunctionBody, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
+    BOOL,
+    DOMAINS,
+    FLOAT,
+    INT,
+    NARROW,
+    TEXT,
+    WIDE,
+    FunctionBody,
+    Node,
+    SubGraph,
+    Tensor,
+)
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
+from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
-_DOMAINS = {"ai.onnx.ml": 2}
 _OLDEST_IR_OF_FUNCTIONS = 8
 _LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
 """Bytes of weights in the file of a model, which protobuf limits; some are left for nodes and names."""
@@ -33,6 +45,7 @@ def write_model(
     Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
     """
     fuse(builder)
+    narrow(builder)
     model = _Writer(builder, origin, external).model(name)
     origin.describe(model)
     if external is None or not external.weights:
@@ -66,7 +79,7 @@ class _Writer:
         self.counts: dict[str, int] = {}
         self.used_constants: dict[Tensor, None] = {}
         self.types = {FLOAT: TensorProto.FLOAT if builder.dtype == "float32" else TensorProto.DOUBLE,
-                      WIDE: TensorProto.DOUBLE,
+                      WIDE: TensorProto.DOUBLE, NARROW: TYPES.get(builder.narrow or "", TensorProto.UNDEFINED),
                       INT: TensorProto.INT64, BOOL: TensorProto.BOOL, TEXT: TensorProto.STRING}  # fmt: skip
 
     def model(self, name: str) -> onnx.ModelProto:
@@ -140,7 +153,7 @@ class _Writer:
         op, called = node.op, node.attributes.get("body")
         if "_domain" in node.attributes:
             plain["domain"] = domain = str(node.attributes["_domain"])
-            self.domains[domain] = _DOMAINS[domain]
+            self.domains[domain] = DOMAINS[domain]
         if isinstance(called, FunctionBody):
             op, plain["domain"] = self.function(called), called.domain
         made = helper.make_node(op, inputs, outputs, name=self.unique(f"{outputs[0]}/{op}"), **plain)
@@ -197,7 +210,10 @@ class _Writer:
         if tensor.kind == TEXT:
             texts: Any = [str(item).encode() for item in tensor.constant.ravel().tolist()]
             return helper.make_tensor(self.name(tensor), TensorProto.STRING, tensor.constant.shape, texts)
-        array = tensor.constant if tensor.kind == WIDE else self.narrowed(tensor.constant)
+        if tensor.kind == NARROW:
+            array = tensor.constant.astype(helper.tensor_dtype_to_np_dtype(self.types[NARROW]))
+        else:
+            array = tensor.constant if tensor.kind == WIDE else self.narrowed(tensor.constant)
         return numpy_helper.from_array(array, self.name(tensor))
 
     def narrowed(self, array: np.ndarray) -> np.ndarray:
@@ -244,9 +260,9 @@ def _computed_name(tensor: Tensor) -> str:
 def _constant_name(tensor: Tensor) -> str:
     array = tensor.constant
     assert array is not None
-    if 0 < array.size <= 4 and tensor.kind in (FLOAT, INT):
-        text = "_".join(f"{item:g}" if tensor.kind == FLOAT else str(item) for item in array.ravel().tolist())
-        return re.sub(r"[^A-Za-z0-9_.]", "m", f"const_{text}" if tensor.kind == FLOAT else f"sizes_{text}")
+    if 0 < array.size <= 4 and tensor.kind in (FLOAT, NARROW, INT):
+        text = "_".join(str(item) if tensor.kind == INT else f"{item:g}" for item in array.ravel().tolist())
+        return re.sub(r"[^A-Za-z0-9_.]", "m", f"sizes_{text}" if tensor.kind == INT else f"const_{text}")
     return "const"
 
 

@@ -17,6 +17,7 @@ from onnx_systemds.array_files import Array, read_array_file
 from onnx_systemds.engine.matrix_files import matrix_blocks, matrix_sizes, read_matrix
 from onnx_systemds.errors import TranspileError
 
+_NARROW_BYTES = 2
 _PIECE = 1 << 20
 """Numbers of a piece of an .npy file."""
 
@@ -50,10 +51,19 @@ class StoredMatrix:
             found = np.zeros((self.rows, self.cols), dtype)
         except (MemoryError, ValueError) as error:
             raise TranspileError(f"a matrix of {self.rows} x {self.cols} is not possible", self.path) from error
-        with np.errstate(over="ignore"):
-            for row, column, part in self.pieces():
-                found[row : row + part.shape[0], column : column + part.shape[1]] = part
+        for row, column, part in self.pieces_of(np.dtype(dtype)):
+            found[row : row + part.shape[0], column : column + part.shape[1]] = part
         return found
+
+    def pieces_of(self, dtype: np.dtype[Any]) -> Iterator[tuple[int, int, Array]]:
+        """Yield its `pieces` in a type of a model. Raises TranspileError where 16 bits cannot hold a number."""
+        for row, column, part in self.pieces():
+            with np.errstate(over="ignore"):
+                held = part.astype(dtype)
+            if dtype.itemsize == _NARROW_BYTES and (lost := np.isfinite(part) & ~np.isfinite(held)).any():
+                message = f"the number {part[lost][0]:g} is beyond {dtype.name}"
+                raise TranspileError(message, self.path, "use another --dtype")
+            yield row, column, held
 
     def _parts_of_array(self) -> Iterator[tuple[int, int, Array]]:
         """Yield lines of the file, read one after the other: rows, or columns where these lie together."""

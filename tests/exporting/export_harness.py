@@ -7,16 +7,19 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 from onnx_systemds.engine import Session
 from onnx_systemds.exporting.export import export_script
 
 Array = np.ndarray[Any, np.dtype[Any]]
 _TRUTHS = {"TRUE": "1", "FALSE": "0"}
-_DTYPES: dict[str, Any] = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(string)": object}
+_DTYPES: dict[str, Any] = {"tensor(double)": np.float64, "tensor(float)": np.float32, "tensor(string)": object,
+                           "tensor(float16)": np.float16}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class ExportCase:
 
     bound: inputs that become constants of the model. symbols: dims of inputs declared as names. sizes: further runs of
     the same model, by the inputs that differ. sources: imports by namespace. functions: text in front of it all.
-    dtypes: float64 where onnxruntime has the kernels. operators: those the model must consist of, in their order.
+    dtypes: beside those of 16 bits, float64 where onnxruntime has the kernels. operators: those the model must consist of, in their order.
     keep: whether functions stay functions.
     """
 
@@ -90,7 +93,11 @@ def model_of(case: ExportCase, dtype: str) -> onnx.ModelProto:
 
 
 def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """What onnxruntime computes, by name."""
+    """What onnxruntime computes, by name; in bfloat16, for which it has no kernels, ONNX's reference implementation."""
+    if any(item.type.tensor_type.elem_type == onnx.TensorProto.BFLOAT16 for item in model.graph.input):
+        narrow = {item.name: np.asarray(inputs[item.name], ml_dtypes.bfloat16) for item in model.graph.input}
+        outputs = [item.name for item in model.graph.output]
+        return dict(zip(outputs, ReferenceEvaluator(model).run(None, narrow)))
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])

@@ -36,7 +36,8 @@ from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, Expression, lone_s
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
 NEWEST_OPSET = 28
-DTYPES = ("float32", "float64")
+NARROW_DTYPES = ("float16", "bfloat16")
+DTYPES = ("float32", "float64", *NARROW_DTYPES)
 _SMALL = 1 << 10
 
 
@@ -49,7 +50,8 @@ class GraphBuilder:
     def __init__(self, dtype: str = "float32", opset: int | None = None) -> None:
         if dtype not in DTYPES:
             raise TranspileError(f"the dtype {dtype} is not possible", hint=f"one of {', '.join(DTYPES)}")
-        self.dtype = dtype
+        self.dtype = "float32" if dtype in NARROW_DTYPES else dtype
+        self.narrow = dtype if dtype in NARROW_DTYPES else None
         self.opset = DEFAULT_OPSET if opset is None else opset
         if not OLDEST_OPSET <= self.opset <= NEWEST_OPSET:
             raise TranspileError(f"models of opset {opset} cannot be written", hint=f"{OLDEST_OPSET} to {NEWEST_OPSET}")

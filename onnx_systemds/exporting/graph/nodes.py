@@ -11,20 +11,23 @@ import numpy as np
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference.dims import Dim, Dims, add
 
+DOMAINS = {"ai.onnx.ml": 2}
+"""Versions of the operators that are not ONNX's own."""
+
 Array = np.ndarray[Any, Any]
 
-FLOAT, WIDE, INT, BOOL, TEXT = "float", "wide", "int", "bool", "text"
+FLOAT, WIDE, NARROW, INT, BOOL, TEXT = "float", "wide", "narrow", "int", "bool", "text"
 _CONSTANT_DTYPES: dict[str, Any] = {FLOAT: np.float64, WIDE: np.float64, INT: np.int64, BOOL: np.bool_, TEXT: object}
 
 
 class Tensor:
     """A value of the graph. Its name is settled when the model is written; until then there is a `hint`.
 
-    kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), int (int64), bool
-    or text. constant: the content if it is known, floats always as float64. node: what computes it, None for inputs and
-    constants. stored: the file of a weight whose content is read only when the model is written. counts: whether it is
-    1, 2, 3 ... row_choice: for a matrix with a single 1 in each row and 0 elsewhere, the places of the 1 from 0 on.
-    replaced: what it is another matrix with.
+    kind: float (float32 or float64, as the model is exported), wide (float64 whatever the model is), narrow (16 bits,
+    from `passes.narrowing` on), int (int64), bool or text. constant: the content if it is known, floats always as
+    float64. node: what computes it, None for inputs and constants. stored: the file of a weight whose content is read
+    only when the model is written. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in
+    each row and 0 elsewhere, the places of the 1 from 0 on. replaced: what it is another matrix with.
     """
 
     __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "replaced", "row_choice", "stored")
