@@ -9,11 +9,13 @@ import os
 import re
 import statistics
 import subprocess
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks.engine_statistics import EngineStatistics, engine_statistics
 from onnx_systemds.engine.launcher import NATIVE_ENVIRONMENT, find_class_path, find_java
 
 # What is between two cuts is a block of its own, so that the times are taken before and after the call.
@@ -30,34 +32,36 @@ while (calls < {fewest} | (time() - started < {nanoseconds} & calls < {most})) {
 }}
 """
 _FEWEST, _MOST = 3, 3000
+_LONGEST = 600.0
+"""Seconds after which a program is ended."""
 _TIME = re.compile(r"^(\S+) (\d[\d.]*(?:E\d+)?)$", re.MULTILINE)
-_HITTER = re.compile(r"^ *\d+  (\S+) +([\d,]+\.\d+) +\d+$", re.MULTILINE)
-_FUNCTION = re.compile(r"^(\w+) = function\(", re.MULTILINE)
-_WRAPPED = 30  # the engine breaks longer names; no instruction's is as long
-_PRODUCTS = re.compile(r"ba\+\*|tsmm2?|mmchain|conv2d\w*|pmm")
 
 
 @dataclass(frozen=True)
 class Times:
-    """Milliseconds of a call in the middle and of the first one; seconds of the process without the calls."""
+    """Milliseconds of a call in the middle and of the first one; seconds of the process without the calls.
+
+    busy: processors that the process kept busy while calls were timed.
+    """
 
     call: float
     first: float
     others: float
-    products: float | None = None
-    """The part of `call` that products of matrices and convolutions take; None: not asked for."""
+    busy: float
+    counted: Counted | None = None
 
 
-def product_share(statistics_text: str, script: str, seconds: float) -> float:
-    """Which part of ``seconds`` of calls of a script the engine says products of matrices and convolutions took.
+@dataclass(frozen=True)
+class Counted:
+    """What the engine counted in a program. calls, seconds: of all of its calls, warm-up too."""
 
-    Where instructions ran side by side, which adds up to more than these seconds, it is their part of all instructions.
-    """
-    functions = {name[:_WRAPPED] for name in _FUNCTION.findall(script)}
-    took = [(name, float(time.replace(",", ""))) for name, time in _HITTER.findall(statistics_text)]
-    instructions = [(name, time) for name, time in took if name[:_WRAPPED] not in functions]
-    products = sum(time for name, time in instructions if _PRODUCTS.fullmatch(name))
-    return products / max(seconds, sum(time for _, time in instructions))
+    statistics: EngineStatistics
+    calls: int
+    seconds: float
+
+    def share(self, seconds: float) -> float:
+        """Which part of the time of all calls these seconds of instructions are."""
+        return seconds / self.statistics.whole(self.seconds)
 
 
 def timed(
@@ -67,31 +71,64 @@ def timed(
 ) -> Times:  # fmt: skip
     """Run the statements of a program in ``folder``, then the call again and again, then ``results``, which use it.
 
-    warm_up, seconds: how long it is called before times count, and then. script: the text of what is called, if the
-    time of its products is wanted. Raises RuntimeError with what the engine said.
+    warm_up, seconds: how long it is called before times count, and then. script: the text of what is called, if what
+    the engine counts is wanted. Raises RuntimeError with what the engine said.
     """
     lines = ["never = time() < 0", *program]
     for mark, duration in (("warm", warm_up), ("call", seconds)):
         limits = {"fewest": _FEWEST, "most": _MOST, "nanoseconds": f"{duration * 1e9:.0f}"}
         lines.append(_TIMED.format(call=call, mark=mark, **limits))
-    (folder / "timed.dml").write_text("\n".join([*lines, *results]) + "\n", encoding="utf-8")
+    began = time.perf_counter()
+    output, busy = run_program("\n".join([*lines, *results]) + "\n", folder, heap=heap, native_blas=native_blas,
+                               counted=script is not None)  # fmt: skip
+    elapsed = time.perf_counter() - began
+    taken: dict[str, list[float]] = {"warm": [], "call": []}
+    for mark, nanoseconds in _TIME.findall(output):
+        taken[mark].append(float(nanoseconds) / 1e6)
+    inside = sum(map(sum, taken.values())) / 1e3
+    counted = None
+    if script is not None:
+        counted = Counted(engine_statistics(output, script), sum(map(len, taken.values())), inside)
+    return Times(statistics.median(taken["call"]), taken["warm"][0], elapsed - inside, busy, counted)
+
+
+def run_program(
+    text: str, folder: Path, *, heap: str, native_blas: str = "none", counted: bool = False
+) -> tuple[str, float]:
+    """What a program prints, and the processors it kept busy between the first and the last call that counts.
+
+    Raises RuntimeError with what the engine said.
+    """
+    (folder / "timed.dml").write_text(text, encoding="utf-8")
     (folder / "settings.xml").write_text(f"<root><sysds.native.blas>{native_blas}</sysds.native.blas></root>\n")
     command = [find_java(), "--add-modules=jdk.incubator.vector", f"-Xmx{heap}", "-cp", ":".join(find_class_path()),
                "org.apache.sysds.api.DMLScript", "-f", "timed.dml", "-exec", "singlenode",
-               "-config", "settings.xml", *(() if script is None else ("-stats", "1000"))]  # fmt: skip
+               "-config", "settings.xml", *(("-stats", "1000") if counted else ())]  # fmt: skip
     environment = dict(os.environ) | ({} if native_blas == "none" else NATIVE_ENVIRONMENT)
-    began = time.perf_counter()
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=600, check=False
-    )
-    elapsed = time.perf_counter() - began
-    output = done.stdout + done.stderr
-    if done.returncode != 0 or "An Error Occurred" in output:
-        raise RuntimeError(output.strip().splitlines()[-1] if output.strip() else f"exit code {done.returncode}")
-    taken: dict[str, list[float]] = {"warm": [], "call": []}
-    for mark, nanoseconds in _TIME.findall(done.stdout):
-        taken[mark].append(float(nanoseconds) / 1e6)
-    inside = sum(map(sum, taken.values())) / 1e3
-    call_time = statistics.median(taken["call"])
-    products = None if script is None else call_time * product_share(done.stdout, script, inside)
-    return Times(call_time, taken["warm"][0], elapsed - inside, products)
+    lines: list[str] = []
+    marks: list[tuple[float, float]] = []  # time and processor time after a call
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          env=environment) as process:  # fmt: skip
+        guard = threading.Timer(_LONGEST, process.kill)
+        guard.start()
+        try:
+            assert process.stdout is not None
+            for line in process.stdout:
+                lines.append(line)
+                if line.startswith("call "):
+                    marks = [*marks[:1], (time.perf_counter(), _processor_seconds(process.pid))]
+        finally:
+            guard.cancel()
+    output = "".join(lines)
+    if process.returncode != 0 or "An Error Occurred" in output:
+        raise RuntimeError(output.strip().splitlines()[-1] if output.strip() else f"exit code {process.returncode}")
+    if len(marks) < 2:
+        return output, 0.0
+    (start, before), (end, after) = marks
+    return output, (after - before) / (end - start)
+
+
+def _processor_seconds(process: int) -> float:
+    """Processor time of a process so far, by all of its threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

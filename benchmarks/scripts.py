@@ -62,7 +62,7 @@ class Row:
     native: Times | None
     session: float | None
     counted: Times | None
-    """As `known`, or as `native` where that is measured, with the time of products."""
+    """As `known`, or as `native` where that is measured, with what the engine counts."""
 
 
 def variants(path: Path) -> tuple[Path | ModelProto, Feeds, bool]:
@@ -112,7 +112,7 @@ def settle(action: Callable[[], object], seconds: float) -> None:
             return
 
 
-def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str, *, products: bool = False) -> Times:
+def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str, *, counted: bool = False) -> Times:
     """The times of a script that a program of the plain command line sources."""
     with tempfile.TemporaryDirectory(prefix="benchmark-") as name:
         folder = Path(name)
@@ -120,7 +120,7 @@ def program_times(script: Script, feeds: Feeds, seconds: float, native_blas: str
         program = [*sourced(script, folder, "model"), *call.readings()]
         return timed(program, call.call(), call.writings(), folder,
                      warm_up=2 * seconds, seconds=seconds, heap="6g", native_blas=native_blas,
-                     script=script.text if products else None)  # fmt: skip
+                     script=script.text if counted else None)  # fmt: skip
 
 
 def measured(
@@ -144,7 +144,7 @@ def measured(
         with open_session("none") as engine, ScoringFunction(opened, engine) as function:
             settle(partial(function, feeds), seconds)
             in_session = median_milliseconds(partial(function, feeds), seconds)
-    counted = program_times(known, feeds, seconds, native_blas or "none", products=True) if products else None
+    counted = program_times(known, feeds, seconds, native_blas or "none", counted=True) if products else None
     best = [min((turn[i] for turn in times), key=lambda t: t.call) if times[0][i] else None for i in range(3)]
     assert best[0] is not None and best[1] is not None
     return Row(statistics.median(theirs), best[0], best[1], best[2], in_session, counted)
@@ -159,8 +159,9 @@ def line(name: str, rows: int | None, row: Row) -> str:
     cells += [f"{row.known.first:.0f}", f"{row.known.others:.1f}"]
     if row.session is not None:
         cells += [f"{row.session:.1f}", f"{row.known.call / row.session:.2f}"]
-    if row.counted is not None and row.counted.products is not None:
-        floor = row.counted.products
+    if row.counted is not None and row.counted.counted is not None:
+        found = row.counted.counted
+        floor = row.counted.call * found.share(found.statistics.products)
         cells += [f"{floor:.2f}", f"{row.counted.call / floor:.1f}" if floor else "-"]
     return f"| {' | '.join(cells)} |"
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.programs import product_share
+from benchmarks.engine_statistics import engine_statistics
+from benchmarks.programs import Counted
 
 SCRIPT = """\
 gelu = function(matrix[double] X) return (matrix[double] Y) {
 a_function_with_a_name_of_more_than_30_characters = function(matrix[double] X) return (matrix[double] Y) {
 """
 STATISTICS = """\
+HOP DAGs recompile time:\t1.250 sec.
+Functions recompile time:\t0.200 sec.
 Total JVM GC time:\t\t0.266 sec.
 Heavy hitter instructions:
   #  Instruction                      Time(s)  Count
@@ -29,8 +32,16 @@ Heavy hitter instructions:
     [pytest.param(8.0, 0.25, id="of-the-calls"), pytest.param(2.0, 2 / 3.25, id="side-by-side")],
 )
 def test_products_are_told_from_other_instructions_and_functions(seconds: float, share: float) -> None:
-    assert product_share(STATISTICS, SCRIPT, seconds) == pytest.approx(share)
+    found = engine_statistics(STATISTICS, SCRIPT)
+    assert Counted(found, 25, seconds).share(found.products) == pytest.approx(share)
 
 
 def test_thousands_are_read() -> None:
-    assert product_share("  1  tsmm  1,500.000  3\n  2  +  500.000  3\n", SCRIPT, 100.0) == pytest.approx(0.75)
+    found = engine_statistics("  1  tsmm  1,500.000  3\n  2  +  500.000  3\n", SCRIPT)
+    assert (found.products, found.whole(0.0)) == (1500.0, 2000.0)
+
+
+def test_what_else_the_engine_counts_is_read() -> None:
+    found = engine_statistics(STATISTICS, SCRIPT)
+    assert (found.recompiling, found.collecting) == (pytest.approx(1.45), 0.266)
+    assert found.operations == 125 * 3 + 25  # without those that only name variables
