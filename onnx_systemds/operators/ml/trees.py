@@ -111,9 +111,8 @@ def walked(node: NodeView, walk: Walk, weights: Array, how: str) -> str:
     tables = walk.tables
     ways = all_ways(tables) if how == "sum" and np.isfinite(weights).all() else None
     if ways is not None:
-        columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches], "steps": ways.steps}
-        going_right = np.bincount(ways.steps[:, 0], ways.steps[:, 2] > 0, len(ways.leaves) + 1)[1:]
-        columns |= {"rights": going_right, "weights": weights[ways.leaves]}
+        columns = {"feature": tables.feature[ways.branches], "cut": tables.cut[ways.branches]}
+        columns |= {"steps": ways.steps, "weights": weights[ways.leaves]}
         return node.call("test_all_branches", walk.data, *_columns(node, columns))
     columns = {"feature": tables.feature, "cut": tables.cut, "left": tables.left, "weights": weights}
     return node.call("walk_trees", walk.data, *_columns(node, columns), tables.trees, tables.depth, f'"{how}"')

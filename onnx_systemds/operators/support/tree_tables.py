@@ -325,8 +325,9 @@ def _depth(branches: _Branches, roots: Array) -> int:
 @dataclass(frozen=True)
 class Ways:
     """All ways from a root to a leaf that rows can take. branches: rows of the tables, one for each different test.
-    steps: triples of a way, a branch (both from 1) and 1 to the right or -1 to the left; tests that follow from others
-    of the way are left out. leaves: the row of the tables in which each way ends."""
+    steps: triples of a way (from 1), a branch (from 2) and 1 to the right or -1 to the left; tests that follow from
+    others of the way are left out. As branch 1, which is always taken, each way has 1 less its steps to the right.
+    leaves: the row of the tables in which each way ends."""
 
     branches: Array
     steps: Array
@@ -354,8 +355,8 @@ def all_ways(tables: Tables) -> Ways | None:
             if left[row] != row:
                 test = feature[row], cut[row]
                 if test not in number:
-                    number[test] = len(branches) + 1
                     branches.append(row)
+                    number[test] = len(branches) + 1
                 waiting += [(int(left[row]) + side, _within(box, *test, side)) for side in (0, 1)]
                 continue
             met += 1
@@ -364,8 +365,9 @@ def all_ways(tables: Tables) -> Ways | None:
             if _is_empty(box):
                 continue
             leaves.append(row)
+            steps.append((len(leaves), 1, 1 - sum(side for _, side in box)))
             steps += [(len(leaves), number[column, limit], 2 * side - 1) for (column, side), limit in box.items()]
-    if not steps:
+    if not branches:
         return None
     return Ways(np.array(branches), np.array(steps), np.array(leaves))
 
