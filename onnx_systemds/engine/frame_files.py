@@ -1,19 +1,24 @@
-"""Writes columns of strings as SystemDS binary frames without a JVM: the dictionaries of text tensors.
+"""Writes columns of strings (the dictionaries of text tensors) as SystemDS binary frames without a JVM; reads frames.
 
 A frame is a Hadoop sequence file of row blocks (1000 rows each). A record is its length, the key length, the number
 of its first row (from 1), then rows, columns, one byte for default names, and for each column its type and its array:
 kind, size in memory, and per string two bytes of length and Java's modified UTF-8. So a string has at most 65,535
 bytes there, and an empty one reads as null, which the text functions of the library take for the empty string.
+Columns that have names come with them, with a count of distinct texts and with a text for missing ones.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from onnx_systemds.errors import UnsupportedCase, quoted
+import numpy as np
+
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 
 BLOCK_ROWS = 1000
 LONGEST_BYTES = 65_535
@@ -52,6 +57,66 @@ def write_frame(target: Path, strings: Sequence[str]) -> None:
             stream.write(block)
     mtd = {"data_type": "frame", "schema": "STRING,", "rows": len(strings), "cols": 1, "format": "binary"}
     target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
+
+
+def read_frame(path: Path, rows: int, cols: int) -> np.ndarray[Any, np.dtype[np.object_]]:
+    """Return the texts of the binary frame in the file or directory `path`, missing ones as "".
+
+    Raises InvalidModel when it is no such frame of strings, OSError when it cannot be read.
+    """
+    frame = np.full((rows, cols), "", object)
+    files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
+    for file in files:
+        with file.open("rb") as stream:
+            try:
+                for first, columns in _read_blocks(stream):
+                    block = np.array(columns, object).T
+                    frame[first - 1 : first - 1 + len(block)] = block
+            except (struct.error, ValueError, IndexError) as error:
+                raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}") from error
+    return frame
+
+
+def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, list[list[str]]]]:
+    """Yield the number of the first row (from 1) and the columns of each record of a sequence file."""
+    if stream.read(len(_HEADER) - len(_SYNC)) != _HEADER[: -len(_SYNC)]:
+        raise ValueError("its head is of something else")
+    stream.read(len(_SYNC))
+    while head := stream.read(4):
+        (length,) = struct.unpack(">i", head)
+        if length == -1:
+            stream.read(len(_SYNC))
+            continue
+        _, first = struct.unpack(">iq", stream.read(12))
+        record = stream.read(length - 8)
+        if len(record) != length - 8:
+            raise ValueError("it ends within a record")
+        yield first, list(_read_columns(io.BytesIO(record)))
+
+
+def _read_columns(record: BinaryIO) -> Iterator[list[str]]:
+    rows, cols, is_plain = struct.unpack(">ii?", record.read(9))
+    for _ in range(cols):
+        (kind,) = struct.unpack(">b", record.read(1))
+        if kind != _STRING_TYPE:
+            raise ValueError("a column holds other than strings")
+        if not is_plain:
+            _read_text(record)
+            record.read(8)
+            _read_text(record)
+        array, _ = struct.unpack(">bq", record.read(9))
+        if array != _STRING_ARRAY:
+            raise ValueError("a column is compressed")
+        yield [_read_text(record) for _ in range(rows)]
+
+
+def _read_text(record: BinaryIO) -> str:
+    (length,) = struct.unpack(">H", record.read(2))
+    data = record.read(length)
+    if len(data) != length:
+        raise ValueError("it ends within a string")
+    halves = data.replace(b"\xc0\x80", b"\x00").decode("utf-8", "surrogatepass")
+    return halves.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
 def _encoded(text: str) -> bytes:

@@ -6,6 +6,7 @@ Large ones are left where they are, as `StoredMatrix`: `open_values`.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import warnings
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
+from onnx_systemds.engine.frame_files import read_frame
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.exporting.stored_matrices import StoredMatrix, stored_array, stored_blocks
@@ -37,22 +39,27 @@ def open_values(paths: Mapping[str, str | Path], most_loaded: int = MOST_LOADED)
 
 
 def read_value(path: str | Path) -> Any:
-    """Return a matrix, a dict of matrices (npz, or a SystemDS list), or a scalar. Raises TranspileError, OSError."""
+    """Return a matrix, a dict of values (npz, or a SystemDS list), a list of them, a frame (texts), or a scalar.
+
+    Raises TranspileError, OSError.
+    """
     return _loaded(_opened(Path(path)), None)
 
 
 def _stored(value: Any) -> Iterator[StoredMatrix]:
-    for item in value.values() if isinstance(value, dict) else (value,):
-        if isinstance(item, dict):
+    if isinstance(value, StoredMatrix):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
             yield from _stored(item)
-        elif isinstance(item, StoredMatrix):
-            yield item
 
 
 def _loaded(value: Any, smallest: int | None) -> Any:
     """Return a value with what is stored read, but for matrices of `smallest` numbers or more."""
     if isinstance(value, dict):
         return {name: _loaded(item, smallest) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_loaded(item, smallest) for item in value]
     if not isinstance(value, StoredMatrix) or (smallest is not None and value.size >= smallest):
         return value
     return value.read()
@@ -72,6 +79,11 @@ def _opened(path: Path) -> Any:
             if isinstance(found, dict):
                 return {name: _matrix(array) for name, array in found.items()}
             return _matrix(found)
+        if path.suffix == ".json":
+            return path.read_text(encoding="utf-8")
+        head = _matrix_market(path)
+        if head is not None:
+            return _cells(path, head)
         with warnings.catch_warnings(action="error"):  # of a file without numbers
             return _matrix(np.loadtxt(path, delimiter=",", ndmin=2))
     except (ValueError, LookupError, EOFError, TypeError, OverflowError, MemoryError, UserWarning, csv.Error) as error:
@@ -93,32 +105,89 @@ def _description(path: Path) -> dict[str, Any] | None:
 def _described(path: Path, description: dict[str, Any]) -> Any:
     data_type, form = description.get("data_type", "matrix"), description.get("format", "text")
     if data_type == "scalar":
-        text = path.read_text(encoding="utf-8").strip()
-        return text if description.get("value_type") == "string" else float(text)
+        return _scalar(path.read_text(encoding="utf-8"), str(description.get("value_type")))
     if data_type == "list":
-        files = sorted((file for file in path.iterdir() if file.suffix != ".mtd" and file.name[0] not in "._"),
-                       key=lambda file: int(file.name.partition("_")[0]))  # fmt: skip
-        return {file.name.partition("_")[2]: _opened(file) for file in files}
-    if data_type == "frame" and form == "csv":
-        return _texts(path, description)
+        return _list(path)
+    if data_type == "frame":
+        return _frame(path, description)
     if data_type != "matrix":
-        raise TranspileError(f"a {data_type} in the format {quoted(str(form))} cannot be bound", path,
-                             "write it as csv" if data_type == "frame" else "")  # fmt: skip
+        raise TranspileError(f"a {data_type} cannot be bound", path)
     if form == "binary":
         return stored_blocks(path)
     if form == "csv":
         skipped = int(bool(description.get("header")))
-        return _matrix(np.loadtxt(path, delimiter=description.get("sep", ","), skiprows=skipped, ndmin=2))
+        text = io.StringIO(_text(path))
+        return _matrix(np.loadtxt(text, delimiter=description.get("sep", ","), skiprows=skipped, ndmin=2))
     if form in ("text", "mm"):
         return _cells(path, description)
     raise TranspileError(f"the format {quoted(str(form))} cannot be read", path, "write it as binary, csv or text")
 
 
+def _matrix_market(path: Path) -> dict[str, Any] | None:
+    """Return the sizes that a Matrix Market file tells itself, None for another file."""
+    with path.open("rb") as stream:
+        head = stream.readline(100).split()
+    if not head or head[0] != b"%%MatrixMarket":
+        return None
+    if head[1:3] != [b"matrix", b"coordinate"] or head[3] not in (b"real", b"integer") or head[4] != b"general":
+        raise TranspileError("only coordinates of real numbers in general order are read of a Matrix Market file", path)
+    rows, cols, _ = next(line for line in _lines(path) if line[0] != "%").split()
+    return {"format": "mm", "rows": rows, "cols": cols}
+
+
+def _scalar(text: str, value_type: str) -> str | bool | int | float:
+    if value_type.lower() == "string":
+        return text.removesuffix("\n")
+    if value_type.lower() in ("boolean", "bool"):
+        return {"TRUE": True, "FALSE": False}[text.strip().upper()]
+    return int(text) if value_type.lower() in ("int", "int32", "int64") else float(text)
+
+
+def _list(path: Path) -> Any:
+    """Return the items of a list in their order, by their names if they have such; the engine calls all others null."""
+    files = sorted((file for file in path.iterdir() if file.suffix != ".mtd" and file.name[0] not in "._"),
+                   key=lambda file: int(file.name.partition("_")[0]))  # fmt: skip
+    names = [file.name.partition("_")[2] for file in files]
+    if set(names) == {"null"}:
+        return [_opened(file) for file in files]
+    if len(set(names)) != len(names):
+        raise TranspileError("two items of this list have one name", path)
+    return {name: _opened(file) for name, file in zip(names, files)}
+
+
+def _frame(path: Path, description: dict[str, Any]) -> Array:
+    """Return a frame, each cell as its text, missing ones as ""."""
+    form = description.get("format", "text")
+    if form == "csv":
+        return _texts(path, description)
+    rows, cols = int(description["rows"]), int(description["cols"])
+    if form == "binary":
+        return read_frame(path, rows, cols)
+    if form != "text":
+        raise TranspileError(f"a frame in the format {quoted(str(form))} cannot be bound", path, "write it as csv")
+    cells = np.full((rows, cols), "", object)
+    for line in _lines(path):
+        row, column, text = line.split(" ", 2)
+        if int(row) > 0:  # others are notes on columns
+            cells[int(row) - 1, int(column) - 1] = text
+    return cells
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file, or of the parts in a folder."""
+    files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
+    return "".join(file.read_bytes().decode("utf-8") for file in files)
+
+
+def _lines(path: Path) -> list[str]:
+    return [line.removesuffix("\r") for line in _text(path).split("\n") if line.strip()]
+
+
 def _texts(path: Path, description: dict[str, Any]) -> Array:
-    """Return a frame, each cell as its text; lines that begin with #Meta are notes of the engine."""
-    with path.open(encoding="utf-8", newline="") as stream:
-        lines = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ",")))
-                 if line and not line[0].startswith("#Meta")]  # fmt: skip
+    """Return a frame that is written as csv; lines that begin with #Meta are notes of the engine."""
+    stream = io.StringIO(_text(path), newline="")
+    lines = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ",")))
+             if line and not line[0].startswith("#Meta")]  # fmt: skip
     lines = lines[int(bool(description.get("header"))) :]
     if len({len(line) for line in lines}) > 1:
         raise ValueError("its lines differ in the number of cells")
@@ -127,7 +196,7 @@ def _texts(path: Path, description: dict[str, Any]) -> Array:
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:
     """Return a matrix of lines ``row column value``; of a Matrix Market file without its head."""
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip() and line[0] != "%"]
+    lines = [line for line in _lines(path) if line[0] != "%"]
     if description.get("format") == "mm":
         lines = lines[1:]
     matrix = np.zeros((int(description["rows"]), int(description["cols"])))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from onnx_systemds.exporting.values import Value
 _BETWEEN = "·"
 """Between a text and its code, or the ends of a bin, in a cell of a meta frame."""
 _METHODS = ("recode", "dummycode", "bin")
+_WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 
 
 @builtin("transformapply")
@@ -51,9 +53,11 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value) -> Valu
 def _methods(spec: str, cols: int) -> dict[int, set[str]]:
     """Return what a spec asks for, by column counted from 0."""
     try:
-        content = json.loads(spec)
+        content = json.loads(_WORDS.sub(_quoted_word, spec))
     except ValueError as error:
         raise UnsupportedCase(f"the spec of transformapply is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise UnsupportedCase("the spec of transformapply is no JSON object")
     unknown = [key for key in content if key not in (*_METHODS, "ids")]
     if unknown:
         raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
@@ -66,6 +70,14 @@ def _methods(spec: str, cols: int) -> dict[int, set[str]]:
                 raise UnsupportedCase(f"the spec names {item}, which is no column of {cols}")
             found.setdefault(place, set()).add(method)
     return found
+
+
+def _quoted_word(found: re.Match[str]) -> str:
+    """Return a word of a spec as JSON has it; the engine reads them also in single quotes, and without any."""
+    word = found[0]
+    if word[0] == '"' or word in ("true", "false", "null"):
+        return word
+    return json.dumps(word.strip("'"))
 
 
 def _place(item: Any, ids: bool) -> int:

@@ -1,0 +1,139 @@
+"""Files that --weight binds, as the engine writes them: matrices, frames, scalars, lists; and a trained pipeline of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from onnx_systemds.cli.commands import main
+from onnx_systemds.engine.frame_files import write_frame
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export_script
+from onnx_systemds.exporting.weight_files import read_value
+from tests.exporting.export_harness import assert_close, engine, run_model
+from tests.test_docs import EXPORTING, example
+
+MATRIX = np.array([[1.0, 0.0], [2.5, -3.0]])
+FRAME = np.array([["a b", "1"], ["", "2.5"], ["ü \"x\"", "𝄞"]], object)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all that the engine writes."""
+    folder = tmp_path_factory.mktemp("written")
+    lines = [f'write({name}, "{folder}/{name}_{form}", format="{form}")' for name, forms in
+             (("X", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]  # fmt: skip
+    script = "\n".join(['X = read("./X")', 'F = read("./F", data_type="frame")', *lines,
+                        'L = list(X=X, F=F, n=3, half=0.5, yes=TRUE, name="two words")', f'write(L, "{folder}/named")',
+                        'inner = list(X, X * 2)', f'write(inner, "{folder}/unnamed")', 'Y = X + 1', 'write(Y, "./Y")'])  # fmt: skip
+    engine().prepare(script + "\n", ["X", "F"], ["Y"])({"X": MATRIX, "F": FRAME})
+    return folder
+
+
+@pytest.mark.parametrize("form", ["csv", "text", "mm", "binary"])
+def test_matrices(form: str, written: Path) -> None:
+    np.testing.assert_array_equal(read_value(written / f"X_{form}"), MATRIX)
+
+
+@pytest.mark.parametrize("form", ["csv", "text", "binary"])
+def test_frames(form: str, written: Path) -> None:
+    assert read_value(written / f"F_{form}").tolist() == FRAME.tolist()
+
+
+def test_lists(written: Path) -> None:
+    """The engine says of a double in a list that it is a string."""
+    found = read_value(written / "named")
+    np.testing.assert_array_equal(found.pop("X"), MATRIX)
+    assert found.pop("F").tolist() == FRAME.tolist()
+    assert {name: (type(value), value) for name, value in found.items()} == {
+        "n": (int, 3), "half": (str, "0.5"), "yes": (bool, True), "name": (str, "two words")}  # fmt: skip
+    first, second = read_value(written / "unnamed")
+    np.testing.assert_array_equal(second, 2 * first)
+
+
+def test_frames_of_several_blocks(tmp_path: Path) -> None:
+    texts = [f"text {number} \0 é" for number in range(2500)]
+    write_frame(tmp_path / "f", texts)
+    assert read_value(tmp_path / "f").ravel().tolist() == texts
+
+
+def test_parts_in_a_folder(tmp_path: Path) -> None:
+    for name, text in (("x/0-m-00000", "1 1 1.0\n2 1 2.5\n"), ("x/0-m-00001", "2 2 -3.0\n"), ("x/_SUCCESS", "")):
+        (tmp_path / "x").mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "x.mtd").write_text('{"data_type": "matrix", "rows": 2, "cols": 2, "format": "text"}')
+    np.testing.assert_array_equal(read_value(tmp_path / "x"), MATRIX)
+
+
+def reason(path: Path) -> str:
+    with pytest.raises(TranspileError) as error:
+        read_value(path)
+    return str(error.value)
+
+
+def test_refused(tmp_path: Path) -> None:
+    write_frame(tmp_path / "f", ["a", "b"])
+    content = (tmp_path / "f").read_bytes()
+    for what, changed, words in (
+        ("short", content[:-1], "it ends within a record"),
+        ("other", b"SEQ\x06" + content[10:], "its head is of something else"),
+        ("empty", content[:-15] + b"\x05" + content[-14:], "a column is compressed"),
+    ):
+        (tmp_path / "f").write_bytes(changed)
+        assert words in reason(tmp_path / "f"), what
+    (tmp_path / "s.mtx").write_text("%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n1 1 2\n")
+    assert "only coordinates of real numbers in general order" in reason(tmp_path / "s.mtx")
+    (tmp_path / "l").mkdir()
+    (tmp_path / "l.mtd").write_text('{"data_type": "list"}')
+    for name in ("0_a", "1_a"):
+        (tmp_path / "l" / name).write_text("1")
+        (tmp_path / "l" / f"{name}.mtd").write_text('{"data_type": "scalar", "value_type": "int"}')
+    assert reason(tmp_path / "l") == f"{tmp_path}/l: two items of this list have one name"
+
+
+def test_pipeline_is_one_model(tmp_path: Path) -> None:
+    """The example of the documentation: codes and weights learned by the engine, the model from texts to probabilities."""
+    rows = ["23,30.5,Graz,1", "47,72,Wien,2", "35,41,Graz,1", "61,55.5,Linz,2", "52,90,Wien,1", "19,12,Linz,2"]
+    (tmp_path / "people.csv").write_text("age,income,city,plan\n" + "\n".join(rows) + "\n")
+    placed = {f'"{name}"': f'"{tmp_path}/{name}"' for name in ("people.csv", "model")}
+
+    def run(text: str, outputs: list[str]) -> dict[str, np.ndarray]:
+        for name, path in placed.items():
+            text = text.replace(name, path)
+        return engine().prepare(text, [], outputs)({})
+
+    run(example("train", EXPORTING) + 'write(y, "./y")\n', ["y"])
+    score = example("score", EXPORTING)
+    expected = run(score.replace('"probabilities"', '"./probabilities"').replace("target=people", "target=people[, 1:3]"),
+                   ["probabilities"])["probabilities"]  # fmt: skip
+    (tmp_path / "score.dml").write_text(score)
+    done = CliRunner().invoke(main, [str(tmp_path / "score.dml"), "--input", "people=string[N,3]", "--weight", f"model={tmp_path / 'model'}"])
+    assert done.exit_code == 0, done.output
+    people = np.array([row.split(",")[:3] for row in rows], object)
+    found = run_model(onnx.load(tmp_path / "score.onnx"), {"people": people})["probabilities"]
+    assert_close(found, expected, 1e-5, "probabilities")
+
+
+@pytest.mark.parametrize("spec", [
+    '{"ids": true, "recode": [1], "bin": [{"id": 2, "method": "equi-width", "numbins": 2}]}',
+    "{ids:true,recode:[1],bin:[{id:2,method:equi-width,numbins:2}]}",
+    "{'ids': true, 'recode': [1], 'bin': [{'id': 2, 'method': 'equi-width', 'numbins': 2}]}",
+])  # fmt: skip
+def test_specs_with_and_without_quotes(spec: str) -> None:
+    """A spec as a bound scalar, such as the content of a .json file."""
+    text = 'F = read("F", data_type="frame")\nM = read("M", data_type="frame")\ns = read("s", data_type="scalar", value_type="string")\n' \
+           'Y = transformapply(target=F, spec=s, meta=M)\nwrite(Y, "Y")\n'  # fmt: skip
+    meta = np.array([["a·2", "0·1"], ["b·1", "1·2"]], object)
+    model = export_script(text, inputs={"F": "string[N,2]"}, bindings={"M": meta, "s": spec})
+    found = run_model(model, {"F": np.array([["b", "0.5"], ["a", "1.5"], ["c", "9"]], object)})["Y"]
+    np.testing.assert_array_equal(found, [[1, 1], [2, 2], [np.nan, 2]])
+
+
+def test_json_is_a_text(tmp_path: Path) -> None:
+    (tmp_path / "spec.json").write_text(json.dumps({"ids": True}))
+    assert read_value(tmp_path / "spec.json") == '{"ids": true}'
