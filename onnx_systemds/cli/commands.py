@@ -33,7 +33,7 @@ from onnx_systemds.cli.options import (
     verification_options,
     written_to,
 )
-from onnx_systemds.cli.planning import plan_lines
+from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
@@ -192,7 +192,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         report = verify_model(
             model, dims=sizes, types=types, constants=constants, per_node=per_node,
             function_name=options.function_name, weights=options.weights, simplified=not options.no_simplify,
-            specialised=not options.no_specialise, **verification.arguments(),
+            omitted=options.omitted, specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
         verification.write_page(report, model)
     print_report(report, as_json=verification.as_json)
@@ -206,10 +206,11 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
               help="Python file that registers generators for operators of your own; repeatable.")
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
+@json_option
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
-def inspect(
+def inspect(  # noqa: PLR0913 - one parameter an option
     model: Path, dims: tuple[str, ...], types: tuple[str, ...], constants: tuple[str, ...], plugins: tuple[Path, ...],
-    plan: str | None, traceback: bool,
+    plan: str | None, as_json: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
@@ -222,9 +223,11 @@ def inspect(
         load_plugins(plugins)
         loaded = given.put_into(load_model(model))
         if plan is None:
-            lines = inspect_model(loaded, sizes).lines()
+            found = inspect_model(loaded, sizes)
+            lines = [json_text(found.summary())] if as_json else found.lines()
         else:
-            lines = plan_lines(plan_of(loaded, sizes, common_rows(loaded), plan))
+            scored = plan_of(loaded, sizes, common_rows(loaded), plan)
+            lines = [json_text(plan_summary(scored))] if as_json else plan_lines(scored)
     for line in lines:
         click.echo(line)
 

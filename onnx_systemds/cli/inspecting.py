@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from onnx_systemds.model.ir import (
     SparseTensorType,
     TensorType,
     Type,
+    ValueInfo,
 )
 from onnx_systemds.model.load import load_model
 
@@ -102,6 +103,39 @@ class Inspection:
             yield "- " + reason.replace("\n", "\n  ")
         if len(self.reasons) > _MOST_REASONS:
             yield f"- ... and {len(self.reasons) - _MOST_REASONS} more"
+
+    def summary(self) -> dict[str, Any]:
+        """It as data."""
+        model, weights = self.model, self.weights
+        return {
+            "graph": model.graph.name,
+            "producer": {"name": model.producer_name, "version": model.producer_version},
+            "ir_version": model.ir_version,
+            "opsets": dict(sorted(model.opset_imports.items())),
+            "inputs": _ports(model.graph.inputs),
+            "outputs": _ports(model.graph.outputs),
+            "symbols": self.symbols,
+            "operators": [
+                {"domain": use.domain, "operator": use.op_type, "version": use.version, "count": use.count,
+                 "imported": use.how or f"not supported: {use.reason}"}
+                for use in self.operators
+            ],
+            "functions": [{"domain": domain, "name": name} for domain, name, _ in model.functions],
+            "weights": {"tensors": weights.tensors, "elements": weights.numbers, "bytes": weights.size,
+                        "engine_bytes": weights.engine_size},
+            "memory": None if self.memory is None else {
+                "bytes_at_once": self.memory.peak.alive, "in": _node(self.memory.peak.node),
+                "bytes_of_largest": self.memory.largest.own, "largest": _node(self.memory.largest.node),
+                "unknown_values": len(self.memory.unknown),
+            },
+            "can_be_converted": not self.reasons,
+            "reasons": self.reasons,
+        }  # fmt: skip
+
+
+def _ports(infos: Sequence[ValueInfo]) -> list[dict[str, str]]:
+    context = Context()
+    return [{"name": info.name, "type": _type_text(info.type, info.name, context)} for info in infos]
 
 
 def inspect_model(

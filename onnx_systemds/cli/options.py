@@ -19,6 +19,7 @@ from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.convert import WEIGHTS_MODES
+from onnx_systemds.inference.passes import OPTIONAL_PASSES
 
 if TYPE_CHECKING:
     from onnx_systemds.verifying.report import Report
@@ -47,6 +48,7 @@ class ConversionOptions:
     constants: tuple[str, ...]
     plugins: tuple[Path, ...]
     no_simplify: bool
+    omitted: tuple[str, ...]
     no_specialise: bool
     traceback: bool
 
@@ -131,6 +133,8 @@ def conversion_options(command: Command) -> Command:
         click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
                      help="Python file that registers generators for operators of your own; repeatable."),
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
+        click.option("--no-pass", "omitted", multiple=True, type=click.Choice(OPTIONAL_PASSES), metavar="NAME",
+                     help="Do without this pass over the graph, as -v names it; repeatable."),
         click.option("--no-specialise", is_flag=True,
                      help="Keep the script general where all sizes are known; it is slower then."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),

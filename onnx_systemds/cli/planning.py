@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from onnx_systemds.cli.inspecting import size_text
 from onnx_systemds.errors import escaped
@@ -23,6 +24,19 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     for row in cells:
         yield "  ".join(text.ljust(width) for text, width in zip(row, widths)).rstrip()
+
+
+def plan_summary(plan: Plan) -> dict[str, Any]:
+    """A plan for other programs: bytes where people read kilobytes, None where a size is unknown."""
+    return {
+        "place": plan.place, "heap_bytes": HEAP, "refusal": plan.refusal or None, "symbol": plan.symbol,
+        "rows": plan.count, "block_rows": plan.block_rows,
+        "operators": [
+            {"operator": row.node.op_type, "of": next(filter(None, row.node.outputs)), "where": row.where,
+             "bytes": row.size, "block_bytes": row.block, "what_to_do": row.advice or None}
+            for row in plan.rows
+        ],
+    }  # fmt: skip
 
 
 def _block_line(plan: Plan) -> str:

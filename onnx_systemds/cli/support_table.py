@@ -33,6 +33,8 @@ class Row:
         identity = (self.domain, self.op_type)
         if identity in refused_operators:
             return f"refused: {refused_operators[identity]}"
+        if identity == ("", "Constant"):
+            return "a weight, or part of the script"
         if identity == GRADIENT:
             return "replaced by the nodes of the derivative"
         if self.generators:

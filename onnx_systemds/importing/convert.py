@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import onnx
 
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
-from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted, quoted_list
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
@@ -24,7 +24,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.passes import simplify
+from onnx_systemds.inference.passes import OPTIONAL_PASSES, simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
@@ -47,6 +47,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     types: Mapping[str, Type] | None = None,
     weights: str = "auto",
     simplified: bool = True,
+    omitted: Collection[str] = (),
     specialised: bool = True,
     progress: Progress | None = None,
 ) -> Script:
@@ -55,20 +56,25 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
     sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
     weights: "files" beside the script, "inline", or "auto" by size.
-    simplified: whether the graph is simplified first (the results are equal). specialised: whether a script for inputs
-    of known sizes is specialised for these (the results are equal up to rounding). progress: called with the number of
-    nodes rendered so far. Raises ValueError for a wrong ``weights`` or ``function_name``, TranspileError with all
-    reasons when the model cannot be converted.
+    simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
+    `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
+    these (the results are equal up to rounding). progress: called with the number of nodes rendered so far. Raises
+    ValueError for a wrong ``weights``, ``omitted`` or ``function_name``, TranspileError with all reasons when the model
+    cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
+    if unknown := sorted(set(omitted) - set(OPTIONAL_PASSES)):
+        raise ValueError(f"there is no pass {quoted_list(unknown)} to omit; there are {', '.join(OPTIONAL_PASSES)}")
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
     written = nodes_written(model.graph, model.functions)
-    context = Context(dict(dims or {}), model.functions, simplify=simplified, written=written)
+    context = Context(
+        dict(dims or {}), model.functions, simplify=simplified, omitted=frozenset(omitted), written=written
+    )
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
-    typed = infer(simplify(graph, context.notes) if simplified else graph, context)
+    typed = infer(simplify(graph, context.notes, omitted) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)

@@ -21,7 +21,7 @@ class Context:
     fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
     notes: what passes did, and why they did not.
     simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
-    written: nodes of the model as it is written.
+    omitted: names of passes to do without. written: nodes of the model as it is written.
     """
 
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
@@ -29,6 +29,7 @@ class Context:
     errors: Reasons = field(default_factory=Reasons)
     notes: Notes = field(default_factory=Notes)
     simplify: bool = True
+    omitted: frozenset[str] = frozenset()
     written: int = 0  # nodes of the model, for which nodes are typed
     _typed: int = 0
     _taken: set[str] = field(default_factory=set)

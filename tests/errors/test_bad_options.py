@@ -121,6 +121,7 @@ CONVERSION: dict[str, list[str]] = {
     "constants": CONSTANTS,
     "function_name": ["", "sum", "a b", "if", "1st", "a\nb", "é"],
     "weights": ["", "none", "Inline"],
+    "omitted": ["", "nosuch", "definitions", "constant-folding"],
     "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
     "model": ["nowhere.onnx", "bad.onnx", "folder", ".", "..", "/", "loop", "good.npz", "n" * 300, "socket"],
 }
@@ -136,7 +137,7 @@ EXPORT: dict[str, list[str]] = {
     "weights": WEIGHTS,
     "arguments": ["a", "=1", ""],
     "results": ["", "nosuch", "x"],
-    "dtype": ["", "float16", "double"],
+    "dtype": ["", "half", "double"],
     "opset": ["x", "0", "-1", "6", "999", "1.5", "9" * 30],
     "functions": ["", "both"],
 }  # fmt: skip
@@ -148,7 +149,8 @@ BAD: dict[str, dict[str, list[str]]] = {
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
     "verify": {**VERIFICATION, "contents": [name for name in ARRAY_FILES if name != "a.npy"], "page": TARGETS, **CONVERSION},
     "inspect": {"plan": ["", "cloud", "Spark"], **{key: CONVERSION[key] for key in ("types", "constants", "plugins", "model")}},
-    "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS, **EXPORT},
+    "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
+               "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
     "operators": {},
     "builtins": {},

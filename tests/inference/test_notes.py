@@ -11,6 +11,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.inference import passes
 from onnx_systemds.inference.notes import Note, note_lines
+from onnx_systemds.verifying.verify import verify_model
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1, "local" : 1]>'
 QUANTIZED = """g (uint8[4, 4] X) => (uint8[4, 4] Y)
@@ -109,6 +110,19 @@ def test_passes_say_what_they_did_and_why_not(row: str) -> None:
     note, *_ = [note for note in notes_of(MODELS[row]) if note.rule == rule]
     assert note.fired == (not reason)
     assert reason in note.words
+
+
+@pytest.mark.parametrize("rule", [rule for rule in passes.OPTIONAL_PASSES if rule in MODELS])
+def test_a_pass_can_be_omitted(rule: str) -> None:
+    model = onnx.parser.parse_model(HEADER + MODELS[rule])
+    assert all(note.rule != rule for note in import_model(model, omitted=[rule]).notes)
+    report = verify_model(model, omitted=[rule])
+    assert report.passed and report.outputs
+
+
+def test_a_pass_that_is_needed_cannot_be_omitted() -> None:
+    with pytest.raises(ValueError, match='no pass "definitions" to omit; there are constants-to-initializers, hard-swish'):
+        import_model(onnx.parser.parse_model(HEADER + MODELS["definitions"]), omitted=["definitions"])
 
 
 def test_every_pass_has_a_row() -> None:

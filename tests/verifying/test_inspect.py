@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -60,6 +61,25 @@ weights: 2 tensors, 14 elements: 41 bytes in the model, 112 bytes in the engine 
 memory of a call: depends on batch, --dim fixes them
 can be converted
 """
+
+
+def test_json(tmp_path: Path) -> None:
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["a"]), helper.make_node("NoSuch", ["a"], ["Y"])]
+    found = json.loads(inspect(save(tmp_path / "tiny.onnx", nodes, []), "--json").output)
+    assert [(row["operator"], row["count"], row["imported"][:13]) for row in found["operators"]] == [
+        ("MatMul", 1, "supported"), ("NoSuch", 1, "not supported")]  # fmt: skip
+    assert found["inputs"] == [{"name": "X", "type": "float [batch, 3]"}] and found["opsets"] == {"": 17}
+    assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "engine_bytes": 72}
+    assert not found["can_be_converted"] and "NoSuch" in found["reasons"][0] and found["memory"] is None
+
+
+def test_json_of_sizes_and_of_a_plan(tmp_path: Path) -> None:
+    path = save(tmp_path / "tiny.onnx", [helper.make_node("MatMul", ["X", "W"], ["Y"])], [])
+    found = json.loads(inspect(path, "--json", "--dim", "batch=1000").output)
+    assert found["can_be_converted"] and found["memory"]["largest"] == "MatMul of Y"
+    plan = json.loads(inspect(path, "--json", "--dim", "batch=1000", "--plan", "spark").output)
+    (row,) = plan["operators"]
+    assert (plan["place"], plan["rows"], row["operator"], row["where"], row["bytes"]) == ("spark", 1000, "MatMul", "task", 24000)
 
 
 def test_what_is_unsupported_and_why(tmp_path: Path) -> None:

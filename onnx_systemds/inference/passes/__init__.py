@@ -9,7 +9,9 @@ Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.notes import Notes
@@ -72,10 +74,21 @@ REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 """At each node whose outputs' types are known, given the nodes after it."""
 
 
-def simplify(graph: Graph, notes: Notes) -> Graph:
-    """Apply the passes of the first stage; the results of the graph stay equal."""
+def name_of(apply: Callable[..., Any]) -> str:
+    """The name of a pass, as notes say it and ``--no-pass`` takes it."""
+    name: str = sys.modules[apply.__module__].__dict__["RULE"]
+    return name
+
+
+OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES))
+"""The names of passes that a conversion can do without: those that simplify."""
+
+
+def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph:
+    """Apply the passes of the first stage, but for those of these names; the results of the graph stay equal."""
     for apply in GRAPH_PASSES:
-        graph = apply(graph, notes)
+        if name_of(apply) not in omitted:
+            graph = apply(graph, notes)
     return graph
 
 
@@ -89,6 +102,8 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
     else:
         passes = _ALL_NODE_PASSES if facts.context.simplify else NODE_PASSES
     for apply in passes:
+        if facts.context.omitted and name_of(apply) in facts.context.omitted:
+            continue
         nodes = apply(facts, before)
         if nodes is not None:
             return nodes

@@ -9,6 +9,8 @@ import numpy as np
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.ir import Array, Graph, Node
 
+RULE = "constants-to-initializers"
+
 
 def constants_to_initializers(graph: Graph, notes: Notes) -> Graph:
     """Constant nodes that hold a dense tensor become initializers."""
