@@ -21,7 +21,8 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
 
 def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | None:
     """Return the product of filters and the windows of an image as a Conv, which onnxruntime has in float32 alone."""
-    found = patches_of(ctx.flat(columns)) if ctx.g.dtype == "float32" else None
+    chosen = filters.tensor.row_choice is not None
+    found = patches_of(ctx.flat(columns)) if ctx.g.dtype == "float32" and not chosen else None
     if found is None or found.padding not in (None, 0.0):
         return None
     image = ctx.g.reshape(found.image, (1, *found.shape))

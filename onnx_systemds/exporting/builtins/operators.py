@@ -88,7 +88,8 @@ def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor
     if operator == "/":
         logistic = _logistic(ctx, a, b)
         if logistic is not None:
-            return g.unary("Sigmoid", logistic)
+            part = g.unary("Sigmoid", logistic)
+            return g.binary("Mul", a, part) if a is logistic else part
     if operator not in _ARITHMETIC:
         raise UnsupportedCase(f"the operator '{operator}' is not exported")
     return g.binary(_ARITHMETIC[operator], a, b)
@@ -125,7 +126,10 @@ def _widened(ctx: Context, x: Tensor, depth: int) -> Tensor:
 
 
 def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
-    """Return ``z`` where ``a / b`` is ``1 / (1 + exp(-z))``, or ``exp(z) / (1 + exp(z))``, whose powers overflow."""
+    """Return ``z`` where ``a / b`` is ``1 / (1 + exp(-z))``, ``z / (1 + exp(-z))`` or ``exp(z) / (1 + exp(z))``.
+
+    The powers overflow, their quotient does not.
+    """
     node = b.node
     if node is None or node.op != "Add":
         return None
@@ -134,12 +138,14 @@ def _logistic(ctx: Context, a: Tensor, b: Tensor) -> Tensor | None:
         if not _is_one(one) or power.node is None or power.node.op != "Exp" or power.dims != b.dims:
             continue
         exponent = power.node.inputs[0]
-        if exponent is None or not (a is power or _is_one(a)):
-            continue
-        if a is power:
+        if exponent is None or a is power:
             return exponent
-        negated = exponent.node is not None and exponent.node.op == "Neg"
-        return exponent.node.inputs[0] if negated and exponent.node is not None else ctx.g.unary("Neg", exponent)
+        negated = exponent.node if exponent.node is not None and exponent.node.op == "Neg" else None
+        z = None if negated is None else negated.inputs[0]
+        if _is_one(a):
+            return z or ctx.g.unary("Neg", exponent)
+        if a is z:
+            return z
     return None
 
 
@@ -220,6 +226,9 @@ def unary(ctx: Context, operator: str, value: Value) -> Value:
             return known_scalar(not value.known if operator == "!" else signed)
         if value.dim is not None and operator == "-":
             return Scalar(value.type, multiply(-1, value.dim))
+        zero = compared_sizes("==", value.dim, 0) if value.dim is not None and operator == "!" else None
+        if zero is not None:
+            return known_scalar(zero)
     if operator == "+":
         return value
     if operator == "-":

@@ -83,8 +83,9 @@ def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
     g, x = ctx.g, ctx.g.floating(target.tensor)
     wanted = ctx.floats(pattern)
     same = g.binary("Equal", x, wanted)
-    if wanted.constant is None or np.isnan(wanted.constant).any():
-        both = g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted))
-        same = both if wanted.constant is not None else g.binary("Or", same, both)
+    if wanted.constant is None:
+        same = g.binary("Or", same, g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted)))
+    elif np.isnan(wanted.constant).any():
+        same = g.unary("IsNaN", x)
     count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keepdims=False)
     return ctx.scalar(g.cast(count, BOOL))

@@ -7,12 +7,14 @@ from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
 from onnx_systemds.exporting.evaluating.outlined_calls import outlined
 from onnx_systemds.exporting.poison_values import intact
+from onnx_systemds.exporting.sources import JAR_PREFIX
 from onnx_systemds.exporting.values import BOOLEAN, ListValue, Scalar, Value
 
 
@@ -76,8 +78,13 @@ def _dispatched(
         near = get_close_matches(node.function, [*evaluator.frame.module.functions, *BUILTINS], 1, 0.8)
         raise UnsupportedCase(f"{node.function} is no function of the script, and no builtin that can be exported",
                               hint=f"is {near[0]} meant?" if near else "")  # fmt: skip
-    evaluated = outlined if evaluator.outline else inline
-    return evaluated(evaluator, node, *found, _bound(found[0], positional, named))
+    given = _bound(found[0], positional, named)
+    if evaluator.outline:
+        return outlined(evaluator, node, *found, given)
+    file = found[1].script.file
+    script = file.removeprefix(JAR_PREFIX) if file.startswith(JAR_PREFIX) else ""
+    results = library_results(evaluator.context, script, found[0].name, given) if script else None
+    return inline(evaluator, node, *found, given) if results is None else results
 
 
 def _bound(

@@ -148,7 +148,7 @@ def _axis(coordinates: Array, size: int) -> _Axis | None:
     """Return the windows whose places (window x extent, -1 outside of the image) are these coordinates."""
     window, extent = coordinates.shape
     inside = np.argwhere(coordinates >= 0)
-    if not len(inside):
+    if not len(inside) or (extent == 1 and size > 1):
         return None
     dilation = _difference(coordinates) if window > 1 else 1
     stride = _difference(coordinates.T) if extent > 1 else 1

@@ -14,7 +14,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
+from onnx_systemds.exporting.passes.graph_passes import needed_nodes, reduced_axes
 from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
 
 _ELEMENTWISE = (
@@ -261,17 +261,6 @@ def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) ->
     if result.dims == dims:
         return reduced
     return Batched(graph.reshape(batching.stacked(reduced, dims), (batching.trips, *result.dims)))
-
-
-def reduced_axes(node: Node) -> tuple[int, ...] | None:
-    """Return the axes of a Reduce node, None where they are not known."""
-    axes = node.attributes.get("axes")
-    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        axes = tuple(node.inputs[1].constant.ravel().tolist())
-    source = node.inputs[0]
-    if not isinstance(axes, tuple) or source is None:
-        return None
-    return tuple(int(axis) % source.rank for axis in axes)
 
 
 def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from onnx_systemds.exporting.graph.grouped_convolutions import grouped
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.idioms import batch_normalization, gelu, missing_replaced
 from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
@@ -72,10 +75,12 @@ class _Fusing:
     def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
         self.builder, self.scope, self.uses = builder, scope, uses
         self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
-            "Add": (self.gemm, self.shifted),
+            "Add": (self.gemm, self.shifted, partial(batch_normalization, self)),
             "Sub": (self.lowered,),
-            "Mul": (self.scaled,),
+            "Mul": (self.scaled, partial(gelu, self)),
             "Div": (self.divided, self.softmax),
+            "If": (partial(missing_replaced, self),),
+            "Transpose": (self.turned,),
             "Concat": (self.grouped,),
             "Reshape": (self.reshaped,),
             **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (self.padded,)),
@@ -100,6 +105,7 @@ class _Fusing:
     def gemm(self, node: Node) -> bool:
         """``A %*% B + row``."""
         for product, bias in (node.inputs, node.inputs[::-1]):
+            product, factor = self.multiplied(product)
             made = self.single(product, "MatMul")
             if made is None or product is None or bias is None or product.rank != 2 or bias.rank not in (0, 2):
                 continue
@@ -108,9 +114,20 @@ class _Fusing:
             )):  # fmt: skip
                 continue
             turned = [self.transposed(operand) for operand in made.inputs]
-            flags = {name: 1 for name, (_, flag) in zip(("transA", "transB"), turned) if flag}
+            flags: dict[str, Any] = {n: 1 for n, (_, flag) in zip(("transA", "transB"), turned) if flag}
+            if factor != 1:
+                flags["alpha"] = factor
             return self.become(node, "Gemm", [operand for operand, _ in turned] + [bias], **flags)
         return False
+
+    def multiplied(self, x: Tensor | None) -> tuple[Tensor | None, float]:
+        """Return what a number is multiplied with, and that number if an attribute holds it exactly; else `x` and 1."""
+        node = self.single(x, "Mul")
+        for one, other in (node.inputs, node.inputs[::-1]) if node is not None else ():
+            known = None if other is None else other.constant
+            if known is not None and not known.shape and float(np.float32(known)) == known:
+                return one, float(known)
+        return x, 1.0
 
     def transposed(self, operand: Tensor | None) -> tuple[Tensor | None, bool]:
         """Return what a transposition is made of, and whether there is one."""
@@ -259,21 +276,34 @@ class _Fusing:
         return found
 
     def softmax(self, node: Node) -> bool:
-        """``E / rowSums(E)`` with ``E = exp(S)`` or ``exp(S - rowMaxs(S))``."""
+        """``E / sum(E)`` along an axis, with ``E = exp(S - max(S))``."""
         powers, total = node.inputs
-        if powers is None or powers.node is None or powers.node.op != "Exp" or powers.rank != 2:
+        if powers is None or powers.node is None or powers.node.op != "Exp":
             return False
         summed = self.single(total, "ReduceSum")
-        if summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2 or not _along_rows(summed):
+        if summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2:
             return False
-        scores = powers.node.inputs[0]
+        scores, axis = powers.node.inputs[0], _only_axis(summed)
         lowered = None if scores is None else scores.node
-        if lowered is None or lowered.op != "Sub" or lowered.inputs[1] is None:
+        if axis is None or lowered is None or lowered.op != "Sub" or lowered.inputs[1] is None:
             return False
         highest = lowered.inputs[1].node
         if highest is None or highest.op != "ReduceMax" or highest.inputs[0] is not lowered.inputs[0]:
             return False
-        return _along_rows(highest) and self.become(node, "Softmax", [lowered.inputs[0]], axis=1)
+        return _only_axis(highest) == axis and self.become(node, "Softmax", [lowered.inputs[0]], axis=axis)
+
+    def turned(self, node: Node) -> bool:
+        """A Softmax of a transposed matrix that is transposed back."""
+        made = self.single(node.inputs[0], "Softmax")
+        source = None if made is None else made.inputs[0]
+        before = None if source is None else source.node
+        if made is None or before is None or before.op != "Transpose":
+            return False
+        one, other, axis = before.attributes["perm"], node.attributes["perm"], made.attributes["axis"]
+        assert isinstance(one, tuple) and isinstance(other, tuple) and isinstance(axis, int)
+        if [one[int(place)] for place in other] != list(range(len(one))):
+            return False
+        return self.become(node, "Softmax", before.inputs, axis=int(one[axis]))
 
 
 def _image_border(border: Node, op: str) -> list[int] | None:
@@ -290,12 +320,21 @@ def _image_border(border: Node, op: str) -> list[int] | None:
     return [int(width) for width in (*before[-2:], *after[-2:])]
 
 
-def _along_rows(node: Node) -> bool:
-    """Whether a Reduce node works along the rows of a matrix and keeps their axis."""
+def _only_axis(node: Node) -> int | None:
+    """Return the axis along which a Reduce node works, which it keeps; None for any other."""
+    axes = reduced_axes(node)
+    return axes[0] if axes is not None and len(axes) == 1 and node.attributes.get("keepdims") == 1 else None
+
+
+def reduced_axes(node: Node) -> tuple[int, ...] | None:
+    """Return the axes of a Reduce node, None where they are not known."""
     axes = node.attributes.get("axes")
     if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        axes = tuple(node.inputs[1].constant.tolist())
-    return axes == (1,) and node.attributes.get("keepdims") == 1
+        axes = tuple(node.inputs[1].constant.ravel().tolist())
+    source = node.inputs[0]
+    if not isinstance(axes, tuple) or source is None:
+        return None
+    return tuple(int(axis) % source.rank for axis in axes)
 
 
 def scaled_filters(node: Node) -> Array | None:

@@ -1,0 +1,82 @@
+"""Layers of SystemDS's scripts/nn that are operators of ONNX, but are loops or permutations in DML."""
+
+from __future__ import annotations
+
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.library import library_function
+from onnx_systemds.exporting.builtins.recurrent import lstm
+from onnx_systemds.exporting.builtins.reorganize import places_of
+from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.inference.dims import Dim, floor_divide, multiply
+
+
+@library_function("nn/util.dml", "transpose_NCHW_to_CNHW")
+def channels_first(ctx: Context, X: Matrix, C: Dim) -> Value:
+    """Images with their channels in front."""
+    width = floor_divide(X.cols, C)
+    moved = ctx.g.transpose(ctx.viewed(X, (X.rows, C, width)), (1, 0, 2))
+    return Matrix(moved, C, multiply(X.rows, width))
+
+
+@library_function("nn/util.dml", "transpose_ABCD_to_ACBD")
+def middle_axes_exchanged(ctx: Context, X: Matrix, B: Dim, C: Dim) -> Value:
+    """The second and third axis of four exchanged."""
+    size = floor_divide(X.cols, multiply(B, C))
+    moved = ctx.g.transpose(ctx.viewed(X, (X.rows, B, C, size)), (0, 2, 1, 3))
+    return Matrix(moved, X.rows, X.cols)
+
+
+@library_function("nn/layers/lrn.dml", "forward")
+def local_response_normalization(
+    ctx: Context, X: Matrix, C: int, Hin: Dim, Win: Dim, N: int, alpha: float, beta: float, K: float
+) -> Value | None:
+    """Each number scaled by the squares of the channels beside it; onnxruntime has the operator in float32 alone."""
+    if ctx.g.dtype == "float64" or N < 0:
+        return None
+    size = 2 * (N // 2) + 1
+    images = ctx.viewed(X, (X.rows, C, Hin, Win))
+    made = ctx.g.node("LRN", [images], images.dims, size=size, alpha=alpha * size, beta=beta, bias=K)
+    return Matrix(made, X.rows, X.cols)
+
+
+@library_function("nn/layers/lstm.dml", "forward")
+def long_short_term_memory(
+    ctx: Context, X: Matrix, W: Matrix, b: Matrix, T: int, D: int, return_sequences: bool, out0: Matrix, c0: Matrix
+) -> tuple[Value, ...] | None:
+    """The layer is what the builtin lstm calculates, where it takes all columns."""
+    if multiply(T, D) != X.cols or ctx.g.dtype == "float64":
+        return None
+    results: tuple[Value, ...] = lstm(ctx, X, W, b, out0, c0, return_sequences)
+    return results
+
+
+@library_function("nn/layers/embedding.dml", "forward")
+def embedding(ctx: Context, indices: Matrix, embedding_dict: Matrix) -> Value:
+    """A row of the dictionary for each index."""
+    return ctx.matrix(ctx.g.gather(ctx.flat(embedding_dict), places_of(ctx, indices), 0))
+
+
+@library_function("nn/layers/bert_layer.dml", "layer_norm_forward")
+def layer_normalization(
+    ctx: Context, X: Matrix, gamma: Matrix, beta: Matrix, epsilon: float, B: Dim, C: Dim
+) -> tuple[Value, ...]:
+    """Each of B parts of a row normalized; and the means, variances and normalized numbers for the gradient."""
+    g, count = ctx.g, multiply(X.rows, B)
+    parts = ctx.viewed(X, (X.rows, B, C))
+    scale, shift = (ctx.viewed(row, (C,)) for row in (gamma, beta))
+    if g.opset < _LAYER_NORM_SINCE:
+        out = None
+    else:
+        out = g.node("LayerNormalization", [parts, scale, shift], parts.dims, axis=-1, epsilon=epsilon)
+    mean = g.reduce("ReduceMean", parts, (2,))
+    centered = g.binary("Sub", parts, mean)
+    variance = g.reduce("ReduceMean", g.binary("Mul", centered, centered), (2,))
+    norm = g.binary("Div", centered, g.unary("Sqrt", g.binary("Add", variance, g.number(epsilon))))
+    if out is None:
+        out = g.binary("Add", g.binary("Mul", norm, scale), shift)
+    turned = g.transpose(g.reshape(norm, (count, C)), (1, 0))
+    return (Matrix(out, X.rows, X.cols), *(Matrix(g.reshape(one, (1, count)), 1, count) for one in (mean, variance)),
+            ctx.matrix(turned))  # fmt: skip
+
+
+_LAYER_NORM_SINCE = 17

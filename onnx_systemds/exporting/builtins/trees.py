@@ -1,0 +1,125 @@
+"""Trained trees of SystemDS as tree ensembles of ai.onnx.ml: decision trees, random forests, boosted trees.
+
+Where a model is not known when the script is exported, and in float64, which the operator does not give, the scripts
+of SystemDS are evaluated themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.library import library_function
+from onnx_systemds.exporting.graph.nodes import INT, Array, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
+
+
+@dataclass
+class _Ensemble:
+    """The lists that the operator takes: a row per node, and one per number in a leaf."""
+
+    nodes: list[tuple[int, int, int, float, str, int, int]] = field(default_factory=list)
+    leaves: list[tuple[int, int, int, float]] = field(default_factory=list)
+
+    def branch(self, tree: int, node: int, feature: int, mode: str, value: float, left: int, right: int) -> None:
+        self.nodes.append((tree, node, feature, value, mode, left, right))
+
+    def leaf(self, tree: int, node: int, target: int, weight: float) -> None:
+        self.nodes.append((tree, node, 0, 0.0, "LEAF", 0, 0))
+        self.leaves.append((tree, node, target, weight))
+
+    def results(self, ctx: Context, x: Matrix, targets: int, **more: Any) -> Tensor:
+        """Return the operator that sums up the leaves which a row of `x` comes to."""
+        trees, numbers, features, values, modes, left, right = zip(*self.nodes)
+        of_trees, of_nodes, ids, weights = zip(*self.leaves)
+        attributes: dict[str, Any] = {
+            "nodes_treeids": trees, "nodes_nodeids": numbers, "nodes_featureids": features, "nodes_values": values,
+            "nodes_modes": modes, "nodes_truenodeids": left, "nodes_falsenodeids": right,
+            "target_treeids": of_trees, "target_nodeids": of_nodes, "target_ids": ids, "target_weights": weights,
+            "n_targets": targets, **more,
+        }  # fmt: skip
+        return ctx.g.node("TreeEnsembleRegressor", [ctx.flat(x)], (x.rows, targets), _domain="ai.onnx.ml", **attributes)
+
+
+@library_function("builtin/decisionTreePredict.dml", "m_decisionTreePredict")
+def decision_tree(
+    ctx: Context, X: Matrix, ctypes: Value, M: Matrix, y: Value | None = None, strategy: str = "TT",
+    verbose: bool = False,
+) -> Value | None:  # fmt: skip
+    """The label of the leaf that each row comes to."""
+    ensemble = _Ensemble()
+    if M.constant is None or ctx.g.dtype == "float64" or strategy != "TT" or X.cols == 0 or M.rows != 1:
+        return None
+    if not _add_tree(ensemble, 0, M.constant.ravel(), np.arange(M.constant.size), lambda label: (0, label)):
+        return None
+    return ctx.matrix(ensemble.results(ctx, X, 1))
+
+
+def _add_tree(ensemble: _Ensemble, tree: int, content: Array, features: Array, target: Any) -> bool:
+    """Add a tree of SystemDS, the children of node i being 2i and 2i + 1; return whether all of them are there."""
+    pairs = content[: content.size // 2 * 2].reshape(-1, 2)
+    numbers = {1: 0}
+    waiting = [1]
+    while waiting:
+        node = waiting.pop()
+        if node > len(pairs) or not pairs[node - 1].any():
+            return False
+        feature, value = pairs[node - 1].tolist()
+        if not feature:
+            ensemble.leaf(tree, numbers[node], *target(value))
+        elif 1 <= feature <= len(features):
+            children = [2 * node, 2 * node + 1]
+            numbers |= {child: len(numbers) + i for i, child in enumerate(children)}
+            place = int(features[int(feature) - 1])
+            ensemble.branch(tree, numbers[node], place, "BRANCH_LEQ", value, *(numbers[child] for child in children))
+            waiting += children
+        else:
+            return False
+    return True
+
+
+@library_function("builtin/randomForestPredict.dml", "m_randomForestPredict")
+def random_forest(
+    ctx: Context, X: Matrix, ctypes: Matrix, M: Matrix, y: Value | None = None, verbose: bool = False
+) -> Value | None:
+    """The label that most trees give, the last one of several; or the mean of the numbers that they give."""
+    kinds, model, width = ctypes.constant, M.constant, X.cols
+    if kinds is None or model is None or not isinstance(width, int) or ctx.g.dtype == "float64" or verbose:
+        return None
+    voting = kinds[0, width] == 2
+    ensemble = _Ensemble()
+    for tree, line in enumerate(model):
+        features = np.flatnonzero(line[:width])
+        target = (lambda label: (int(label) - 1, 1.0)) if voting else (lambda number: (0, number))
+        if not _add_tree(ensemble, tree, line[width:], features, target):
+            return None
+    labels = [leaf[2] for leaf in ensemble.leaves]
+    if not voting:
+        return ctx.matrix(ensemble.results(ctx, X, 1, aggregate_function="AVERAGE"))
+    if min(labels) < 0 or any(weight % 1 for *_, weight in ensemble.leaves):
+        return None
+    g, votes = ctx.g, ensemble.results(ctx, X, max(labels) + 1)
+    best = g.node("ArgMax", [votes], (X.rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
+    return ctx.matrix(g.floating(g.binary("Add", best, g.constant(1))))
+
+
+@library_function("builtin/xgboostPredictRegression.dml", "m_xgboostPredictRegression")
+def boosted_trees(ctx: Context, X: Matrix, M: Matrix, learning_rate: float = 0.3) -> Value | None:
+    """A first number and a part of what each tree gives."""
+    if M.constant is None or ctx.g.dtype == "float64" or M.rows != 6:
+        return None
+    model, ensemble = M.constant, _Ensemble()
+    for column in range(1, model.shape[1]):
+        _, tree, offset, feature, kind, value = model[:, column].tolist()
+        if kind == 0:
+            ensemble.leaf(int(tree), column - 1, 0, learning_rate * value)
+            continue
+        left = column - 1 + int(offset)
+        if kind not in (1, 2) or left + 2 >= model.shape[1]:
+            return None
+        mode, bound = ("BRANCH_LT", value) if kind == 1 else ("BRANCH_EQ", 1.0)
+        ensemble.branch(int(tree), column - 1, int(feature) - 1, mode, bound, left, left + 1)
+    return ctx.matrix(ensemble.results(ctx, X, 1, base_values=(float(model[5, 0]),)))

@@ -1,0 +1,124 @@
+"""Formulas that are one operator of ONNX: GELU, batch normalization, missing values replaced where there are any.
+
+Each rule turns the last node of a formula into the operator and returns whether it did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+
+_GELU_SINCE = 20
+_COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
+_FARTHEST_MEAN = 100.0
+"""Means of so many deviations: onnxruntime takes the mean from the scaled numbers, which costs as many digits."""
+
+
+class Fusing(Protocol):
+    """What a rule asks of the pass."""
+
+    builder: Operators
+
+    def single(self, tensor: Tensor | None, op: str) -> Node | None:
+        """Return the node `op` that makes a tensor that only one node uses."""
+
+    def become(self, node: Node, op: str, inputs: list[Tensor | None], **attributes: object) -> bool:
+        """Make `node` another one with the same result."""
+
+
+def gelu(fusing: Fusing, node: Node) -> bool:
+    """``0.5 * (1 + tanh(sqrt(2/pi) * (X + 0.044715 * X^3))) * X``; onnxruntime knows it to float32 alone."""
+    if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
+        return False
+    for half, x in _pairs(node):
+        raised = _beside_number(fusing, half, "Mul", 0.5)
+        bent = _beside_number(fusing, raised, "Add", 1.0)
+        tanh = fusing.single(bent, "Tanh")
+        inner = _beside_number(fusing, None if tanh is None else tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
+        total = fusing.single(inner, "Add")
+        for cubic, same in _pairs(total) if total is not None else ():
+            cube = fusing.single(_beside_number(fusing, cubic, "Mul", 0.044715), "Pow")
+            if same is x and cube is not None and cube.inputs[0] is x and _is_number(cube.inputs[1], 3.0):
+                return fusing.become(node, "Gelu", [x], approximate="tanh")
+    return False
+
+
+def batch_normalization(fusing: Fusing, node: Node) -> bool:
+    """``(X - mean) / deviation * scale + shift`` by known rows."""
+    for scaled, shift in _pairs(node):
+        product = fusing.single(scaled, "Mul")
+        for quotient, scale in _pairs(product) if product is not None else ():
+            divided = fusing.single(quotient, "Div")
+            centered = None if divided is None else fusing.single(divided.inputs[0], "Sub")
+            if divided is None or centered is None or centered.inputs[0] is None:
+                continue
+            width = centered.inputs[0].dims[-1]
+            rows = [_known_row(tensor, width) for tensor in (scale, shift, centered.inputs[1], divided.inputs[1])]
+            known = [row for row in rows if row is not None]
+            if centered.inputs[0].rank != 2 or len(known) < 4 or not all(np.isfinite(row).all() for row in known):
+                continue
+            mean, deviation = known[2:]
+            if (deviation <= 0).any() or (np.abs(mean) > _FARTHEST_MEAN * deviation).any():
+                continue
+            stored = [fusing.builder.constant(row, FLOAT) for row in (*known[:3], deviation**2)]
+            for constant, hint in zip(stored, ("scale", "shift", "mean", "variance")):
+                constant.hint = constant.hint or hint
+            return fusing.become(node, "BatchNormalization", [centered.inputs[0], *stored], epsilon=0.0)
+    return False
+
+
+def missing_replaced(fusing: Fusing, node: Node) -> bool:
+    """Numbers replaced where they are NaN, if any is."""
+    then, otherwise = node.attributes["then_branch"], node.attributes["else_branch"]
+    if not isinstance(then, SubGraph) or not isinstance(otherwise, SubGraph) or len(node.outputs) != 1:
+        return False
+    chosen, kept = then.outputs[0].node, otherwise.outputs[0].node
+    if chosen is None or kept is None or chosen.op != "Where" or kept.op != "Identity":
+        return False
+    gaps, _, x = chosen.inputs
+    test = None if gaps is None else gaps.node
+    if gaps is None or test is None or test.op != "IsNaN" or x is not kept.inputs[0] or test.inputs[0] is not x:
+        return False
+    if any(tensor is not None and tensor.node is not None and tensor.node.scope is then.scope
+           for tensor in chosen.inputs):  # fmt: skip
+        return False
+    return _counted(node.inputs[0], gaps) and fusing.become(node, "Where", list(chosen.inputs))
+
+
+def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
+    """Whether a condition is that some of the truths are."""
+    source, compared = condition, None if condition is None else condition.node
+    if compared is not None and compared.op == "Greater" and _is_number(compared.inputs[1], 0.0):
+        source = compared.inputs[0]
+    while source is not None and source.node is not None and source.node.op in _COUNTING:
+        source = source.node.inputs[0]
+    return source is gaps
+
+
+def _pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+    """Return the two inputs of a node in both orders."""
+    yield node.inputs[0], node.inputs[1]
+    yield node.inputs[1], node.inputs[0]
+
+
+def _beside_number(fusing: Fusing, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
+    """Return what a node of its own combines with a number, None for anything else."""
+    node = fusing.single(tensor, op)
+    return next((x for x, other in _pairs(node) if _is_number(other, number)), None) if node is not None else None
+
+
+def _is_number(tensor: Tensor | None, number: float) -> bool:
+    known = None if tensor is None else tensor.constant
+    return known is not None and known.size == 1 and math.isclose(known.item(), number, rel_tol=1e-12)
+
+
+def _known_row(tensor: Tensor | None, width: object) -> Array | None:
+    """Return a known row as an array of rank 1."""
+    known = None if tensor is None else tensor.constant
+    return known.ravel() if known is not None and known.shape == (1, width) else None

@@ -1,0 +1,121 @@
+"""Formulas and functions of SystemDS that are one operator of ONNX: the operators, and their numbers at extremes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import Array, assert_close, run_model
+
+EXTREMES = np.array([[np.nan, np.inf, -np.inf], [1e30, -1e30, 3e38], [90.0, -90.0, 0.0], [-20.0, 20.0, 1e-30]])
+ROWS: dict[str, Array] = {"m": np.array([[0.5, -2.0, 3.0]]), "s": np.array([[0.1, 2.0, 1.0]]), "g": np.array([[1.0, -2.0, 0.5]]),
+                          "b": np.array([[0.0, 1.0, -1.0]])}  # fmt: skip
+
+
+def exported(body: str, bound: Mapping[str, Array] | None = None, dims: str = "N,3", **more: object) -> onnx.ModelProto:
+    reads = [f'{name} = read("{name}")' for name in ("X", *(bound or {}))]
+    script = "\n".join([*reads, body, 'write(Y, "Y")']) + "\n"
+    return export_script(script, inputs={"X": f"double[{dims}]"}, bindings=bound or {}, **more)  # type: ignore[arg-type]
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
+
+
+def tanh_gelu(x: Array) -> Array:
+    return np.asarray(0.5 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))) * x)
+
+
+def normalized(x: Array) -> Array:
+    return np.asarray((x - ROWS["m"]) / ROWS["s"] * ROWS["g"] + ROWS["b"])
+
+
+FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Sequence[str]]] = [
+    ("gelu", "Y = 0.5 * (1 + tanh(sqrt(2 / pi) * (X + 0.044715 * X^3))) * X", {}, tanh_gelu, ["Gelu"]),
+    ("gelu, turned", "Y = X * ((1 + tanh((X^3 * 0.044715 + X) * sqrt(2 / pi))) * 0.5)", {}, tanh_gelu, ["Gelu"]),
+    ("another factor", "Y = 0.5 * (1 + tanh(0.8 * (X + 0.044715 * X^3))) * X", {},
+     lambda x: 0.5 * (1 + np.tanh(0.8 * (x + 0.044715 * x**3))) * x, ["Pow", "Mul", "Add", "Mul", "Tanh", "Add", "Mul", "Mul"]),
+    ("silu", "Y = X / (1 + exp(-X))", {}, lambda x: x / (1 + np.exp(-x)), ["Sigmoid", "Mul"]),
+    ("no silu", "Y = 5 / (1 + exp(-X))", {}, lambda x: 5 / (1 + np.exp(-x)), ["Neg", "Exp", "Add", "Div"]),
+    ("normalized", "Y = (X - m) / s * g + b", ROWS, normalized, ["BatchNormalization"]),
+    ("missing", "if (sum(isNaN(X)) > 0) { X = replace(target=X, pattern=NaN, replacement=0) }\nY = X + 0", {},
+     lambda x: np.where(np.isnan(x), 0.0, x), ["IsNaN", "Where", "Add"]),
+    ("missing, contained", "if (contains(target=X, pattern=NaN)) { X = replace(target=X, pattern=NaN, replacement=7) }\nY = X + 0",
+     {}, lambda x: np.where(np.isnan(x), 7.0, x), ["IsNaN", "Where", "Add"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "body", "bound", "formula", "wanted"), FORMULAS, ids=[row[0] for row in FORMULAS])
+def test_formula_is_an_operator(
+    name: str, body: str, bound: Mapping[str, Array], formula: Callable[[Array], Array], wanted: Sequence[str]
+) -> None:
+    model = exported(body, bound)
+    assert operators(model) == wanted
+    for data in (np.random.default_rng(1).normal(size=(6, 3)), EXTREMES):
+        with np.errstate(all="ignore"):
+            expected = formula(data).astype(np.float32).astype(np.float64)
+        found = run_model(model, {"X": data})["Y"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_a_mean_far_away_is_taken_off_first() -> None:
+    rows = {**ROWS, "m": np.array([[1e5, 1.0, 1.0]])}
+    model = exported("Y = (X - m) / s * g + b", rows)
+    assert operators(model) == ["Sub", "Div", "Mul", "Add"]
+    data = np.array([[100000.5, 1.5, 2.0]])
+    expected = (data - rows["m"]) / rows["s"] * rows["g"] + rows["b"]
+    assert_close(run_model(model, {"X": data})["Y"], expected, 1e-5, "far mean")
+
+
+def test_gelu_is_an_operator_from_opset_20_on() -> None:
+    assert "Gelu" not in operators(exported(FORMULAS[0][1], opset=19))
+
+
+@pytest.mark.parametrize("axis", ["scores", "t(scores)"])
+def test_softmax_of_each_row_of_a_batch(axis: str) -> None:
+    body = (f"Y = matrix(0, nrow(X), 6)\nfor (n in 1:nrow(X)) {{ scores = matrix(X[n,], 2, 3)\nS = {axis}\n"
+            f"E = exp(S - rowMaxs(S))\nP = E / rowSums(E)\nP = {axis.replace('scores', 'P')}\nY[n,] = matrix(P, 1, 6) }}")  # fmt: skip
+    model = exported(body, dims="N,6")
+    assert operators(model) == ["Reshape", "Softmax", "Reshape"]
+    data = np.random.default_rng(2).normal(size=(4, 6)) * 60
+    scores = data.reshape(4, 2, 3)
+    along = 2 if axis == "scores" else 1
+    powers = np.exp(scores - scores.max(along, keepdims=True))
+    assert_close(run_model(model, {"X": data})["Y"], (powers / powers.sum(along, keepdims=True)).reshape(4, 6), 1e-5, axis)
+
+
+def test_a_multiple_of_a_product_is_a_gemm() -> None:
+    weights = {"W": np.eye(3), "b": np.ones((1, 3))}
+    assert operators(exported("Y = -2 * (X %*% W) + b", weights)) == ["Gemm"]
+    assert operators(exported("Y = 0.1 * (X %*% W) + b", weights)) == ["MatMul", "Mul", "Add"]  # 0.1 is no float32
+
+
+LEAF = [0.0, 0.0]
+# node i has its feature and bound (or 0 and its label) at 2i: feature 1 <= 2 ? (feature 3 <= 0.5 ? 1 : 2) : 3
+TREE = np.array([[1.0, 2.0, 3.0, 0.5, 0.0, 3.0, 0.0, 1.0, 0.0, 2.0]])
+SAMPLES = np.array([[1.0, 0.0, 0.0], [2.0, 0.0, 1.0], [2.5, 0.0, 0.0], [np.nan, 0.0, 0.0], [-np.inf, 0.0, np.inf]])
+LABELS = np.array([[1.0], [2.0], [3.0], [3.0], [2.0]])
+
+
+def test_a_decision_tree_is_a_tree_ensemble() -> None:
+    model = exported("Y = decisionTreePredict(X=X, ctypes=c, M=M)", {"M": TREE, "c": np.array([[1.0, 1, 1, 2]])})
+    assert operators(model) == ["TreeEnsembleRegressor"]
+    assert_close(run_model(model, {"X": SAMPLES})["Y"], LABELS, 1e-6, "tree")
+
+
+@pytest.mark.parametrize(("kind", "wanted", "expected"), [
+    (2.0, ["TreeEnsembleRegressor", "ArgMax", "Add", "Cast"], [3, 2, 3, 3, 3]),
+    (1.0, ["TreeEnsembleRegressor"], [2.0, 2.0, 3.0, 3.0, 2.5]),
+])  # fmt: skip
+def test_a_forest_is_a_tree_ensemble(kind: float, wanted: Sequence[str], expected: Sequence[float]) -> None:
+    """The second tree sees the first and the third feature alone: the second of these <= 0 ? 3 : (first <= 1 ? 3 : 2)."""
+    second = [[2.0, 0.0, 0.0, 3.0, 1.0, 1.0, *LEAF, *LEAF, 0.0, 3.0, 0.0, 2.0]]
+    first = [[*TREE[0], *[0.0] * 4]]
+    forest = np.hstack([[[1.0, 1, 1], [1, 0, 1]], np.vstack([first, second])])
+    model = exported("Y = randomForestPredict(X=X, ctypes=c, M=M)", {"M": forest, "c": np.array([[1.0, 1, 1, kind]])})
+    assert operators(model) == wanted
+    assert_close(run_model(model, {"X": SAMPLES})["Y"], np.array(expected, np.float64)[:, None], 1e-6, "forest")
