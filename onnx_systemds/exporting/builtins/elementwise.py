@@ -44,6 +44,9 @@ def _register_unary() -> None:
         def function(ctx: Context, target: Value, op: str = op) -> Value:
             if isinstance(target, Scalar) and target.dim is not None and op in _KEEP_INTEGERS:
                 return Scalar(INTEGER, target.dim)
+            quotient = _size_quotient(ctx, op, target) if op in _KEEP_INTEGERS else None
+            if quotient is not None:
+                return Scalar(DOUBLE, quotient)
             if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
                 return known_scalar(abs(target.known) if op == "Abs" else (target.known > 0) - (target.known < 0))
             return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
@@ -51,6 +54,23 @@ def _register_unary() -> None:
         function.__doc__ = f"{op} of each element."
         registered = BUILTINS[name]
         BUILTINS[name] = Builtin(name, registered.function, registered.parameters[:1])
+
+
+def _size_quotient(ctx: Context, op: str, value: Value) -> dims.Dim | None:
+    """Return the quotient of a size by a number, rounded, as a size; None for other values."""
+    node = value.content.node if isinstance(value, Scalar) and isinstance(value.content, Tensor) else None
+    if node is None or node.op != "Div" or node.inputs[0] is None or node.inputs[1] is None:
+        return None
+    source, divisor = node.inputs[0], node.inputs[1].constant
+    while source.node is not None and source.node.op in ("Cast", "Reshape") and source.node.inputs[0] is not None:
+        source = source.node.inputs[0]
+    size = ctx.g.size_of(source) if source.kind == INT else None
+    if size is None or not dims.is_non_negative(size) or divisor is None or divisor.size != 1:
+        return None
+    number = float(divisor.item())
+    if number < 1 or not number.is_integer():
+        return None
+    return dims.floor_divide(dims.add(size, int(number) - 1) if op == "Ceil" else size, int(number))
 
 
 _register_unary()

@@ -89,7 +89,11 @@ def _operator(
     """Return all outputs (steps x rows x units), the last one and the last cell state, of the operator LSTM."""
     steps, rows, units = sizes.steps, sizes.rows, sizes.units
     dims: list[Dims] = [(steps, 1, rows, units), (1, rows, units), (1, rows, units)]
-    inputs = [sequence, *weights, None, hidden, cell]
+    if all(ctx.g.filling(state) is ctx.g.number(0.0) for state in (hidden, cell)):
+        first: list[Tensor | None] = []  # zeros, as the operator begins by itself
+    else:
+        first = [None, hidden, cell]
+    inputs = [sequence, *weights, *first]
     every, last, final = ctx.g.nodes("LSTM", inputs, [(FLOAT, d) for d in dims], hidden_size=units)
     return ctx.g.reshape(every, (steps, rows, units)), last, final
 

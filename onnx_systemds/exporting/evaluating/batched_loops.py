@@ -13,6 +13,7 @@ from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.graph.nodes import Range, Replacement, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
+from onnx_systemds.exporting.passes.rowwise import all_rows
 from onnx_systemds.inference.dims import add, may_be_zero, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
@@ -39,6 +40,25 @@ def results(
             found.append(_written(graph, batching, start, writes, block))
         else:
             found.append(_gathered(graph, batching, state, start, end) or _last(graph, batching, end))
+    return found
+
+
+def of_all_rows(
+    graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
+) -> list[Tensor]:
+    """Return the same for a loop over ranges of rows that together are all rows, each calculated from the same row."""
+    found, writes = [], []
+    for (state, start), end in zip(initial.items(), ends):
+        made = _writes(end, state)
+        found.append(start)
+        if end is state:
+            continue
+        if len(made) != 1 or made[0].cols != Range(0, state.dims[1]):
+            raise UnsupportedCase("the trips of this loop do not write ranges of whole rows")
+        writes.append((len(found) - 1, (made[0].part, made[0].rows, state.dims[0])))
+    for (place, _), whole in zip(writes, all_rows(graph, batching.scope, batching.trip, batching.trips,
+                                                  [write for _, write in writes])):  # fmt: skip
+        found[place] = whole
     return found
 
 

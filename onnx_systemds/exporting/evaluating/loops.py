@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.batched_loops import results
+from onnx_systemds.exporting.evaluating.batched_loops import of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
@@ -17,7 +17,7 @@ from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tens
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.values import Poison, Scalar, integer
-from onnx_systemds.inference.dims import Dim, add, floor_divide, maximum, may_be_zero, multiply
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, floor_divide, maximum, may_be_zero, multiply
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
@@ -202,7 +202,8 @@ class _Loop:
             evaluator.frame.variables = variables
             try:
                 if isinstance(self.statement, tree.For):
-                    place = add(self.start, multiply(self.step, graph.integer_symbol(counter, self.statement.variable)))
+                    trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE)
+                    place = add(self.start, multiply(self.step, trip))
                     variables[self.statement.variable] = integer(place)
                 live = self.live
                 execute(evaluator, self.statement.body, lambda: live)
@@ -246,7 +247,11 @@ class _Loop:
                 ends = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
             initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
             batching = Batching(graph, attempt.scope, self.trips, attempt.counter)
-            stream = iter(results(graph, batching, dict(zip(attempt.states, initial)), ends))
+            states = dict(zip(attempt.states, initial))
+            try:
+                stream = iter(results(graph, batching, states, ends))
+            except UnsupportedCase:
+                stream = iter(of_all_rows(graph, batching, states, ends))
             values = {name: form.value(context, stream) for name, form in forms.items()}
         except UnsupportedCase:
             if self.form == _BATCHED:

@@ -31,7 +31,17 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
 from onnx_systemds.exporting.limits import MOST_ELEMENTS, check_depth, check_elements
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
 from onnx_systemds.inference import dims as dims_module
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, Expression, lone_symbol, product, symbol, symbols
+from onnx_systemds.inference.dims import (
+    ANY_SIGN,
+    RUN_SIZE,
+    Dim,
+    Dims,
+    Expression,
+    lone_symbol,
+    product,
+    symbol,
+    symbols,
+)
 
 DEFAULT_OPSET = 21
 OLDEST_OPSET = 13
@@ -174,14 +184,14 @@ class GraphBuilder:
         self._fresh += 1
         return symbol(f"{RUN_SIZE}{base}_{self._fresh}")
 
-    def integer_symbol(self, tensor: Tensor, base: str = "n") -> Dim:
-        """Return the content of an int tensor with one element, for calculations with sizes."""
+    def integer_symbol(self, tensor: Tensor, base: str = "n", sort: str = ANY_SIGN) -> Dim:
+        """Return the content of an int tensor with one element, for calculations with sizes; `sort` is its prefix."""
         if tensor.constant is not None:
             return int(tensor.constant.ravel()[0])
         if id(tensor) in self._symbol_of:
             return self._symbol_of[id(tensor)][1]
         self._fresh += 1
-        name = f"{dims_module.ANY_SIGN}{base}_{self._fresh}"
+        name = f"{sort}{base}_{self._fresh}"
         self.bind_size(name, tensor)
         found = symbol(name)
         self._symbol_of[id(tensor)] = (tensor, found)

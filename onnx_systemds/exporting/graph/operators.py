@@ -37,9 +37,17 @@ class Operators(GraphBuilder):
     def binary(self, op: str, a: Tensor, b: Tensor, dims: Dims | None = None) -> Tensor:
         """Return an elementwise operator; the operands broadcast as in ONNX. Both are of one kind."""
         dims = broadcast(a.dims, b.dims) if dims is None else dims
+        a, b = self._unexpanded(a, b), self._unexpanded(b, a)
         if a.kind != b.kind:
             a, b = self.floating(a), self.floating(b)
         return self.node(op, [a, b], dims, BOOL if op in _BOOLEAN_RESULTS else a.kind)
+
+    def _unexpanded(self, x: Tensor, other: Tensor) -> Tensor:
+        """Return what `x` repeats, where it broadcasts to the same beside `other`."""
+        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        if source is None or not self.visible(source) or other.dims != broadcast(x.dims, other.dims):
+            return x
+        return source if source.rank <= other.rank else x
 
     def cast(self, x: Tensor, kind: str) -> Tensor:
         """Return `x` in another kind; a cast of numbers to int cuts off, to bool tests for not 0."""
@@ -74,6 +82,8 @@ class Operators(GraphBuilder):
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)
+        if node is not None and node.op == "Expand" and node.inputs[0] is not None and not node.inputs[0].dims:
+            return self.expand(node.inputs[0], dims)
         target = self.target(x, dims)
         # of computed sizes one may be 0, and is meant so
         zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
@@ -118,7 +128,39 @@ class Operators(GraphBuilder):
         if a.row_choice is not None and b.rank == 2:
             return self.gather(b, a.row_choice, 0)
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
+        simpler = self._repeated(a, b, dims) or self._with_offset(a, b) if a.rank == b.rank == 2 else None
+        if simpler is not None:
+            return simpler
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
+
+    def _repeated(self, a: Tensor, b: Tensor, dims: Dims) -> Tensor | None:
+        """Return the product of a column and a row of which one holds a single number everywhere; None for others."""
+        if a.dims[1] != 1:
+            return None
+        for column, row in ((a, b), (b, a)):
+            number = self.filling(column)
+            if number is not None:
+                return self.expand(row if number.constant == 1 else self.binary("Mul", row, number), dims)
+        return None
+
+    def _with_offset(self, a: Tensor, b: Tensor) -> Tensor | None:
+        """Return ``cbind(X, 1) %*% B`` for a known B as a product and an offset."""
+        found = self._without_last(a) if b.constant is not None else None
+        if found is None:
+            return None
+        (x, number), width = found, int(b.constant.shape[0]) - 1  # type: ignore[union-attr]
+        offset = self.slice(b, 0, width, width + 1)
+        return self.binary("Add", self.matmul(x, self.slice(b, 0, 0, width)), self.binary("Mul", offset, number))
+
+    def _without_last(self, a: Tensor) -> tuple[Tensor, Tensor] | None:
+        """Return a matrix without its last column, and the number that this holds everywhere; None for others."""
+        node, parts = a.node, pieces(a, 1)
+        if node is not None and node.op == "Pad" and len(node.inputs) == 3:
+            x, widths, number = node.inputs
+            if x is not None and widths is not None and widths.constant is not None and number is not None:
+                return (x, number) if widths.constant.tolist() == [0, 0, 0, 1] else None
+        filling = self.filling(parts[-1]) if len(parts) == 2 and parts[-1].dims[1] == 1 else None
+        return None if filling is None else (parts[0], filling)
 
     def reduce(self, op: str, x: Tensor, axes: Sequence[int], keepdims: bool = True) -> Tensor:
         """Return ``ReduceSum`` and its like over `axes`."""
@@ -134,11 +176,27 @@ class Operators(GraphBuilder):
         parts = flat if len(flat) <= MOST_PARTS else parts
         if len(parts) == 1:
             return parts[0]
+        padded = self._with_last(parts, axis)
+        if padded is not None:
+            return padded
         images = _as_images(parts) if axis == 1 else []
         if images:
             joined = self._joined(images, 1)
             return self.reshape(joined, (joined.dims[0], product(joined.dims[1:])))
         return self._joined(parts, axis)
+
+    def _with_last(self, parts: Sequence[Tensor], axis: int) -> Tensor | None:
+        """Return a matrix beside which one number stands everywhere, so often as only the run knows, as a Pad."""
+        first, last = parts[0], parts[-1]
+        number, width = self.filling(last), last.dims[axis]
+        if len(parts) > 2 or number is None or last.constant is not None or not isinstance(width, int):
+            return None
+        if first.kind != FLOAT or first.node is None or first.node.op == "Pad" or self.filling(first) is not None:
+            return None
+        widths = [0] * (2 * first.rank)
+        widths[first.rank + axis] = width
+        dims = tuple(add(dim, width) if i == axis else dim for i, dim in enumerate(first.dims))
+        return self.node("Pad", [first, self.constant(np.array(widths)), number], dims)
 
     def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
         total = total_size(parts, axis)

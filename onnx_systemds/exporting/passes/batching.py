@@ -17,14 +17,14 @@ from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.graph_passes import needed_nodes, reduced_axes
 from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
 
-_ELEMENTWISE = (
+ELEMENTWISE = (
     "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual",
     "Greater", "GreaterOrEqual", "Where", "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Cos", "Cosh", "Erf", "Exp",
     "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin",
     "Sinh", "Sqrt", "Tan", "Tanh",
 )  # fmt: skip
-_REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
-_OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
+REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
+OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
 
 
 @dataclass(frozen=True)
@@ -390,9 +390,9 @@ def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Ba
 
 
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(_ELEMENTWISE, _elementwise),
-    **dict.fromkeys(_REDUCTIONS, _reduce),
-    **dict.fromkeys(_OF_IMAGES, _of_images),
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(REDUCTIONS, _reduce),
+    **dict.fromkeys(OF_IMAGES, _of_images),
     **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
     "Concat": _concat, "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad,
     "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
