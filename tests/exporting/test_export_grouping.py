@@ -90,7 +90,6 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
     ('Y = aggregate(target=X, groups=X, fn="median")', "no aggregate of groups that is exported"),
     ('Y = aggregate(target=X, groups=X, weights=X, fn="variance")', "with weights"),
     ('Y = unique(X, dir="r")', "in the direction r"),
-    ("Y = as.matrix(interQuartileMean(X))", "must be known"),
     ("[Y, Z] = fft(X)", "their number is a known power of 2"),
     ("Y = as.matrix(countDistinctApprox(X))", "countDistinct and its like count"),
     ('Y = einsum("ijk->i", X)', "by ijk->i"),

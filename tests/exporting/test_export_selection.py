@@ -81,8 +81,6 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
 
 
 @pytest.mark.parametrize(("body", "reason"), [
-    ("Y = X * quantile(X, 0.5)", "their number must be known"),
-    ("Y = X * quantile(X, sum(X))", "must be known"),
     ("Y = order(target=X, by=as.scalar(X[1, 1]))", "must be known"),
     ("Y = X * time()", "a model knows no clock"),
     ('Y = removeEmpty(target=X, margin="all")', "not rows or cols"),

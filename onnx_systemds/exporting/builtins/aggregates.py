@@ -74,9 +74,21 @@ def total(ctx: Context, target: Value) -> Value:
 
 
 @builtin("mean", "avg")
-def mean(ctx: Context, target: Value) -> Value:
-    """The mean of all elements of a matrix."""
-    return _of_all(ctx, "ReduceMean", target)
+def mean(ctx: Context, target: Value, w: Matrix | None = None) -> Value:
+    """The mean of all elements of a matrix, also with a weight for each."""
+    if w is None:
+        return _of_all(ctx, "ReduceMean", target)
+    x, weights = ctx.column(ctx.as_matrix(target)), ctx.column(w)
+    return ctx.scalar(weighted_mean(ctx, x, weights))
+
+
+def weighted_mean(ctx: Context, x: Tensor, weights: Tensor | None) -> Tensor:
+    """Return the mean along the first axis as a tensor of one element and rank 1."""
+    g = ctx.g
+    if weights is None:
+        return g.reduce("ReduceMean", x, (0,))
+    total = g.reduce("ReduceSum", g.binary("Mul", x, weights), (0,))
+    return g.binary("Div", total, g.reduce("ReduceSum", weights, (0,)))
 
 
 @builtin("prod")

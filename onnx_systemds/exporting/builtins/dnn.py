@@ -30,9 +30,13 @@ def _extent(size: Dim, window: int, stride: int, pad: int) -> Dim:
 
 @builtin("conv2d")
 def conv2d(
-    ctx: Context, x: Matrix, w: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
-) -> Value:
+    ctx: Context, x: Matrix, w: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes,
+    bias: Value | None = None,
+) -> Value:  # fmt: skip
     """Convolution of linearised images."""
+    if bias is not None:
+        raise UnsupportedCase("the engine takes the argument bias of conv2d, and forgets it",
+                              hint="use bias_add(Y, bias)")  # fmt: skip
     window, strides, pads = _windows(filter_shape[2:], stride, padding)
     images = image(ctx, x, input_shape)
     filters = ctx.viewed(w, tuple(filter_shape))

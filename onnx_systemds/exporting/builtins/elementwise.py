@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import frame_as_matrix, joined, numbers, replace_text
 from onnx_systemds.exporting.builtins.operators import aligned, binary, elementwise, mapped
-from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, known_content, refuse
+from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin, builtin, refuse
 from onnx_systemds.exporting.builtins.spelled_out import SPELLED_OUT
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
@@ -199,18 +201,20 @@ def replace(ctx: Context, target: Value, pattern: Value, replacement: Value) -> 
     """A matrix in which every `pattern` (also NaN or an infinity) is replaced, or a frame in which a text is."""
     if isinstance(target, FrameValue):
         return replace_text(ctx, target, pattern, replacement)
-    return _replace_number(ctx, target, known_content(pattern, float, "pattern", "replace"), replacement)
-
-
-def _replace_number(ctx: Context, target: Value, pattern: float, replacement: Value) -> Value:
     if not isinstance(target, Matrix):
         raise UnsupportedCase(f"the argument target of replace is {target}, not a matrix")
     x = ctx.g.floating(target.tensor)
-    if math.isnan(pattern):
-        found = ctx.g.unary("IsNaN", x)
-    else:
-        found = ctx.g.binary("Equal", x, ctx.g.number(pattern))
+    found = equal_or_nan(ctx, x, ctx.floats(pattern))
     return Matrix(ctx.g.where(found, ctx.floats(replacement), x), target.rows, target.cols)
+
+
+def equal_or_nan(ctx: Context, x: Tensor, wanted: Tensor) -> Tensor:
+    """Return where elements are equal to a number, NaN to NaN."""
+    g = ctx.g
+    if wanted.constant is not None:
+        return g.unary("IsNaN", x) if np.isnan(wanted.constant).any() else g.binary("Equal", x, wanted)
+    both = g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted))
+    return g.binary("Or", g.binary("Equal", x, wanted), both)
 
 
 # Casts

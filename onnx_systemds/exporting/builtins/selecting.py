@@ -6,6 +6,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
@@ -42,11 +43,24 @@ def remove_empty(
 
 @builtin("order")
 def order(
-    ctx: Context, target: Matrix, by: Value | None = None, decreasing: bool = False, index_return: bool = False
+    ctx: Context, target: Matrix, by: Value | None = None, decreasing: Value | None = None, index_return: bool = False
 ) -> Value:
     """The rows sorted by columns, or where they were; equal rows keep their order."""
     g, x = ctx.g, ctx.flat(target)
-    columns = _columns(by)
+    down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())
+    if down.constant is None:
+        places = g.where(down, *(_order(ctx, target, _columns(by), each) for each in (True, False)))
+    else:
+        places = _order(ctx, target, _columns(by), bool(down.constant))
+    if index_return:
+        numbered = g.floating(g.binary("Add", places, g.constant(1)))
+        return ctx.matrix(g.reshape(numbered, (target.rows, 1)))
+    return ctx.matrix(g.gather(x, places, 0))
+
+
+def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -> Tensor:
+    """Return from which rows, counted from 0, the sorted ones come."""
+    g, x = ctx.g, ctx.flat(target)
     places: Tensor | None = None
     for column in reversed(columns):
         keys = g.reshape(g.slice(x, 1, column - 1, column), (target.rows,))
@@ -57,10 +71,7 @@ def order(
         )  # fmt: skip
         places = found if places is None else g.gather(places, found, 0)
     assert places is not None
-    if index_return:
-        numbered = g.floating(g.binary("Add", places, g.constant(1)))
-        return ctx.matrix(g.reshape(numbered, (target.rows, 1)))
-    return ctx.matrix(g.gather(x, places, 0))
+    return places
 
 
 def _columns(by: Value | None) -> list[int]:
@@ -82,10 +93,6 @@ def contains(ctx: Context, target: Matrix, pattern: Value) -> Value:
     """Whether an element is equal to a number (NaN to NaN)."""
     g, x = ctx.g, ctx.g.floating(target.tensor)
     wanted = ctx.floats(pattern)
-    same = g.binary("Equal", x, wanted)
-    if wanted.constant is None:
-        same = g.binary("Or", same, g.binary("And", g.unary("IsNaN", x), g.unary("IsNaN", wanted)))
-    elif np.isnan(wanted.constant).any():
-        same = g.unary("IsNaN", x)
+    same = equal_or_nan(ctx, x, wanted)
     count = g.reduce("ReduceMax", g.cast(same, INT), range(x.rank), keepdims=False)
     return ctx.scalar(g.cast(count, BOOL))

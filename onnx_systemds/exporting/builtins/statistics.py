@@ -6,31 +6,39 @@ import math
 from collections.abc import Callable
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.aggregates import weighted_mean
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.operators import mapped
-from onnx_systemds.exporting.builtins.registry import builtin, refuse
+from onnx_systemds.exporting.builtins.registry import builtin, known_content, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
 from onnx_systemds.exporting.values import Matrix, Scalar, Value, integer
 from onnx_systemds.inference.dims import add
 
 
 @builtin("cov")
-def covariance(ctx: Context, a: Matrix, b: Matrix) -> Value:
-    """The sample covariance of two columns."""
-    g = ctx.g
-    one, other = (g.binary("Sub", x, g.reduce("ReduceMean", x, (0,))) for x in (ctx.column(a), ctx.column(b)))
-    total = g.reduce("ReduceSum", g.binary("Mul", one, other), (0,), keepdims=False)
-    return ctx.scalar(g.binary("Div", total, ctx.floats(integer(add(a.rows, -1)))))
+def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None) -> Value:
+    """The sample covariance of two columns, also with a weight for each row."""
+    g, weights = ctx.g, None if w is None else ctx.column(w)
+    one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.column(a), ctx.column(b)))
+    both = g.binary("Mul", one, other)
+    if weights is None:
+        less = ctx.floats(integer(add(a.rows, -1)))
+    else:
+        both = g.binary("Mul", both, weights)
+        less = g.binary("Sub", g.reduce("ReduceSum", weights, (0,), keepdims=False), g.number(1.0))
+    return ctx.scalar(g.binary("Div", g.reduce("ReduceSum", both, (0,), keepdims=False), less))
 
 
 @builtin("moment", "centralMoment")
-def moment(ctx: Context, x: Matrix, k: int) -> Value:
-    """The central moment of a column, of order 2 to 4."""
-    if k not in (2, 3, 4):
-        raise UnsupportedCase(f"a moment of order {k}", hint="2, 3 and 4 can be exported")
+def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None) -> Value:
+    """The central moment of a column, ``moment(x, k)`` of order 2 to 4, or ``moment(x, w, k)`` with weights."""
+    order = known_content(w if k is None else k, int, "k", "moment")
+    if order not in (2, 3, 4):
+        raise UnsupportedCase(f"a moment of order {order}", hint="2, 3 and 4 can be exported")
     g, column = ctx.g, ctx.column(x)
-    power = g.binary("Pow", g.binary("Sub", column, g.reduce("ReduceMean", column, (0,))), g.number(float(k)))
-    return ctx.scalar(g.reduce("ReduceMean", power, (0,), keepdims=False))
+    weights = None if k is None else ctx.column(ctx.as_matrix(w))
+    power = g.binary("Pow", g.binary("Sub", column, weighted_mean(ctx, column, weights)), g.number(float(order)))
+    return ctx.scalar(weighted_mean(ctx, power, weights))
 
 
 @builtin("pnorm")

@@ -1,0 +1,70 @@
+"""Statistics with weights, of computed shares and of columns whose length stays open, against the engine."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import ExportCase, check_export, model_of, run_model
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(9, 1)).round(2)
+Z = np.array([[0], [3.5], [0], [-1], [2], [0], [-4], [0.5]])
+W = RNG.integers(1, 4, size=(9, 1)).astype(float)
+V = RNG.uniform(0.5, 2, size=(9, 1)).round(2)
+DATA = {"X": X, "B": RNG.normal(size=(9, 1)), "W": W, "V": V}
+OPEN = {name: ["N", 1] for name in DATA}
+FEWER = [{name: array[:6] for name, array in DATA.items()}]
+SHARES = {"X": X, "S": np.array([[0.3], [0.0], [1.0], [0.77]])}
+
+
+def row(name: str, body: str, inputs: dict[str, np.ndarray] = DATA, **more: object) -> ExportCase:
+    used = {each: array for each, array in inputs.items() if f"{each}" in body.replace("matrix", "")}
+    sizes = [{each: array for each, array in run.items() if each in used} for run in FEWER] if inputs is DATA else []
+    return ExportCase(name, body, used, symbols={each: ["N", 1] for each in used if each != "S"}, sizes=sizes, **more)  # type: ignore[arg-type]
+
+
+CASES = [
+    row("weighted mean", "Y = as.matrix(mean(X, W) + 10 * mean(X, V))"),
+    row("weighted moments", "Y = rbind(as.matrix(moment(X, W, 2)), as.matrix(moment(X, V, 3)), as.matrix(moment(X, W, 4)))"),
+    row("weighted covariance", "Y = as.matrix(cov(X, B, W) + 10 * cov(X, B, V))"),
+    row("weighted quantiles", 'Y = rbind(quantile(X, W, matrix("0 0.1 0.5 0.9 1", 5, 1)), as.matrix(median(X, W)), '
+        "as.matrix(quantile(X, W, 0.3)))"),
+    row("weighted middle half", "Y = as.matrix(interQuartileMean(X, W))"),
+    row("quantiles of any number", 'Y = rbind(quantile(X, matrix("0 0.1 0.3 0.5 1", 5, 1)), as.matrix(median(X)), '
+        "as.matrix(quantile(X, 0.25)), as.matrix(interQuartileMean(X)))"),
+    ExportCase("quantiles of any number among zeros", "Y = rbind(as.matrix(median(X)), as.matrix(quantile(X, 0.25)), "
+               "as.matrix(quantile(X, 0.75)))", {"X": Z}, symbols={"X": ["N", 1]}, sizes=[{"X": Z[:6]}, {"X": Z[:1]}]),
+    row("computed shares", "Y = rbind(quantile(X, S), as.matrix(quantile(X, as.scalar(S[1, 1]))))", SHARES),
+    ExportCase("a direction that is computed", "d = as.scalar(S) > 0\nY = cbind(order(target=X, by=1, decreasing=d), "
+               "order(target=X, by=1, decreasing=d, index.return=TRUE))", {"X": Z, "S": np.array([[1.0]])},
+               symbols={"X": ["N", 1]}, sizes=[{"S": np.array([[-1.0]])}]),
+    ExportCase("a computed pattern", "Y = replace(target=X, pattern=as.scalar(S), replacement=7)",
+               {"X": np.array([[1.0, np.nan], [np.inf, 2]]), "S": np.array([[2.0]])},
+               sizes=[{"S": np.array([[item]])} for item in (np.nan, np.inf, 5.0)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_statistics_agree_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+def test_share_in_float32_is_not_rounded_up() -> None:
+    """0.3 of ten elements is the third, also where 0.3 in float32 is a little more."""
+    case = ExportCase("", "Y = as.matrix(quantile(X, as.scalar(S)))", {"X": np.arange(10.0).reshape(10, 1), "S": np.array([[0.3]])})
+    assert run_model(model_of(case, "float32"), case.inputs)["Y"].item() == 2.5
+
+
+@pytest.mark.parametrize(("body", "reason"), [
+    ("Y = as.matrix(moment(X, 5))", "a moment of order 5"),
+    ("Y = as.matrix(moment(X, X, sum(X)))", "the argument k of moment must be known"),
+    ("Y = conv2d(X, matrix(1, 1, 1), bias=matrix(1, 1, 1), input_shape=[1,1,1,1], filter_shape=[1,1,1,1], stride=[1,1], padding=[0,0])",
+     "the engine takes the argument bias of conv2d, and forgets it"),
+])  # fmt: skip
+def test_what_cannot_be_exported_is_refused(body: str, reason: str) -> None:
+    with pytest.raises(TranspileError) as error:
+        export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})
+    assert reason in str(error.value)
