@@ -109,6 +109,9 @@ class UnsupportedCase(TranspileError):
 _CONTENT_ADVICE = "give its content at conversion: --constant NAME=VALUE, or import_model(..., constants={...})"
 
 
+TYPE_ADVICE = "say the shapes of inputs at conversion: --type NAME=TYPE[DIMS], or import_model(..., types={...})"
+
+
 class ConstantNeeded(UnsupportedCase):
     """The content of a value decides what the script looks like, and is not known at conversion."""
 

@@ -190,9 +190,10 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         verification.check_page([model, *options.plugins, *given.files])
         types, constants = given.read_for(model)
         report = verify_model(
-            model, dims=sizes, types=types, constants=constants, per_node=per_node,
-            function_name=options.function_name, weights=options.weights, simplified=not options.no_simplify,
-            omitted=options.omitted, specialised=not options.no_specialise, **verification.arguments(),
+            model, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
+            per_node=per_node, function_name=options.function_name, weights=options.weights,
+            simplified=not options.no_simplify, omitted=options.omitted, specialised=not options.no_specialise,
+            **verification.arguments(),
         )  # fmt: skip
         verification.write_page(report, model)
     print_report(report, as_json=verification.as_json)
@@ -209,8 +210,8 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @json_option
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def inspect(  # noqa: PLR0913 - one parameter an option
-    model: Path, dims: tuple[str, ...], types: tuple[str, ...], constants: tuple[str, ...], plugins: tuple[Path, ...],
-    plan: str | None, as_json: bool, traceback: bool,
+    model: Path, dims: tuple[str, ...], starts: tuple[str, ...], ends: tuple[str, ...], types: tuple[str, ...],
+    constants: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, as_json: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
@@ -218,7 +219,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
     """
     from onnx_systemds.cli.inspecting import inspect_model
 
-    sizes, given = fixed_sizes(dims), given_inputs(types, constants)
+    sizes, given = fixed_sizes(dims), given_inputs(types, constants, starts, ends)
     with explained(traceback):
         load_plugins(plugins)
         loaded = given.put_into(load_model(model))

@@ -1,4 +1,4 @@
-"""What a user says of a model's inputs before its conversion: ``--type`` and ``--constant``."""
+"""What a user says of a model before its conversion: ``--from``, ``--to``, ``--type`` and ``--constant``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from onnx import TensorProto
 from onnx_systemds.array_files import read_array_file
 from onnx_systemds.errors import InvalidModel, TranspileError, quoted
 from onnx_systemds.importing.convert import with_constants, with_types
+from onnx_systemds.importing.part import part_of
 from onnx_systemds.model.given_inputs import given_tensor
 from onnx_systemds.model.ir import Array, Dims, Model, TensorType, Type
 from onnx_systemds.model.load import load_model
@@ -25,6 +26,10 @@ _DTYPES = {name.lower() for name in TensorProto.DataType.keys()} - {"undefined"}
 _NUMPY_NAMES = {"float32": "float", "float64": "double"}
 
 _OPTIONS: list[Callable[..., Any]] = [
+    click.option("--from", "starts", multiple=True, metavar="NAME",
+                 help="Begin with this value of the graph, which is an input then. Repeatable."),
+    click.option("--to", "ends", multiple=True, metavar="NAME",
+                 help="End with this value of the graph [default: all outputs]. Repeatable."),
     click.option("--type", "types", multiple=True, metavar="NAME=TYPE[DIMS]",
                  help="Type of an input of open rank, as X=float[batch,3]; ? is a dim as declared. Repeatable."),
     click.option("--constant", "constants", multiple=True, metavar="NAME=VALUE",
@@ -33,7 +38,7 @@ _OPTIONS: list[Callable[..., Any]] = [
 
 
 def given_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--type`` and ``--constant``, which the command takes as ``types`` and ``constants``."""
+    """The options, which the command takes as ``starts``, ``ends``, ``types`` and ``constants``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -41,10 +46,15 @@ def given_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class GivenInputs:
-    """Types (a dim that is None stays as declared) and contents by the names of inputs, arrays still in files."""
+    """Types (a dim that is None stays as declared) and contents by the names of inputs, arrays still in files.
+
+    starts, ends: the values that the graph begins and ends with, see `part_of`.
+    """
 
     types: Mapping[str, TensorType]
     constants: Mapping[str, Any]
+    starts: tuple[str, ...] = ()
+    ends: tuple[str, ...] = ()
 
     @property
     def files(self) -> list[Path]:
@@ -72,17 +82,20 @@ class GivenInputs:
         """The types and contents for the model of a file, read only for some. Raises TranspileError, OSError."""
         if not self.types and not self.constants:
             return {}, {}
-        model = load_model(path)
+        model = part_of(load_model(path), self.starts, self.ends)
         return self.types_in(model), self.constants_in(model)
 
     def put_into(self, model: Model) -> Model:
-        """The model with these types and contents. Raises TranspileError, OSError."""
+        """The part of the model, with these types and contents. Raises TranspileError, OSError."""
+        model = part_of(model, self.starts, self.ends)
         typed = with_types(model.graph, self.types_in(model))
         return replace(model, graph=with_constants(typed, self.constants_in(model)))
 
 
-def given_inputs(types: Sequence[str], constants: Sequence[str]) -> GivenInputs:
-    """What ``--type`` and ``--constant`` say. Raises BadParameter."""
+def given_inputs(
+    types: Sequence[str], constants: Sequence[str], starts: Sequence[str], ends: Sequence[str]
+) -> GivenInputs:
+    """What ``--type``, ``--constant``, ``--from`` and ``--to`` say. Raises BadParameter."""
     found: dict[str, TensorType] = {}
     for text in types:
         name, _, given = text.rpartition("=")
@@ -100,7 +113,7 @@ def given_inputs(types: Sequence[str], constants: Sequence[str]) -> GivenInputs:
         if name in contents:
             _refuse("--constant", f"{quoted(name)} is given twice")
         contents[name] = Path(given) if given.lower().endswith(".npy") else _value(given)
-    return GivenInputs(found, contents)
+    return GivenInputs(found, contents, tuple(starts), tuple(ends))
 
 
 def _refuse(option: str, message: str) -> NoReturn:

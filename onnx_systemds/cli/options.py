@@ -44,6 +44,8 @@ class ConversionOptions:
     dims: tuple[str, ...]
     function_name: str | None
     weights: str
+    starts: tuple[str, ...]
+    ends: tuple[str, ...]
     types: tuple[str, ...]
     constants: tuple[str, ...]
     plugins: tuple[Path, ...]
@@ -57,8 +59,8 @@ class ConversionOptions:
         return fixed_sizes(self.dims)
 
     def given(self) -> GivenInputs:
-        """What types and constants say. Raises BadParameter."""
-        return given_inputs(self.types, self.constants)
+        """The part of the model, types and constants. Raises BadParameter."""
+        return given_inputs(self.types, self.constants, self.starts, self.ends)
 
 
 @dataclass(frozen=True, slots=True)

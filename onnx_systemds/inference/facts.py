@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import onnx
 
-from onnx_systemds.errors import ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
+from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
 from onnx_systemds.inference.dims import Dim, Dims, product, symbol
 from onnx_systemds.inference.values import Elements, Value
@@ -105,7 +105,7 @@ class NodeFacts:
         if dims is None:
             raise ShapeUnknown(
                 f"the rank of input {self.name(given)!r} is unknown",
-                hint="declare the shapes of the model's inputs",
+                hint=TYPE_ADVICE,
             )
         return dims
 

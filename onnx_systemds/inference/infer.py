@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from onnx_systemds.errors import (
+    TYPE_ADVICE,
     ConstantNeeded,
     InternalError,
     InvalidModel,
@@ -62,7 +63,8 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
     for given in graph.inputs:
         values[given.name] = declared_value(given, context)
         if given.type is None:
-            context.errors.add(ShapeUnknown(f"the model declares no type for its input {quoted(given.name)}"))
+            message = f"the model declares no type for its input {quoted(given.name)}"
+            context.errors.add(ShapeUnknown(message, hint=TYPE_ADVICE))
             values[given.name] = FAILED
     typed = _infer_nodes(graph, values, values, context)
     for output in graph.outputs:

@@ -28,6 +28,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from onnx_systemds.errors import TranspileError, escaped
+from onnx_systemds.model.ir import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -48,12 +49,17 @@ class Judgement:
     reasons: tuple[str, ...] = ()
 
 
-def judgement(model: ModelProto | Path, feeds: Mapping[str, Any], further: Sequence[str] = ()) -> Judgement:
+def judgement(
+    model: ModelProto | Path, feeds: Mapping[str, Any], further: Sequence[str] = (), part: Graph | None = None
+) -> Judgement:
     """Ask onnxruntime, where it is installed and accepts the model, else ONNX's reference implementation.
 
-    further: names of values that are wanted beside the outputs. Raises TranspileError when both refuse.
+    further: names of values that are wanted beside the outputs. part: of the graph of the model; the rest of it is left
+    out. Raises TranspileError when both refuse.
     """
     proto = loaded(model)
+    if part is not None:
+        _keep_part(proto.graph, part, feeds)
     have = {output.name for output in proto.graph.output}
     proto.graph.output.extend(ValueInfoProto(name=name) for name in further if name not in have)
     folder = model.parent if isinstance(model, Path) else None
@@ -76,6 +82,28 @@ def judgement(model: ModelProto | Path, feeds: Mapping[str, Any], further: Seque
             hint="the inputs may be out of range: give others by --inputs, or sizes by --dim",
         ) from None
     return Judgement(f"ONNX's reference implementation {onnx.__version__}", outputs, tuple(reasons))
+
+
+def _keep_part(graph: GraphProto, part: Graph, feeds: Mapping[str, Any]) -> None:
+    """Leave what a part computes. Inputs that are none of the whole graph get the types of what is fed."""
+    computed = {name for node in part.nodes for name in node.outputs if name}
+    nodes = [_copy(node) for node in graph.node if computed.intersection(node.output)]
+    declared = {info.name: _copy(info) for info in (*graph.input, *graph.output)}
+    inputs = [info for info in graph.input if info.name in part.initializers]  # old models name their weights twice
+    inputs = [_copy(info) for info in inputs] + [
+        declared.get(given.name) or helper.make_tensor_value_info(
+            given.name, helper.np_dtype_to_tensor_dtype(np.asarray(feeds[given.name]).dtype), None)
+        for given in part.inputs
+    ]  # fmt: skip
+    outputs = [declared.get(info.name) or ValueInfoProto(name=info.name) for info in part.outputs]
+    del graph.node[:], graph.input[:], graph.output[:]
+    graph.node.extend(nodes)
+    graph.input.extend(inputs)
+    graph.output.extend(outputs)
+
+
+def _copy(message: Any) -> Any:
+    return type(message).FromString(message.SerializeToString())
 
 
 def _first_line(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.importing.convert import with_constants, with_types
 from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.part import part_of
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.values import Value
@@ -37,6 +38,8 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     inputs: Mapping[str, Any] | str | Path | None = None,
     *,
     dims: Mapping[str, int] | None = None,
+    starts: Sequence[str] = (),
+    ends: Sequence[str] = (),
     types: Mapping[str, Type] | None = None,
     constants: Mapping[str, Any] | None = None,
     expected: Mapping[str, Any] | None = None,
@@ -50,26 +53,27 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
 
     inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`), or a file or
     folder of them (see `read_contents`); random ones when there are none. dims: sizes of symbols, for the conversion
-    and the random inputs. types, constants: those of `import_model`, tensors; the judge is given the constants as
-    inputs. expected: outputs by name, or those in the folder, are the judge, where they are given. per_node: whether
-    the intermediate values of the graph are compared, too, with those of onnxruntime. rtol, atol: see
-    `compare_tensors`. options: of `import_model`.
+    and the random inputs. starts, ends: of the part of the model that is verified, see `part_of`. types, constants:
+    those of `import_model`, tensors; the judge is given the constants as inputs. expected: outputs by name, or those in
+    the folder, are the judge, where they are given. per_node: whether the intermediate values of the graph are
+    compared, too, with those of onnxruntime. rtol, atol: see `compare_tensors`. options: of `import_model`.
     Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
     """
     path = Path(source) if isinstance(source, str | Path) else source
-    model = load_model(source)
+    model = part_of(load_model(source), starts, ends)
     if isinstance(inputs, str | Path):
         inputs, found_beside = read_contents(Path(inputs), model)
         expected = found_beside if expected is None else expected
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
     known = {name: graph.initializers[name] for name in constants or {}}
+    part = model.graph if starts or ends else None
     model = replace(model, graph=graph)
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
     fed, watch = _fed({**contents, **known}), _Watch()
     # first: it knows best what is wrong with inputs
-    judged = judgement(path, fed) if expected is None else _given_judgement(model, expected)
+    judged = judgement(path, fed, part=part) if expected is None else _given_judgement(model, expected)
     watch.note("the judge")
     found = engine.run(contents)
     watch.note("conversion and engine")
@@ -77,7 +81,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     if per_node:
         producers = engine.comparable_values(contents)
         values = engine.run(contents, list(producers))
-        inner = judgement(path, fed, list(producers)).outputs
+        inner = judgement(path, fed, list(producers), part).outputs
         nodes = [
             NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
                            producers[found.name].op_type, found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from onnx_systemds.dml.names import Names
-from onnx_systemds.errors import ShapeUnknown, quoted
+from onnx_systemds.errors import TYPE_ADVICE, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -44,7 +44,7 @@ class ValueForms:
         """Dims of a value. Raises ShapeUnknown."""
         found = self.value(name).dims
         if found is None:
-            raise ShapeUnknown(f"the rank of {quoted(name)} is unknown", hint="declare the shapes of the inputs")
+            raise ShapeUnknown(f"the rank of {quoted(name)} is unknown", hint=TYPE_ADVICE)
         return found
 
     def boundary(self, name: str) -> Form:
