@@ -17,8 +17,8 @@ FUNCTIONS = ("batch_matmul", "batch_matmul_transposed")
 # The engine does not know the sizes of X and Y: the condition is never true.
 CALLS = """
 never = time() < 0
-X = matrix(1, rows=100, cols=2)
-Y = matrix(1, rows=100, cols=2)
+X = matrix(1, rows=ROWS, cols=2)
+Y = matrix(1, rows=ROWS, cols=2)
 if (never) {
   X = rbind(X, X)
   Y = cbind(Y, X)
@@ -38,16 +38,23 @@ def library(function: str) -> str:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_no_product_is_compiled_for_itself(function: str, tmp_path: Path) -> None:
-    output = run_dml(library(function) + CALLS.replace("FUNCTION", function), tmp_path, options=["-stats"])
-    assert output.count("400.0\n") == 10
+@pytest.mark.parametrize("count", [50, 400])
+def test_no_product_is_compiled_for_itself(function: str, count: int, tmp_path: Path) -> None:
+    calls = CALLS.replace("FUNCTION", function).replace("ROWS", str(2 * count))
+    output = run_dml(library(function) + calls, tmp_path, options=["-stats"])
+    assert output.count(f"{8 * count}.0\n") == 10
     compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
-    assert compiled is not None and int(compiled[1]) <= 50, "10 calls of 50 products each"
+    assert compiled is not None and int(compiled[1]) <= 50, "10 calls of 50 or 400 products each"
 
 
 @pytest.mark.parametrize("function", FUNCTIONS)
-@pytest.mark.parametrize(("count", "rows", "inner", "columns"), [(3, 2, 4, 5), (1, 2, 1, 3), (2, 512, 33, 512)])
-def test_products_in_turn_and_in_threads(function: str, count: int, rows: int, inner: int, columns: int) -> None:
+@pytest.mark.parametrize(
+    ("count", "rows", "inner", "columns"),
+    [(3, 2, 4, 5), (1, 2, 1, 3), (24, 2, 4, 5), (8, 1, 3, 1), (16, 3, 1, 2), (2, 512, 33, 512)],
+)
+def test_products_in_turn_by_eights_and_in_threads(
+    function: str, count: int, rows: int, inner: int, columns: int
+) -> None:
     random = np.random.default_rng(3)
     x, y = random.normal(size=(count, rows, inner)), random.normal(size=(count, inner, columns))
     second = y.transpose(0, 2, 1) if function.endswith("_transposed") else y
