@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 
 from onnx_systemds import import_model
+from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, save_program, score_text
 from onnx_systemds.importing.score_variables import TABLE
 from onnx_systemds.importing.script import Script
@@ -21,7 +22,7 @@ Tensors = dict[str, np.ndarray[Any, np.dtype[Any]]]
 
 def converted(path: Path, folder: Path, name: str = "model", program: str = "score.dml") -> Script:
     """The script of a model, saved as ``<name>.dml`` with its program beside it."""
-    script = import_model(path, function_name="f", types=common_rows(load_model(path)))
+    script = with_coded_texts(import_model(path, function_name="f", types=common_rows(load_model(path))))
     script.save(folder / f"{name}.dml")
     save_program(folder / program, score_text(script, name, program))
     return script

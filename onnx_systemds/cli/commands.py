@@ -38,6 +38,7 @@ from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.files import check_target, is_stream, replacing
+from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
@@ -123,6 +124,7 @@ def convert(
         if map_file is not None:
             check_target(map_file, [*sources, target])
         script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
+        script = with_coded_texts(script) if scored else script
         program = score_text(script, target.stem) if scored else None
         if program is not None:
             check_program(target.with_name(PROGRAM), [*sources, target])

@@ -62,6 +62,11 @@ class Weight:
     release: Callable[[], None] | None = None
     """Called once the array is written, for example to drop the pages of a memory map."""
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it is strings."""
+        return bool(self.array.dtype == object)
+
 
 def write_matrix(
     path: Path,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import TranspileError, escaped, quoted
+from onnx_systemds.importing.text_uses import telling_node
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
@@ -35,13 +36,16 @@ class Batch:
 
 
 class Batching:
-    """The batch axis of a graph, looked for when somebody asks: a script needs it only where samples are divided."""
+    """The batch axis of a graph, looked for when somebody asks: a script needs it only where samples are divided.
+
+    text: the node that tells texts apart which the model does not have (`telling_node`), for a message; "" for none.
+    """
 
     def __init__(self, typed: TypedGraph) -> None:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
         self._mixing = ""
-        self.text = _first_text(typed)
+        self.text = "" if (told := telling_node(typed)) is None else _shown(told)
         self._products: frozenset[Dim] = frozenset()
 
     @property
@@ -117,15 +121,6 @@ def _first_mixing(search: _Search) -> Node | None:
                 found = node
             needed |= names_read(node)
     return found
-
-
-def _first_text(typed: TypedGraph) -> str:
-    """The first node that reads or makes a text that is no constant, for a message; "" where there is none."""
-    for node in typed.nodes:
-        values = map(typed.values.get, (*names_read(node), *node.outputs))
-        if any(value is not None and value.is_text and value.constant is None for value in values):
-            return _shown(node)
-    return ""
 
 
 def _shown(node: Node) -> str:

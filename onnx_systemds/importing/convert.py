@@ -99,6 +99,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.unchecked,
         context.notes.all(),
         called=parts.called,
+        texts=tuple(parts.vocabulary.numbers),
     )
     if not specialised:
         return script

@@ -15,7 +15,6 @@ from onnx_systemds.importing.block_sizes import BLOCK_BYTES
 from onnx_systemds.importing.convert import import_model, with_types
 from onnx_systemds.importing.passes.specialisation.trees import calls
 from onnx_systemds.importing.score_program import Places, places_of
-from onnx_systemds.importing.score_sites import IN_ONE_PLACE
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
@@ -28,6 +27,7 @@ PLACES = ("local", "spark", "federated")
 HEAP = 2 << 30
 """Of the process, driver or coordinator that a plan is made for."""
 BUDGET = int(HEAP * BUDGET_SHARE)
+_IN_ONE_PLACE = "the engine computes with texts in one place only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ class _Rows:
         if self.place == "local":
             return here, more
         if any(value.is_text for value in values):
-            return here, f"{IN_ONE_PLACE}; {more}"
+            return here, f"{_IN_ONE_PLACE}; {more}"
         only = self.script.called[next(filter(None, node.outputs))] & self.driver_functions
         if only:
             return here, f"{min(only)} has no form on Spark; {more}"

@@ -10,22 +10,38 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
-from onnx_systemds.operators.api.reserved_names import WEIGHTS
+from onnx_systemds.operators.api.reserved_names import TEXTS, WEIGHTS
 
 TABLE = "table"
 """The argument for the file whose columns are the inputs."""
+MATRICES = "matrices"
+"""The list of weights without the frame of texts."""
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
-              "scored", "joined", TABLE, f"{TABLE}_file", WEIGHTS)  # fmt: skip
+              "scored", "joined", "part", MATRICES, TABLE, f"{TABLE}_file", TEXTS, WEIGHTS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """An input or output of the model in the program, and the axis that has the samples."""
+    """An input or output of the model in the program, and the axis that has the samples.
+
+    codes: of texts the variable that has their numbers.
+    """
 
     name: str
     port: Port
     axis: int | None
+    codes: str = ""
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is texts."""
+        return self.port.dtype == "string"
+
+    @property
+    def coded(self) -> Variable:
+        """The numbers of texts; what is numbers itself."""
+        return replace(self, name=self.codes, port=replace(self.port, dtype="int64")) if self.is_text else self
 
     @property
     def columns(self) -> Dim:
@@ -67,7 +83,7 @@ class Variable:
         else:  # of the result for one sample
             other = f"{'ncol' if self.axis == 0 else 'nrow'}({self.name}_block)"
         rows, cols = ("n", other) if self.axis == 0 else (other, f"n * {self.width}")
-        if self.port.dtype != "string":
+        if not self.is_text:
             return f"matrix(0, rows={rows}, cols={cols})"
         kinds = ", ".join(['"STRING"'] * int(other))
         return f'frame("", rows={rows}, cols={cols}, schema=[{kinds}])'
@@ -77,7 +93,7 @@ class Variable:
 class Program:
     """The variables of a program. sizes, returned: those of the script, as they are called here.
 
-    files: for the paths of the inputs, where the program may do without them.
+    files: for the paths of the inputs, where the program may do without them. is_coded: its texts are numbers.
     """
 
     script: Script
@@ -86,6 +102,7 @@ class Program:
     outputs: tuple[Variable, ...]
     returned: tuple[str, ...]
     files: tuple[str, ...]
+    is_coded: bool = False
 
     @property
     def in_blocks(self) -> bool:
@@ -102,15 +119,25 @@ class Program:
         batching = self.script.batching
         return _at(reason, "" if batching is None else batching.mixing)
 
-    def at_text(self, reason: str) -> str:
-        """The reason and the first node that has texts."""
-        batching = self.script.batching
-        return _at(reason, "" if batching is None else batching.text)
-
     @property
     def has_texts(self) -> bool:
-        """Whether inputs or outputs are texts."""
-        return any(variable.port.dtype == "string" for variable in (*self.inputs, *self.outputs))
+        """Whether inputs are texts."""
+        return any(variable.is_text for variable in self.inputs)
+
+    @property
+    def weights(self) -> str:
+        """The list of weights that calls have as their last argument, "" if there are none."""
+        if not self.script.weights:
+            return ""
+        return MATRICES if self.is_coded and any(weight.is_text for weight in self.script.weights) else WEIGHTS
+
+    @property
+    def coded(self) -> Program:
+        """The program with the numbers of texts; itself where there are none."""
+        if not any(variable.is_text for variable in (*self.inputs, *self.outputs)):
+            return self
+        inputs, outputs = (tuple(each.coded for each in side) for side in (self.inputs, self.outputs))
+        return replace(self, inputs=inputs, outputs=outputs, is_coded=True)
 
     @property
     def is_table(self) -> bool:
@@ -125,13 +152,15 @@ def program_of(script: Script) -> Program:
     names, given, made = Names(_VARIABLES), len(script.inputs), len(script.outputs)
     parameters = [names.fresh(parameter.name) for parameter in script.main.parameters if parameter.name != WEIGHTS]
     results = [names.fresh(result.name) for result in script.main.results]
+    ports = zip((*parameters[:given], *results[:made]), (*script.inputs, *script.outputs))
+    codes = [names.fresh(f"{name}_codes") if port.dtype == "string" else "" for name, port in ports]
     batch = script.batch
     input_axes = batch.inputs if batch is not None else (None,) * given
     output_axes = batch.outputs if batch is not None else (None,) * made
     program = Program(
         script,
-        tuple(map(Variable, parameters, script.inputs, input_axes)), tuple(parameters[given:]),
-        tuple(map(Variable, results, script.outputs, output_axes)), tuple(results[made:]),
+        tuple(map(Variable, parameters, script.inputs, input_axes, codes)), tuple(parameters[given:]),
+        tuple(map(Variable, results, script.outputs, output_axes, codes[given:])), tuple(results[made:]),
         tuple(names.fresh(f"{name}_file") for name in parameters[:given]),
     )  # fmt: skip
     if all(map(_is_cut, (*program.inputs, *program.outputs))) and not script.returned:
@@ -144,8 +173,8 @@ def _is_cut(variable: Variable) -> bool:
     """Whether the samples are rows, or columns side by side, or there are none."""
     port, axis = variable.port, variable.axis
     if axis == 0:
-        return port.dtype != "string" or isinstance(variable.columns, int)
-    return axis is None or (axis == 1 and port.dtype != "string" and isinstance(dim.product(port.dims[2:]), int))
+        return not variable.is_text or isinstance(variable.columns, int)
+    return axis is None or (axis == 1 and not variable.is_text and isinstance(dim.product(port.dims[2:]), int))
 
 
 def _at(reason: str, node: str) -> str:

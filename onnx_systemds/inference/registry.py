@@ -84,6 +84,7 @@ gradients: Registry[GradientRule] = {}
 integer_rules: Registry[IntegerRule] = {}
 list_rules: Registry[ListRule] = {}
 text_operators: set[Identity] = set()
+text_lookups: set[Identity] = set()
 boundary_operators: set[Identity] = set()
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
 """Operators that have no form in DML, and why."""
@@ -182,6 +183,11 @@ def list_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Fun
 def takes_text(*op_types: str, domain: str = "") -> None:
     """Say that the generators of these operators are right for text, too: they move or compare codes as numbers."""
     _mark(text_operators, op_types, domain)
+
+
+def looks_up_text(*op_types: str, domain: str = "") -> None:
+    """Say that these operators look texts up in those of the model only: all others are the same to them."""
+    _mark(text_lookups, op_types, domain)
 
 
 def gives_boundary_form(*op_types: str, domain: str = "") -> None:

@@ -14,6 +14,7 @@ from onnx_systemds.engine.spark_submit import SparkOptions, find_spark_submit, s
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
+from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.score_program import (
     PROGRAM,
@@ -48,7 +49,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name, \
             replacing(target) as stream:  # fmt: skip
         folder = Path(name).absolute()
-        script.save(folder / f"{_NAME}.dml")
+        with_coded_texts(script).save(folder / f"{_NAME}.dml")
         save_program(folder / PROGRAM, text)
         read, written = file_arguments(script)
         sources = {each: folder / "in" / f"{number}.csv" for number, each in enumerate(read)}

@@ -26,7 +26,7 @@ FAMILIES = {  # model, what computes its operators on Spark and at sites
     "convolutions": ("resnet_tiny.ts", "task", "site"),
     "transformer": ("bert_tiny.ts", "task", "site"),
     "recurrent": ("lstm_gru_tagger.ts", "task", "site"),
-    "texts and numbers": ("skl_mixed_cols", "refused", "refused"),
+    "texts and numbers": ("skl_mixed_cols", "task", "site"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from onnx import TensorProto, helper
 from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
 from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.dml.syntax import NO_COMMENTS
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.coded_texts import MOST_TEXTS, with_coded_texts
 from onnx_systemds.importing.score_program import obstacle_to_spark, places_of, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.row_blocks import row_blocks
@@ -22,7 +26,7 @@ from tests.model_zoo import MODELS, needs_models
 from tests.scored_files import Tensors, converted, expected_rows, numbers, stored_rows, targets, written
 
 ROWS = 37
-OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+OPSETS = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
 
 FAMILIES = {
     "mlp": "mlp_tabular.ts",
@@ -118,15 +122,12 @@ def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
 
 @needs_models
 @pytest.mark.engine
-@pytest.mark.parametrize(("family", "reason"), [
-    ("texts and numbers", "not spark: texts are numbered by transformencode"), ("text", "one call has all rows")
-])  # fmt: skip
-def test_what_cannot_be_tasks_is_told(family: str, reason: str, tmp_path: Path) -> None:
+def test_what_cannot_be_tasks_is_told(tmp_path: Path) -> None:
     assert MODELS is not None
-    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
+    path = MODELS / "generated" / f"{FAMILIES['text']}.onnx"
     script = converted(path, tmp_path)
     arguments = {**written(script, stored_rows(path, ROWS), tmp_path), **targets(script), "place": "spark"}
-    with pytest.raises(AssertionError, match=reason):
+    with pytest.raises(AssertionError, match="one call has all rows"):
         run_dml((tmp_path / "score.dml").read_text(encoding="utf-8"), tmp_path, arguments=arguments)
 
 
@@ -164,18 +165,55 @@ def test_the_node_that_mixes_rows_is_named(
 
 
 def test_a_result_for_all_rows_names_the_node_that_makes_it(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Neg", ["A"], ["a"]), helper.make_node("ReduceMax", ["a"], ["C"], "most", axes=[0])]
-    script = _saved(nodes, [("A", 1, ["b", 2])], [("C", 1, [1, 2])], tmp_path)
+    nodes = [helper.make_node("Neg", ["A"], ["a"]), helper.make_node("ReduceMax", ["a", "axes"], ["C"], "most")]
+    script = _saved(nodes, [("A", 1, ["b", 2])], [("C", 1, [1, 2])], tmp_path, axes=np.array([0]))
     assert obstacle_to_spark(script) == f'{REASON}: node "most" (ReduceMax)'
 
 
-def test_the_first_node_with_texts_is_named(tmp_path: Path) -> None:
-    nodes = [helper.make_node("Neg", ["A"], ["a"], "numbers"), helper.make_node("Cast", ["a"], ["C"], "written", to=8)]
-    script = _saved(nodes, [("A", 1, ["b", 2])], [("C", 8, ["b", 2])], tmp_path)
+TOLD_APART = "tasks and sites have numbers for the texts of the model, and one for all others"
+_CODES = {"keys_strings": ["a", "b"], "values_int64s": [1, 2], "domain": "ai.onnx.ml"}
+_NAMES = {"keys_strings": ["a", "b"], "values_strings": ["x", "y"], "domain": "ai.onnx.ml"}
+
+
+@pytest.mark.parametrize(("nodes", "given", "made", "node"), [
+    ([("Neg", "A", "a", {}), ("Cast", "a", "C", {"to": 8})], 1, 8, "Cast"),
+    ([("Identity", "A", "C", {})], 8, 8, "Identity"),
+    ([("Cast", "A", "C", {"to": 1})], 8, 1, "Cast"),
+    ([("Flatten", "A", "a", {}), ("StringConcat", "a word", "C", {})], 8, 8, "StringConcat"),
+    ([("LabelEncoder", "A", "a", _NAMES), ("StringConcat", "a word", "C", {})], 8, 8, "StringConcat"),
+    ([("Flatten", "A", "a", {}), ("LabelEncoder", "a", "C", _CODES)], 8, 7, ""),
+    ([("LabelEncoder", "A", "C", _NAMES)], 8, 8, ""),
+    ([("Equal", "A word", "C", {})], 8, 9, ""),
+    ([("Flatten", "A", "a", {}), ("Equal", "A a", "C", {})], 8, 9, "Equal"),
+])  # fmt: skip
+def test_what_tells_texts_apart_that_are_none_of_the_model_is_named(
+    nodes: list[tuple[str, str, str, dict[str, Any]]], given: int, made: int, node: str, tmp_path: Path
+) -> None:
+    nodes_made = [helper.make_node(kind, read.split(), [result], kind, **more) for kind, read, result, more in nodes]
+    words = [helper.make_tensor("word", 8, [1], [b"a"])]
+    script = _saved(nodes_made, [("A", given, ["b", 1])], [("C", made, ["b", 1])], tmp_path, tensors=words)
+    reason = f'{TOLD_APART}: node "{node}" ({node})' if node else ""
     places = places_of(script)
-    assert places.no_sites == 'the engine computes with texts in one place only: node "written" (Cast)'
-    assert places.no_tasks == obstacle_to_spark(script) and places.no_tasks.endswith(': node "written" (Cast)')
-    assert places.one_call == ""
+    assert (places.no_tasks, places.no_sites, places.one_call) == (reason, reason, "")
+    assert obstacle_to_spark(script) == reason
+
+
+def test_the_functions_for_numbers_are_those_of_texts_in_front_of_the_main_one(tmp_path: Path) -> None:
+    node = helper.make_node("LabelEncoder", ["A"], ["C"], **_NAMES)
+    script = with_coded_texts(_saved([node], [("A", 8, ["b", 1])], [("C", 8, ["b", 1])], tmp_path))
+    assert [function.name for function in script.functions] == ["gen_small_codes", "gen_small_texts", "gen_small_of_codes", "gen_small"]
+    assert with_coded_texts(script) == script
+    scored = script.functions[2]
+    assert "texts" not in print_statement(replace(scored, comments=NO_COMMENTS))
+    assert [each.type.kind for each in (*scored.parameters, *scored.results)] == ["matrix", "matrix"]
+
+
+def test_a_model_of_many_texts_has_no_tasks(tmp_path: Path) -> None:
+    keys = [f"k{number}" for number in range(MOST_TEXTS)]
+    node = helper.make_node("LabelEncoder", ["A"], ["C"], domain="ai.onnx.ml", keys_strings=keys, values_int64s=range(MOST_TEXTS))
+    script = _saved([node], [("A", 8, ["b", 1])], [("C", 7, ["b", 1])], tmp_path)
+    assert places_of(script).no_tasks.endswith(f"{MOST_TEXTS} texts or fewer, and the model has {MOST_TEXTS + 1}")
+    assert with_coded_texts(script) is script
 
 
 def test_widths_side_by_side_are_told_by_the_columns_or_fixed(tmp_path: Path) -> None:
@@ -183,7 +221,7 @@ def test_widths_side_by_side_are_told_by_the_columns_or_fixed(tmp_path: Path) ->
     script = _saved([node], given, [("C", 1, ["b", None])], tmp_path)
     assert places_of(script).no_sites == "the columns of all inputs side by side do not tell p and q, which --dim fixes"
     program = score_text(_saved([node], given, [("C", 1, ["b", None])], tmp_path, {"p": 3}), "model")
-    assert "\n  A = table[, 1:3]\n  B = table[, 4:((ncol(table) - 3) + 3)]\n" in program
+    assert "\n  A = features[, 1:3]\n  B = features[, 4:((ncol(features) - 3) + 3)]\n" in program
 
 
 class _Rows:
@@ -232,10 +270,11 @@ def test_the_command_line_writes_it_and_replaces_only_its_own(tmp_path: Path) ->
 
 
 def _saved(
-    nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, dims: Any = None, **constants: Any
+    nodes: list[Any], inputs: list[Any], outputs: list[Any], folder: Path, dims: Any = None, tensors: Any = (),
+    **constants: Any,
 ) -> Script:
     given, made = ([helper.make_tensor_value_info(*port) for port in ports] for ports in (inputs, outputs))
-    tensors = [helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items()]
+    tensors = [*tensors, *(helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items())]
     graph = helper.make_graph(nodes, "small", given, made, tensors)
     script = import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8), dims=dims)
     script.save(folder / "model.dml")

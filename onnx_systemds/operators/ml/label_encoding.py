@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import batch_rule, generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.model import protos
 from onnx_systemds.operators.api.fragment import Fragment
@@ -24,6 +24,7 @@ LONGEST_RUN = 16  # entries of a table without gaps for each of its keys
 
 batch_rule("LabelEncoder", "CategoryMapper", domain=ML)(mixes_nothing)
 takes_text("LabelEncoder", "CategoryMapper", domain=ML)
+looks_up_text("LabelEncoder", "CategoryMapper", domain=ML)
 
 
 def _column(node: NodeFacts, side: str) -> tuple[Column, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
-from onnx_systemds.inference.registry import generator, shape_rule, takes_text
+from onnx_systemds.inference.registry import generator, looks_up_text, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
@@ -18,6 +18,7 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 
 takes_text("TfIdfVectorizer")
+looks_up_text("TfIdfVectorizer")
 
 
 @shape_rule("TfIdfVectorizer")
