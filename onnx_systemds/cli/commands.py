@@ -209,22 +209,31 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
               help="Python file that registers generators for operators of your own; repeatable.")
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
+@click.option("--graph", "picture", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write the graph with all types, as the conversion reads it: a .txt, .svg or .html file.")
 @json_option
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def inspect(  # noqa: PLR0913 - one parameter an option
     model: Path, dims: tuple[str, ...], starts: tuple[str, ...], ends: tuple[str, ...], types: tuple[str, ...],
-    constants: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, as_json: bool, traceback: bool,
+    constants: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, picture: Path | None, as_json: bool,
+    traceback: bool,
 ) -> None:  # fmt: skip
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
     Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.
     """
-    from onnx_systemds.cli.inspecting import inspect_model
+    from onnx_systemds.cli.graph_picture import graph_file
+    from onnx_systemds.cli.inspecting import inspect_model, typed_graph
 
     sizes, given = fixed_sizes(dims), given_inputs(types, constants, starts, ends)
     with explained(traceback):
         load_plugins(plugins)
         loaded = given.put_into(load_model(model))
+        if picture is not None:
+            check_target(picture, [model, *loaded.data_files, *plugins, *given.files])
+            content = graph_file(typed_graph(loaded, sizes), picture, model.name)
+            with replacing(picture) as stream:
+                stream.write(content.encode())
         if plan is None:
             found = inspect_model(loaded, sizes)
             lines = [json_text(found.summary())] if as_json else found.lines()

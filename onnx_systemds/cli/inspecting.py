@@ -21,6 +21,7 @@ from onnx_systemds.inference.onnx_inference import unsupported
 from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
+from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import (
     Graph,
     MapType,
@@ -160,9 +161,14 @@ def inspect_model(
     return Inspection(model, tuple(_uses(model)), _weights(model), reasons, memory, symbols)
 
 
-def _memory(model: Model, dims: Mapping[str, int] | None) -> Memory | None:
+def typed_graph(model: Model, dims: Mapping[str, int] | None = None) -> TypedGraph:
+    """The graph as the conversion reads it; what cannot be typed is of unknown type. Raises TranspileError."""
     context = Context(dict(dims or {}), model.functions)
-    return memory_of(infer(simplify(model.graph, context.notes), context))
+    return infer(simplify(model.graph, context.notes), context)
+
+
+def _memory(model: Model, dims: Mapping[str, int] | None) -> Memory | None:
+    return memory_of(typed_graph(model, dims))
 
 
 def all_nodes(model: Model) -> Iterator[Node]:

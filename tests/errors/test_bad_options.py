@@ -150,7 +150,7 @@ BAD: dict[str, dict[str, list[str]]] = {
               "columns": ["", "X", ",", "a,b"], "chunk_rows": ["0", "-1", "x", "1.5", ""], "engine": ["", "cloud", "Spark"],
               "master": ["", "local[2]"], "settings": ["", "a=b", "spark.ui.enabled=false"], **CONVERSION},
     "verify": {**VERIFICATION, "contents": [name for name in ARRAY_FILES if name != "a.npy"], "page": TARGETS, **CONVERSION},
-    "inspect": {"plan": ["", "cloud", "Spark"], **{key: CONVERSION[key] for key in ("starts", "ends", "types", "constants", "plugins", "model")}},
+    "inspect": {"plan": ["", "cloud", "Spark"], "picture": [*TARGETS, "g.png", "nowhere/g.svg", ""], **{key: CONVERSION[key] for key in ("starts", "ends", "types", "constants", "plugins", "model")}},
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
