@@ -65,10 +65,6 @@ CASES = [
     row("triangles", "Z = t(X) %*% X\nY = lower.tri(target=Z, values=TRUE) + upper.tri(target=Z, diag=TRUE) * 2"
         " + upper.tri(target=Z, diag=TRUE, values=TRUE) + lower.tri(target=Z)", X),
     row("covariance", "Y = as.matrix(cov(X[,1], X[,2]) + moment(X[,1], 2) + moment(X[,2], 3))", X),
-    row("normal distribution", "s = as.scalar(X[1,1])\nY = as.matrix(pnorm(target=s) + pnorm(target=0.3, mean=1, sd=2)"
-        ' + cdf(target=s, dist="normal", lower.tail=FALSE))', X, dtypes=["float32"]),
-    row("exponential distribution", 's = as.scalar(X[6,3])^2\nY = as.matrix(pexp(target=s, rate=2) + '
-        'cdf(target=s, dist="exp", rate=0.5))', X, sizes=()),
     row("size from data", "n = max(I)\nY = (matrix(0, nrow(I), n) + t(seq(1, n))) == I", {"I": IDS["I"]}, {"I": ["N", 1]},
         [{"I": MORE_IDS[0]["I"]}]),
     row("clock that is not read", "t1 = time()\nY = X + 1\nprint(time() - t1)"),
@@ -84,7 +80,6 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
     ("Y = order(target=X, by=as.scalar(X[1, 1]))", "must be known"),
     ("Y = X * time()", "a model knows no clock"),
     ('Y = removeEmpty(target=X, margin="all")', "not rows or cols"),
-    ("Y = X * pchisq(target=sum(X), df=3)", "no such distribution"),
 ])  # fmt: skip
 def test_what_cannot_be_exported_is_refused_with_its_line(body: str, reason: str) -> None:
     with pytest.raises(TranspileError) as caught:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 
@@ -52,17 +54,21 @@ def tan(g: Operators, x: Tensor) -> Tensor:
 
 
 def atan(g: Operators, x: Tensor) -> Tensor:
-    """The arc tangent: of numbers far from 0 that of a smaller one, and a part of pi."""
-    size, one = g.unary("Abs", x), g.number(1.0)
-    far, near = g.binary("Greater", size, g.number(_ATAN_FAR)), g.binary("LessOrEqual", size, g.number(_ATAN_MIDDLE))
+    """The arc tangent: of numbers far from 0 that of a smaller one, and a part of pi; of float or wide kind."""
+
+    def number(value: float) -> Tensor:
+        return g.constant(np.float64(value), x.kind)
+
+    size, one = g.unary("Abs", x), number(1.0)
+    far, near = g.binary("Greater", size, number(_ATAN_FAR)), g.binary("LessOrEqual", size, number(_ATAN_MIDDLE))
     middle = g.binary("Div", g.binary("Sub", size, one), g.binary("Add", size, one))
-    reduced = g.where(far, g.binary("Div", g.number(-1.0), size), g.where(near, size, middle))
-    offset = g.where(far, g.number(math.pi / 2), g.where(near, g.number(0.0), g.number(math.pi / 4)))
+    reduced = g.where(far, g.binary("Div", number(-1.0), size), g.where(near, size, middle))
+    offset = g.where(far, number(math.pi / 2), g.where(near, number(0.0), number(math.pi / 4)))
     squared = g.binary("Mul", reduced, reduced)
-    share = g.binary("Div", _polynomial(g, squared, _ATAN_P), _polynomial(g, squared, _ATAN_Q))
+    share = g.binary("Div", polynomial(g, squared, _ATAN_P), polynomial(g, squared, _ATAN_Q))
     bent = g.binary("Mul", g.binary("Mul", squared, share), reduced)
     angle = g.binary("Add", offset, g.binary("Add", bent, reduced))
-    return g.where(g.binary("Equal", x, g.number(0.0)), x, g.binary("Mul", g.unary("Sign", x), angle))
+    return g.where(g.binary("Equal", x, number(0.0)), x, g.binary("Mul", g.unary("Sign", x), angle))
 
 
 def asin(g: Operators, x: Tensor) -> Tensor:
@@ -79,11 +85,11 @@ def acos(g: Operators, x: Tensor) -> Tensor:
     return g.binary("Mul", g.number(2.0), atan(g, g.unary("Sqrt", ratio)))
 
 
-def _polynomial(g: Operators, x: Tensor, coefficients: Sequence[float]) -> Tensor:
+def polynomial(g: Operators, x: Tensor, coefficients: Sequence[float]) -> Tensor:
     """Return a polynomial, its highest coefficient first."""
-    found = g.number(coefficients[0])
+    found = g.constant(np.float64(coefficients[0]), x.kind)
     for coefficient in coefficients[1:]:
-        found = g.binary("Add", g.binary("Mul", found, x), g.number(coefficient))
+        found = g.binary("Add", g.binary("Mul", found, x), g.constant(np.float64(coefficient), x.kind))
     return found
 
 

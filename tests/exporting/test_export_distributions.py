@@ -1,0 +1,64 @@
+"""Shares of distributions and the numbers of shares, against the engine: to 1e-7 in float32, to 1e-9 in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import ExportCase, check_export
+
+NUMBERS = np.array([[-7.5, -0.125, 0.5, 3.25, 30.0]]).T  # float32 holds them
+ABOVE = np.array([[0.0, 0.0625, 1.0, 12.0, 90.0]]).T
+SHARES = np.array([[0.0009765625, 0.25, 0.5, 0.96875, 0.99999904632568359375]]).T
+EXACT = {"float64": 1e-9, "float32": 1.2e-7}
+
+
+def row(name: str, numbers: np.ndarray, calls: Sequence[str]) -> ExportCase:
+    """Each call for each of the numbers, which is `s` there."""
+    lines = [f"s{i} = as.scalar(X[{i}, 1])" for i in range(1, len(numbers) + 1)]
+    lines.append("d = s3 * 0.5 + 1")
+    results = [f"as.matrix({call.replace('(s', f'(target=s{i}')})" for call in calls for i in range(1, len(numbers) + 1)]
+    lines += [f"y{i} = {result}" for i, result in enumerate(results)]
+    body = "\n".join([*lines, f"Y = rbind({', '.join(f'y{i}' for i in range(len(results)))})"])
+    return ExportCase(name, body, {"X": numbers}, tolerance=EXACT)
+
+
+CASES = [
+    row("normal", NUMBERS, ["pnorm(s)", "pnorm(s, mean=1, sd=2)"]),
+    row("normal of a computed width", NUMBERS, ["pnorm(s, sd=d, lower.tail=FALSE)", 'cdf(s, dist="normal", mean=d)']),
+    row("normal backwards", SHARES, ["qnorm(s)", "qnorm(s, mean=1, sd=d)", 'icdf(s, dist="normal", sd=3)']),
+    row("exponential", ABOVE, ["pexp(s)", "pexp(s, rate=d, lower.tail=FALSE)", 'cdf(s, dist="exp", rate=0.5)']),
+    row("exponential backwards", SHARES, ["qexp(s)", "qexp(s, rate=d)", 'icdf(s, dist="exp", rate=2)']),
+    row("chi-squared", ABOVE, ["pchisq(s, df=1)", "pchisq(s, df=5)", "pchisq(s, df=8, lower.tail=FALSE)",
+                               'cdf(s, dist="chisq", df=101)']),
+    row("t", NUMBERS, ["pt(s, df=1)", "pt(s, df=7)", "pt(s, df=10, lower.tail=FALSE)", 'cdf(s, dist="t", df=99)']),
+    row("F", ABOVE, ["pf(s, df1=1, df2=9)", "pf(s, df1=3, df2=4)", "pf(s, df1=5, df2=7, lower.tail=FALSE)", "pf(s, df1=9, df2=1)",
+                     'cdf(s, dist="f", df1=10, df2=21)']),
+    ExportCase("known", "Y = X + pnorm(target=0.3, mean=1, sd=2) + pt(target=2.5, df=3) + qnorm(target=0.2)", {"X": ABOVE},
+               operators=["Add"] * 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_distributions_agree_with_the_engine(case: ExportCase) -> None:
+    check_export(case)
+
+
+@pytest.mark.parametrize(("call", "reason"), [
+    ("pchisq(target=sum(X), df=2.5)", "2.5 degrees of freedom"),
+    ("pt(target=sum(X), df=0)", "0 degrees of freedom"),
+    ("pf(target=sum(X), df1=3, df2=1000)", "1000 degrees of freedom"),
+    ("pt(target=sum(X), df=sum(X))", "the argument df of pt must be known"),
+    ('cdf(target=sum(X), dist="gamma")', "the distribution gamma"),
+    ('cdf(target=sum(X), dist="t")', "its degrees of freedom are not given"),
+    ('icdf(target=sum(X), dist="t")', "no formula gives the number of a share"),
+    ("qchisq(target=sum(X), df=3)", "no formula gives the number of a share"),
+])  # fmt: skip
+def test_what_cannot_be_exported_is_refused(call: str, reason: str) -> None:
+    with pytest.raises(TranspileError) as error:
+        export_script(f'X = read("X")\nY = X * {call}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})
+    assert reason in str(error.value)
