@@ -119,3 +119,23 @@ def test_a_forest_is_a_tree_ensemble(kind: float, wanted: Sequence[str], expecte
     model = exported("Y = randomForestPredict(X=X, ctypes=c, M=M)", {"M": forest, "c": np.array([[1.0, 1, 1, kind]])})
     assert operators(model) == wanted
     assert_close(run_model(model, {"X": SAMPLES})["Y"], np.array(expected, np.float64)[:, None], 1e-6, "forest")
+
+
+@pytest.mark.parametrize("bound", [0.1, 0.7, -0.1, -0.7, 0.5, 1e300, -1e300, 1e-300])
+@pytest.mark.parametrize("kind", ["decision tree", "boosted tree"])
+def test_bounds_divide_numbers_of_float32_as_they_are_written(kind: str, bound: float) -> None:
+    """The bound of a script is a number of FP64, which lies between two of float32."""
+    with np.errstate(over="ignore"):
+        near = np.float32(bound)
+    below, above = (np.nextafter(near, np.float32(limit)) for limit in (-np.inf, np.inf))
+    samples = np.array([[below], [near], [above], [0], [np.inf], [-np.inf]], np.float32).astype(np.float64)
+    if kind == "decision tree":
+        known = {"M": np.array([[1.0, bound, 0, 1, 0, 2]]), "c": np.ones((1, 2))}
+        model = exported("Y = decisionTreePredict(X=X, ctypes=c, M=M)", known, "N,1")
+        expected = np.where(samples <= bound, 1.0, 2.0)
+    else:
+        nodes = np.array([[0.0, 0, 0, 0], [0, 1, 1, 1], [0, 1, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, bound, 1, 2]])
+        model = exported("Y = xgboostPredictRegression(X=X, M=M, learning_rate=1)", {"M": nodes}, "N,1")
+        expected = np.where(samples < bound, 1.0, 2.0)
+    assert operators(model) == ["TreeEnsembleRegressor"]
+    assert_close(run_model(model, {"X": samples})["Y"], expected, 0, kind)

@@ -25,7 +25,7 @@ class _Ensemble:
     leaves: list[tuple[int, int, int, float]] = field(default_factory=list)
 
     def branch(self, tree: int, node: int, feature: int, mode: str, value: float, left: int, right: int) -> None:
-        self.nodes.append((tree, node, feature, value, mode, left, right))
+        self.nodes.append((tree, node, feature, _bound(mode, value), mode, left, right))
 
     def leaf(self, tree: int, node: int, target: int, weight: float) -> None:
         self.nodes.append((tree, node, 0, 0.0, "LEAF", 0, 0))
@@ -42,6 +42,17 @@ class _Ensemble:
             "n_targets": targets, **more,
         }  # fmt: skip
         return ctx.g.node("TreeEnsembleRegressor", [ctx.flat(x)], (x.rows, targets), _domain="ai.onnx.ml", **attributes)
+
+
+def _bound(mode: str, value: float) -> float:
+    """Return a number of float32 that divides these as `value` divides them: below it for <=, above it for <."""
+    with np.errstate(over="ignore"):
+        near = np.float32(value)
+    if mode == "BRANCH_LEQ" and float(near) > value:
+        near = np.nextafter(near, np.float32(-np.inf))
+    elif mode == "BRANCH_LT" and float(near) < value:
+        near = np.nextafter(near, np.float32(np.inf))
+    return float(near)
 
 
 @library_function("builtin/decisionTreePredict.dml", "m_decisionTreePredict")
