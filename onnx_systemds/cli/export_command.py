@@ -10,6 +10,7 @@ from typing import Any
 import click
 import onnx
 
+from onnx_systemds.cli.converting import load_plugins
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.node_map import model_map, save_map
 from onnx_systemds.cli.options import (
@@ -26,6 +27,7 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.exporting.export import FUNCTIONS
 from onnx_systemds.exporting.graph.builder import DEFAULT_OPSET, DTYPES
 from onnx_systemds.exporting.interface import InputSpec
@@ -46,7 +48,17 @@ class ExportOptions:
     dtype: str
     opset: int | None
     functions: str
+    plugins: tuple[Path, ...]
     traceback: bool
+
+    def sources(self, script: Path) -> list[Path]:
+        """The files that are read. Raises BadParameter."""
+        return [script, *self.plugins, *map(Path, _pairs(self.weights, "--weight").values())]
+
+    def load_plugins(self) -> None:
+        """Let the plugins register their builtins beside ours. Raises TranspileError."""
+        load_builtins()
+        load_plugins(self.plugins)
 
     def bindings(self, most_loaded: int = sys.maxsize) -> dict[str, Any]:
         """Values by the names of parameters and files. Raises BadParameter, TranspileError, OSError.
@@ -82,6 +94,8 @@ def _export_options(command: Command) -> Command:
         click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+                     help="Python file that registers builtins of your own; repeatable."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])  # fmt: skip
 
@@ -114,7 +128,8 @@ def export(
             return
         parsed = parse_file(script)
         target = written_to(output, script.with_suffix(".onnx"))
-        sources = [script, *(Path(text) for text in _pairs(options.weights, "--weight").values())]
+        sources = options.sources(script)
+        options.load_plugins()
         check_target(target, sources)
         if not is_stream(target):
             check_target(data_path(target), sources)
@@ -150,7 +165,8 @@ def verify_script(
         raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
     with explained(options.traceback):
-        verification.check_page([script])
+        options.load_plugins()
+        verification.check_page(options.sources(script))
         contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
             script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),

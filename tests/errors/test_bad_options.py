@@ -142,6 +142,7 @@ EXPORT: dict[str, list[str]] = {
     "dtype": ["", "half", "double"],
     "opset": ["x", "0", "-1", "6", "999", "1.5", "9" * 30],
     "functions": ["", "both"],
+    "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
 }  # fmt: skip
 BAD: dict[str, dict[str, list[str]]] = {
     "convert": {"output": [*TARGETS, "m.weights/y", ""], "map_file": TARGETS, **CONVERSION},

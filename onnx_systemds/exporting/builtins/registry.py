@@ -92,17 +92,23 @@ REFUSED: dict[str, tuple[str, str]] = {}
 
 
 def builtin(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the exporter of builtins. Raises ValueError for a name that has one."""
+    """Register a function as the exporter of builtins. Raises ValueError for a name that has another one."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
         for name in names:
-            if name in BUILTINS:
+            if name in BUILTINS and _definition(BUILTINS[name].function) != _definition(function):
                 raise ValueError(f"{name!r} is exported by {BUILTINS[name].function.__name__} already")
             BUILTINS[name] = Builtin(name, function, parameters)
         return function
 
     return register
+
+
+def _definition(function: Callable[..., Any]) -> tuple[str, int]:
+    """Return where a function is defined: a plugin that is loaded again registers the same ones."""
+    code = inspect.unwrap(function).__code__
+    return code.co_filename, code.co_firstlineno
 
 
 def refuse(*names: str, reason: str, hint: str = "") -> None:

@@ -1,0 +1,65 @@
+"""Builtins of a user's own: the example of the documentation, and what a plugin cannot do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+
+from onnx_systemds.cli.commands import main
+from onnx_systemds.exporting.builtins import load_builtins
+from onnx_systemds.exporting.builtins.registry import BUILTINS
+from tests.exporting.export_harness import run_model
+from tests.test_docs import EXPORTING, example
+
+SCRIPT = 'X = read("X")\nY = relu6(X) + relu6(X=X, top=1)\nwrite(Y, "Y")\n'
+
+
+@pytest.fixture(autouse=True)
+def builtins_stay() -> Iterator[None]:
+    """No other test sees what a plugin registers."""
+    load_builtins()
+    before = dict(BUILTINS)
+    yield
+    BUILTINS.clear()
+    BUILTINS.update(before)
+
+
+def exported(folder: Path, plugin: str) -> Result:
+    (folder / "m.dml").write_text(SCRIPT)
+    (folder / "my_builtins.py").write_text(plugin)
+    return CliRunner().invoke(main, [str(folder / "m.dml"), "--input", "X=double[N,3]", "--plugin", str(folder / "my_builtins.py")])
+
+
+def test_builtin_of_a_plugin(tmp_path: Path) -> None:
+    for _ in range(2):  # again in the same process
+        result = exported(tmp_path, example("export plugin", EXPORTING))
+        assert result.exit_code == 0, result.output
+    model = onnx.load(tmp_path / "m.onnx")
+    assert [node.op_type for node in model.graph.node] == ["Relu", "Min", "Min", "Add"]
+    np.testing.assert_array_equal(run_model(model, {"X": np.array([[-1, 0.5, 9]])})["Y"], [[0, 1, 7]])
+
+
+def test_without_the_plugin(tmp_path: Path) -> None:
+    (tmp_path / "m.dml").write_text(SCRIPT)
+    result = CliRunner().invoke(main, [str(tmp_path / "m.dml")])
+    assert result.exit_code == 1
+    assert "relu6 is no function of the script, and no builtin that can be exported" in result.output
+
+
+def test_a_builtin_stays_what_it_is(tmp_path: Path) -> None:
+    result = exported(tmp_path, example("export plugin", EXPORTING).replace('"relu6"', '"sum"'))
+    assert result.exit_code == 1
+    assert result.output == (f"error: {tmp_path}/my_builtins.py: the plugin fails: ValueError: 'sum' is exported by total already\n")
+    assert not (tmp_path / "m.onnx").exists()
+
+
+def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:
+    plugin = example("export plugin", EXPORTING).replace("    g = ctx.g\n", "    from onnx_systemds.errors import UnsupportedCase\n    raise UnsupportedCase('not today')\n")
+    result = exported(tmp_path, plugin)
+    assert result.exit_code == 1
+    assert f"{tmp_path}/m.dml:2:5: not today" in result.output
