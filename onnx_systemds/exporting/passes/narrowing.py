@@ -29,7 +29,7 @@ def narrow(builder: GraphBuilder) -> None:
     for tensor in builder.inputs:
         if tensor.kind == FLOAT:
             tensor.kind = NARROW
-    numbers = _Numbers({tensor for tensor in builder.inputs if tensor.kind == NARROW})
+    numbers = _Numbers(builder, {tensor for tensor in builder.inputs if tensor.kind == NARROW})
     numbers.visit(builder.main)
     for tensor in numbers.found:
         if tensor.kind == FLOAT:
@@ -40,7 +40,8 @@ def narrow(builder: GraphBuilder) -> None:
 class _Numbers:
     """Finds the tensors, of float and wide kind, that inputs or weights have a part in."""
 
-    def __init__(self, found: set[Tensor]) -> None:
+    def __init__(self, builder: GraphBuilder, found: set[Tensor]) -> None:
+        self.builder = builder
         self.found = found
 
     def visit(self, scope: Scope) -> None:
@@ -49,6 +50,10 @@ class _Numbers:
             if not bodies:
                 if any(map(self.is_number, node.inputs)):
                     self.add(node.outputs)
+                continue
+            if node.op in _CONTROL and not _allows(self.builder, node.op):
+                for body in bodies:
+                    self.visit(body.scope)
                 continue
             before = -1
             while before != len(self.found):  # what a loop hands on may become a number in its body
@@ -73,6 +78,20 @@ class _Numbers:
         self.found.update(tensor for tensor in tensors if tensor.kind in (FLOAT, NARROW, WIDE))
 
 
+_CONTROL = ("If", "Loop", "Scan")
+
+
+def _allows(builder: GraphBuilder, op: str) -> bool:
+    """Whether a branch or loop may hand on the 16 bits: bfloat16 since opset 16 alone."""
+    schema = defs.get_schema(op, builder.opset, "")
+    return all(_type_name(builder) in each.allowed_type_strs for each in schema.type_constraints
+               if each.type_param_str == "V")  # fmt: skip
+
+
+def _type_name(builder: GraphBuilder) -> str:
+    return f"tensor({builder.narrow})"
+
+
 def _fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
     """Return the inputs of a body that are what it gave the time before."""
     if node.op == "Scan":
@@ -88,7 +107,7 @@ class _Narrowing:
     def __init__(self, builder: GraphBuilder, narrow_type: int) -> None:
         self.builder = builder
         self.type = narrow_type
-        self.name = f"tensor({TensorProto.DataType.Name(narrow_type).lower()})"
+        self.name = _type_name(builder)
         self.dtype = helper.tensor_dtype_to_np_dtype(narrow_type)
         self.twins: dict[Tensor, Tensor] = {}
 
