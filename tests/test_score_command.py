@@ -159,11 +159,12 @@ def test_images_from_arrays(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_rows_that_depend_on_each_other_go_in_one_call(tmp_path: Path) -> None:
     model, x = saved(tmp_path, SUMS), four(9)
+    reason = 'they may depend on each other: node "#0" (CumSum)'
     np.save(tmp_path / "x.npy", x)
-    assert "all rows are scored at once" in scored(model, tmp_path / "x.npy", tmp_path / "y.npy")
+    assert f"all rows are scored at once, {reason}" in scored(model, tmp_path / "x.npy", tmp_path / "y.npy")
     np.testing.assert_allclose(np.load(tmp_path / "y.npy"), np.cumsum(x, 0), rtol=1e-4, atol=1e-6)
     result = invoke(model, "--input", tmp_path / "x.npy", "--output", tmp_path / "z.npy", "--chunk-rows", 3)
-    assert result.exit_code == 1 and "depend on each other" in result.output
+    assert result.exit_code == 1 and f"--chunk-rows would cut rows that {reason.removeprefix('they ')}" in result.output
 
 
 @pytest.mark.engine

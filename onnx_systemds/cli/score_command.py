@@ -148,9 +148,11 @@ def _score(script: Script, rows: RowSource, target: Path, wanted: int | None) ->
 
     cut = row_blocks(script, rows, wanted)
     if cut.rows is None:
+        mixing = "" if script.batching is None else script.batching.mixing
+        node = f": {mixing}" if mixing else ""
         if wanted is not None:
-            raise TranspileError("it is not known that rows do not depend on each other: --chunk-rows would cut them")
-        click.echo("all rows are scored at once: it is not known that they do not depend on each other", err=True)
+            raise TranspileError(f"--chunk-rows would cut rows that may depend on each other{node}")
+        click.echo(f"all rows are scored at once, they may depend on each other{node}", err=True)
     is_table = target.suffix.lower() in TABLES
     axes: dict[str, int | None] = {}
     if script.batch is not None and cut.rows is not None and not cut.is_fixed:

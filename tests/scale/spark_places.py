@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,18 +12,14 @@ from typing import Any
 import pytest
 
 from onnx_systemds.engine.launcher import find_class_path
+from onnx_systemds.engine.spark_submit import JAVA_OPTIONS, find_spark_submit
 
-OPENED = ("java.lang", "java.lang.ref", "java.lang.invoke", "java.io", "java.net", "java.nio", "java.util",
-          "java.util.concurrent", "sun.nio.ch")  # fmt: skip
-JAVA_OPTIONS = " ".join(["--add-modules=jdk.incubator.vector", *(f"--add-opens=java.base/{each}=ALL-UNNAMED" for each in OPENED)])
 MASTERS = {"hybrid": "local[2]", "local[2]": "local[2]", "local-cluster": "local-cluster[2,1,1024]"}
 
 
 def spark_home() -> Path:
-    """Of the installed pyspark."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None and found.submodule_search_locations is not None, 'pip install ".[spark]"'
-    return Path(found.submodule_search_locations[0])
+    """Of SPARK_HOME, or the installed pyspark. Raises EngineUnavailable."""
+    return find_spark_submit().parent.parent
 
 
 def systemds_jar() -> str:
