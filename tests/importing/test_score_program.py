@@ -28,37 +28,6 @@ from tests.scored_files import Tensors, converted, expected_rows, numbers, store
 ROWS = 37
 OPSETS = [helper.make_opsetid("", 20), helper.make_opsetid("ai.onnx.ml", 3)]
 
-FAMILIES = {
-    "mlp": "mlp_tabular.ts",
-    "boosted trees": "xgb_wine",
-    "LightGBM": "lgb_dia",
-    "random forest": "skl_bc_rf",
-    "logistic regression": "skl_iris_logreg_zipmap",
-    "convolutions": "resnet_tiny.ts",
-    "transformer": "bert_tiny.ts",
-    "recurrent": "lstm_gru_tagger.ts",
-    "text": "txt_tfidf_lr",
-    "texts and numbers": "skl_mixed_cols",
-}
-IN_ONE_CALL = ("text",)
-"""A tokenizer makes as many columns as the longest text of all rows has words."""
-
-
-@needs_models
-@pytest.mark.engine
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rows_of_csv_files_are_scored_in_blocks(family: str, tmp_path: Path) -> None:
-    assert MODELS is not None
-    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
-    script, feeds = converted(path, tmp_path), stored_rows(path, ROWS)
-    program = (tmp_path / "score.dml").read_text(encoding="utf-8")
-    assert ("parfor" in program) == (family not in IN_ONE_CALL)
-    arguments = written(script, feeds, tmp_path)
-    output = run_dml(program, tmp_path, arguments={**arguments, **targets(script), "rows": "10"})
-    assert f"scored {ROWS} rows in" in output
-    _assert_as_expected(script, path, feeds, tmp_path)
-
-
 @needs_models
 @pytest.mark.engine
 def test_all_rows_in_one_call(tmp_path: Path) -> None:
@@ -124,7 +93,7 @@ def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
 @pytest.mark.engine
 def test_what_cannot_be_tasks_is_told(tmp_path: Path) -> None:
     assert MODELS is not None
-    path = MODELS / "generated" / f"{FAMILIES['text']}.onnx"
+    path = MODELS / "generated" / "txt_tfidf_lr.onnx"
     script = converted(path, tmp_path)
     arguments = {**written(script, stored_rows(path, ROWS), tmp_path), **targets(script), "place": "spark"}
     with pytest.raises(AssertionError, match="one call has all rows"):

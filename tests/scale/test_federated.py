@@ -14,25 +14,9 @@ from onnx_systemds import import_model
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
-from onnx_systemds.model.load import load_model
-from onnx_systemds.runtime.row_blocks import common_rows
-from onnx_systemds.verifying.comparing import compare_tensors
 from tests.command_line import run_dml
-from tests.model_zoo import MODELS, needs_models
 from tests.scale.sites import Array, at_sites, times_fetched, two_workers
-from tests.scored_files import expected_rows, stored_rows
 
-ROWS, FIRST = 150, 40
-FAMILIES = {
-    "mlp with Gelu": "mlp_tabular.ts",
-    "boosted trees": "xgb_wine",
-    "LightGBM": "lgb_dia",
-    "random forest": "skl_bc_rf",
-    "convolutions": "resnet_tiny.ts",
-    "recurrent": "lstm_gru_tagger.ts",
-    "transformer": "bert_tiny.ts",
-    "texts and numbers": "skl_mixed_cols",
-}
 Ports = tuple[int, int]
 OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
 
@@ -41,26 +25,6 @@ OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     with two_workers(tmp_path_factory.mktemp("workers")) as found:
         yield found
-
-
-@needs_models
-@pytest.mark.parametrize("family", FAMILIES)
-def test_rows_are_scored_where_they_are(family: str, ports: Ports, tmp_path: Path) -> None:
-    assert MODELS is not None
-    path = MODELS / "generated" / f"{FAMILIES[family]}.onnx"
-    script = with_coded_texts(import_model(path, types=common_rows(load_model(path))))
-    feeds = stored_rows(path, ROWS)
-    array = np.hstack([feeds[port.name].reshape(ROWS, -1).astype(object) for port in script.inputs])
-    if all(port.dtype != "string" for port in script.inputs):
-        array = array.astype(np.float64)
-    output = _scored(script, array, ports, tmp_path, rows="16", table="at sites")
-    assert f"scored {ROWS} rows in" in output
-    assert times_fetched(output) == 0
-    expected = expected_rows(script, path, feeds)
-    for result, value in zip(script.main.results, expected):
-        found = np.loadtxt(tmp_path / f"{result.name}.csv", delimiter=",", ndmin=2)
-        comparison = compare_tensors(result.name, found.reshape(value.shape).astype(value.dtype), value)
-        assert comparison.passed, comparison
 
 
 def test_a_model_without_weights(ports: Ports, tmp_path: Path) -> None:
@@ -126,27 +90,13 @@ def test_a_model_whose_rows_depend_on_each_other_is_refused(ports: Ports, tmp_pa
     assert np.array_equal(np.loadtxt(tmp_path / "Y.csv", delimiter=","), [[1, 2], [4, 6]])
 
 
-@needs_models
-@pytest.mark.parametrize(
-    ("model", "reason"),
-    [("txt_tfidf_lr", 'results may depend on rows of several sites: node \\"Tokenizer\\" (Tokenizer)')],
-)  # fmt: skip
-def test_what_is_not_scored_at_sites(model: str, reason: str) -> None:
-    assert MODELS is not None
-    path = MODELS / "generated" / f"{model}.onnx"
-    program = score_text(import_model(path, types=common_rows(load_model(path))), "model")
-    assert f"rows would leave their sites: {reason}; pull=TRUE allows it" in program
-    assert "paramserv" not in program
-
-
 def _scored(
-    script: Script, array: Array, ports: Ports, folder: Path, first: int = FIRST, **arguments: str
+    script: Script, array: Array, ports: Ports, folder: Path, first: int, **arguments: str
 ) -> str:
     """Score rows, the first ones at another site than the rest; what the engine prints."""
     script.save(folder / "model.dml")
     text = score_text(script, "model")
-    name = next(each for each in ("table", "features", script.main.parameters[0].name) if f"{each} = read(" in text)
-    program = at_sites(text, name, array, first, ports, folder)
+    program = at_sites(text, array, first, ports, folder)
     results = {name: f"{result.name}.csv" for name, result in zip(file_arguments(script)[1], script.main.results)}
     return run_dml(program, folder, arguments={**results, "format": "federated", **arguments}, options=["-stats"])
 

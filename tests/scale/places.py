@@ -1,4 +1,4 @@
-"""Where programs run on Spark: one JVM of a place scores many models, so that its start is paid once."""
+"""Where programs run: one JVM of a place scores many models, so that its start is paid once."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from onnx_systemds.engine.launcher import find_class_path
+from onnx_systemds.engine.launcher import connect, disconnect, find_class_path, start_jvm
 from onnx_systemds.engine.spark_submit import JAVA_OPTIONS, find_spark_submit
 
+ALONE = ("one machine", "federated")
 MASTERS = {"hybrid": "local[2]", "local[2]": "local[2]", "local-cluster": "local-cluster[2,1,1024]"}
 
 
@@ -29,18 +30,19 @@ def systemds_jar() -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where programs are scored. name: one of `MASTERS`. folder: where the JVM works, and the files are."""
+    """Where programs are scored. name: of `ALONE` or `MASTERS`. folder: where the JVM works, and the files are."""
 
     name: str
     folder: Path
     gateway: Any
 
-    def run(self, program: str, arguments: dict[str, str]) -> str:
-        """Run the program of a file as ``spark-submit SystemDS.jar -f`` does; what it prints. Raises Py4JJavaError."""
+    def run(self, program: str, arguments: dict[str, str], *options: str) -> str:
+        """Run the program of a file as the command line of SystemDS does; what it prints. Raises Py4JJavaError."""
         java = self.gateway.jvm.java
         printed = java.io.ByteArrayOutputStream()
         java.lang.System.setOut(java.io.PrintStream(printed, True))
-        words = ["-f", program, "-exec", "hybrid", "-config", "scratch.xml",
+        mode = ["-exec", "singlenode"] if self.name in ALONE else ["-exec", "hybrid", "-config", "scratch.xml"]
+        words = ["-f", program, *mode, *options,
                  "-nvargs", *(f"{name}={value}" for name, value in arguments.items())]  # fmt: skip
         given = self.gateway.new_array(java.lang.String, len(words))
         for position, word in enumerate(words):
@@ -52,6 +54,25 @@ class Place:
 @contextmanager
 def opened_place(name: str, folder: Path) -> Iterator[Place]:
     """A place, until its JVM is ended."""
+    with _alone(name, folder) if name in ALONE else _on_spark(name, folder) as place:
+        yield place
+
+
+@contextmanager
+def _alone(name: str, folder: Path) -> Iterator[Place]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        jvm = start_jvm(max_heap="2g")
+    try:
+        gateway = connect(jvm)
+        yield Place(name, folder, gateway)
+        disconnect(gateway)
+    finally:
+        jvm.kill()
+
+
+@contextmanager
+def _on_spark(name: str, folder: Path) -> Iterator[Place]:
     home = spark_home()
     from pyspark.java_gateway import launch_gateway
 
