@@ -29,6 +29,7 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
+from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
@@ -44,6 +45,7 @@ def write_model(
 
     Raises InternalError when ONNX finds fault with it, TranspileError when it is too large for one file.
     """
+    hoist(builder)
     fuse(builder)
     narrow(builder)
     model = _Writer(builder, origin, external).model(name)

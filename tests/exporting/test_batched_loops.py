@@ -108,3 +108,42 @@ def test_extremes_stay_in_their_row(value: float) -> None:
     with np.errstate(all="ignore"):
         expected = (data.astype(np.float32) / np.abs(data.astype(np.float32)).sum(1, keepdims=True)).astype(np.float64)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def bodies(model: onnx.ModelProto) -> list[list[str]]:
+    """The operators in the bodies of loops of the main graph."""
+    return [[inner.op_type for inner in attribute.g.node] for node in model.graph.node for attribute in node.attribute
+            if attribute.HasField("g")]  # fmt: skip
+
+
+def known_and_open(case: ExportCase, count: int) -> tuple[onnx.ModelProto, onnx.ModelProto, Array]:
+    """A case with a known number of rows and with any, and so many rows."""
+    data = RNG.normal(size=(count, case.inputs["X"].shape[1]))
+    known = replace(case, inputs={**case.inputs, "X": data}, symbols={})
+    return model_of(known, "float32"), model_of(case, "float32"), data
+
+
+def test_many_trips_that_depend_on_each_other_are_a_loop_with_a_known_batch_too() -> None:
+    known, opened, data = known_and_open(DEPENDENT[1], 64)
+    assert node_count(known.graph) <= node_count(opened.graph) <= 10
+    assert bodies(known) == [["Reshape", "Gather", "Add", "Tanh", "Identity", "Identity"]]
+    assert_close(run_model(known, {"X": data})["Y"], run_model(opened, {"X": data})["Y"].astype(np.float64), 1e-5, "64 trips")
+
+
+def test_few_trips_that_depend_on_each_other_are_unrolled() -> None:
+    known, _, _ = known_and_open(DEPENDENT[1], 4)
+    assert "Loop" not in operators(known)
+
+
+def test_numbers_that_a_long_loop_calculates_stay_known() -> None:
+    body = ("k = 0\nY = matrix(0, 1, 6)\nfor (n in 1:20) { k = k + 2\nY = tanh(Y + X[1,] * k - min(Y)) }\n"
+            "Y = matrix(Y, rows=k/20, cols=6*20/k)")  # fmt: skip
+    known, _, data = known_and_open(rows("known", body), 2)
+    assert run_model(known, {"X": data})["Y"].shape == (2, 3)
+
+
+def test_what_is_the_same_in_all_trips_stands_outside_of_the_loop() -> None:
+    weights = {**X, "W": RNG.normal(size=(6, 6))}
+    body = "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s %*% (W - 1) + sum(exp(X))) }\nY = s"
+    case = replace(rows("hoisted", body, weights), bound=())
+    assert bodies(model_of(case, "float32")) == [["Gemm", "Tanh", "Identity"]]

@@ -7,14 +7,16 @@ or compares with an extreme), and what only the last trip leaves.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.evaluating.indexing import replaced
-from onnx_systemds.exporting.graph.nodes import Range, Replacement, Tensor
+from onnx_systemds.exporting.graph.nodes import Range, Replacement, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
+from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.passes.rowwise import all_rows
-from onnx_systemds.inference.dims import add, may_be_zero, multiply
+from onnx_systemds.inference.dims import Dims, add, may_be_zero, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
 
@@ -92,17 +94,23 @@ def _written(
     graph: Operators, batching: Batching, initial: Tensor, writes: Sequence[Replacement], block: Block
 ) -> Tensor:
     """Return a matrix with the blocks that the trips write."""
-    own = Range(block.first, multiply(batching.trips, block.size))
     for write in writes:
-        rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
-        found = batching.of(write.part)
-        if block.size == 1 and not found.same:
-            part = batching.in_place(found, write.part.dims, block.axis)
-        else:
-            part = batching.repeated(found, write.part.dims)
-            part = part if block.axis == 0 else graph.transpose(part, (1, 0, 2))
-        initial = replaced(graph, initial, graph.reshape(part, (rows.size, cols.size)), rows, cols)
+        initial = _with_blocks(graph, batching, initial, write, block, batching.of(write.part))
     return initial
+
+
+def _with_blocks(
+    graph: Operators, batching: Batching, initial: Tensor, write: Replacement, block: Block, found: Batched
+) -> Tensor:
+    """Return a matrix in which the blocks of all trips hold what the trips write, `found`."""
+    own = Range(block.first, multiply(batching.trips, block.size))
+    rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
+    if block.size == 1 and not found.same:
+        part = batching.in_place(found, write.part.dims, block.axis)
+    else:
+        part = batching.repeated(found, write.part.dims)
+        part = part if block.axis == 0 else graph.transpose(part, (1, 0, 2))
+    return replaced(graph, initial, graph.reshape(part, (rows.size, cols.size)), rows, cols)
 
 
 def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
@@ -141,3 +149,44 @@ def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     every = batching.stacked(found, end.dims)
     last = graph.slice(every, 0, add(batching.trips, -1), batching.trips, size=1)
     return graph.reshape(last, end.dims)
+
+
+class Collected:
+    """States of a loop that it need not hand on: each trip writes a block of its own, and nothing else reads them.
+
+    The blocks are collected by the Loop (scan outputs) and put into the matrix after it.
+    """
+
+    def __init__(
+        self, graph: Operators, batching: Batching, states: Sequence[Tensor], ends: Sequence[Tensor], condition: Tensor
+    ) -> None:
+        self.graph, self.batching = graph, batching
+        self.blocks: dict[int, tuple[Replacement, Block]] = {}
+        if may_be_zero(batching.trips):
+            return
+        for place, (state, end) in enumerate(zip(states, ends)):
+            writes = _writes(end, state)
+            with suppress(UnsupportedCase):
+                if len(writes) == 1 and all(map(graph.computable, writes[0].part.dims)):
+                    self.blocks[place] = writes[0], _common_block(batching, writes)
+        while True:
+            kept = [end for place, end in enumerate(ends) if place not in self.blocks]
+            used = captured(SubGraph(batching.scope, (), (condition, *kept, *self.parts())))
+            read = [place for place in self.blocks if states[place] in used]
+            if not read:
+                return
+            for place in read:
+                del self.blocks[place]
+
+    def parts(self) -> list[Tensor]:
+        """Return what a trip writes into each of them."""
+        return [write.part for write, _ in self.blocks.values()]
+
+    def kinds(self) -> list[tuple[str, Dims]]:
+        """Return kind and dims of what the Loop collects."""
+        return [(part.kind, (self.batching.trips, *part.dims)) for part in self.parts()]
+
+    def matrices(self, made: Sequence[Tensor], initial: Sequence[Tensor]) -> dict[int, Tensor]:
+        """Return the states after the loop, by their place, from what it has collected."""
+        return {place: _with_blocks(self.graph, self.batching, initial[place], write, block, Batched(tensor))
+                for (place, (write, block)), tensor in zip(self.blocks.items(), made)}  # fmt: skip

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.batched_loops import of_all_rows, results
+from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
-from onnx_systemds.exporting.values import Poison, Scalar, integer
+from onnx_systemds.exporting.values import ListValue, Poison, Scalar, integer
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, floor_divide, maximum, may_be_zero, multiply
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
 UNROLLED_IF_NEEDED = 20000
 """The same for loops that cannot be written as a Loop."""
+FEW_TRIPS, MOST_NODES = 8, 64
+"""A loop of more trips that unrolls to more nodes is a Loop if it can be one."""
 _MOST_ATTEMPTS = 12
 _BATCHED, _STRICT = "batched", "strict"
 
@@ -67,7 +69,36 @@ def _run_known(evaluator: Evaluator, statement: tree.For, live: Live, start: Dim
             return
         if trips * _size(statement.body) > UNROLLED_IF_NEEDED:
             raise failure
+    before, made = dict(evaluator.frame.variables), len(evaluator.graph.scope.nodes)
     _unroll(evaluator, statement, start, step, trips)
+    if trips > FEW_TRIPS and len(evaluator.graph.scope.nodes) - made > MOST_NODES and not _tells(evaluator, statement):
+        _roll_up(evaluator, before, lambda: _try_loop(
+            evaluator, statement, live, start, step, trips, form=_STRICT))  # fmt: skip
+
+
+def _tells(evaluator: Evaluator, statement: tree.For) -> bool:
+    """Whether an unrolled loop left numbers that are known, and would not be after a Loop."""
+    found = (evaluator.frame.variables.get(name) for name in scopes.assigned(statement.body))
+    return any(isinstance(value, (Poison, ListValue)) or (isinstance(value, Scalar) and value.known is not None)
+               for value in found)  # fmt: skip
+
+
+def _roll_up(
+    evaluator: Evaluator, before: Variables, write_loop: Callable[[], TranspileError | None]
+) -> None:
+    """Write a Loop in place of what a loop was unrolled to, where that is possible."""
+    after, reasons = dict(evaluator.frame.variables), list(evaluator.reasons.errors)
+    steps = evaluator.steps
+    _restore(evaluator, before)
+    if write_loop() is not None:
+        evaluator.forget_steps(steps)
+        _restore(evaluator, after)
+        evaluator.reasons.errors[:] = reasons
+
+
+def _restore(evaluator: Evaluator, variables: Variables) -> None:
+    evaluator.frame.variables.clear()
+    evaluator.frame.variables.update(variables)
 
 
 def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
@@ -264,8 +295,12 @@ class _Loop:
         evaluator, graph, context = self.evaluator, self.graph, self.evaluator.context
         with graph.subgraph(attempt.scope):
             tensors = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
-            outputs = graph.own([attempt.condition, *tensors])
         initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
+        collected = self._collected(attempt, tensors)
+        carried = [place for place in range(len(tensors)) if collected is None or place not in collected.blocks]
+        with graph.subgraph(attempt.scope):
+            parts = [] if collected is None else collected.parts()
+            outputs = graph.own([attempt.condition, *(tensors[place] for place in carried), *parts])
         trips = None
         if self.trips is not None:
             count = maximum(self.trips, 0) if may_be_zero(self.trips) else self.trips
@@ -273,16 +308,28 @@ class _Loop:
         going = graph.constant(True)
         if isinstance(self.statement, tree.While):
             going = graph.reshape(context.truth(evaluator.value(self.statement.condition)), ())
-        body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *attempt.states), tuple(outputs))
-        kinds = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
+        states = [attempt.states[place] for place in carried]
+        body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *states), tuple(outputs))
+        every = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
+        kinds = [every[place] for place in carried] + ([] if collected is None else collected.kinds())
         if not kinds:
             made: tuple[Tensor, ...] = ()
         else:
-            made = graph.nodes("Loop", [trips, going, *initial], kinds, body=body)
-        for tensor in made:
+            made = graph.nodes("Loop", [trips, going, *(initial[place] for place in carried)], kinds, body=body)
+        for tensor in made[: len(carried)]:
             graph.bind_dims(tensor)
-        stream = iter(made)
+        ends = dict(zip(carried, made))
+        if collected is not None:
+            ends |= collected.matrices(made[len(carried) :], initial)
+        stream = iter([ends[place] for place in sorted(ends)])
         self._assign(forms, {name: form.value(context, stream) for name, form in forms.items()})
+
+    def _collected(self, attempt: _Attempt, ends: list[Tensor]) -> Collected | None:
+        """Return which states of a for loop are written block by block."""
+        if self.trips is None or not isinstance(self.step, int):
+            return None
+        batching = Batching(self.graph, attempt.scope, self.trips, attempt.counter)
+        return Collected(self.graph, batching, attempt.states, ends, attempt.condition)
 
     def _assign(self, forms: Mapping[str, merging.Template], values: Variables) -> None:
         for name, value in values.items():

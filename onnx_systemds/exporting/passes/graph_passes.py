@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.exporting.graph.grouped_convolutions import grouped
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.idioms import batch_normalization, gelu, missing_replaced
 from onnx_systemds.inference.dims import Dims
@@ -83,6 +83,7 @@ class _Fusing:
             "Transpose": (self.turned,),
             "Concat": (self.grouped,),
             "Reshape": (self.reshaped,),
+            "Slice": (self.chosen,),
             **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (self.padded,)),
         }
 
@@ -234,6 +235,17 @@ class _Fusing:
             return False
         target = self.builder.target(before.inputs[0], dims)
         return target.constant is not None and self.become(node, "Reshape", [before.inputs[0], target])
+
+    def chosen(self, node: Node) -> bool:
+        """A Slice from a computed place to the next one."""
+        x, start, stop, axes = node.inputs[:4]
+        after = self.single(stop, "Add") if len(node.inputs) == 4 else None
+        if after is None or start is None or start.constant is not None or axes is None or axes.constant is None:
+            return False
+        one = next((other for same, other in (after.inputs, after.inputs[::-1]) if same is start), None)
+        if one is None or one.constant is None or one.constant.tolist() != [1] or node.outputs[0].kind == TEXT:
+            return False
+        return self.become(node, "Gather", [x, start], axis=int(axes.constant.item()))
 
     def padded(self, node: Node) -> bool:
         """A Conv or pooling of an image in a border that it makes itself."""
