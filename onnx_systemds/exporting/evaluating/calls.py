@@ -83,7 +83,7 @@ def _dispatched(
         return outlined(evaluator, node, *found, given)
     file = found[1].script.file
     script = file.removeprefix(JAR_PREFIX) if file.startswith(JAR_PREFIX) else ""
-    results = library_results(evaluator.context, script, found[0].name, given) if script else None
+    results = library_results(evaluator.context, script, found[0], given)
     return inline(evaluator, node, *found, given) if results is None else results
 
 

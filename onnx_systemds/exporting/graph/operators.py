@@ -134,9 +134,13 @@ class Operators(GraphBuilder):
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
 
     def _repeated(self, a: Tensor, b: Tensor, dims: Dims) -> Tensor | None:
-        """Return the product of a column and a row of which one holds a single number everywhere; None for others."""
+        """Return the product of a column and a row of which one holds a single number everywhere, or the sums of rows.
+
+        None for others.
+        """
         if a.dims[1] != 1:
-            return None
+            ones = self.filling(b) if b.dims[1] == 1 and a.constant is None else None
+            return self.reduce("ReduceSum", self.floating(a), (1,)) if ones is self.number(1.0) else None
         for column, row in ((a, b), (b, a)):
             number = self.filling(column)
             if number is not None:

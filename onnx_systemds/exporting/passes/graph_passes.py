@@ -15,7 +15,15 @@ import numpy as np
 from onnx_systemds.exporting.graph.grouped_convolutions import grouped
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.passes.idioms import batch_normalization, gelu, missing_replaced
+from onnx_systemds.exporting.passes.idioms import (
+    batch_normalization,
+    gelu,
+    layer_normalization,
+    missing_replaced,
+    normalized_scaled,
+    normalized_shifted,
+    reduced_axes,
+)
 from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
@@ -75,10 +83,10 @@ class _Fusing:
     def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
         self.builder, self.scope, self.uses = builder, scope, uses
         self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
-            "Add": (self.gemm, self.shifted, partial(batch_normalization, self)),
+            "Add": (self.gemm, self.shifted, partial(batch_normalization, self), partial(normalized_shifted, self)),
             "Sub": (self.lowered,),
-            "Mul": (self.scaled, partial(gelu, self)),
-            "Div": (self.divided, self.softmax),
+            "Mul": (self.scaled, partial(gelu, self), partial(normalized_scaled, self)),
+            "Div": (self.divided, self.softmax, partial(layer_normalization, self)),
             "If": (partial(missing_replaced, self),),
             "Transpose": (self.turned,),
             "Concat": (self.grouped,),
@@ -336,17 +344,6 @@ def _only_axis(node: Node) -> int | None:
     """Return the axis along which a Reduce node works, which it keeps; None for any other."""
     axes = reduced_axes(node)
     return axes[0] if axes is not None and len(axes) == 1 and node.attributes.get("keepdims") == 1 else None
-
-
-def reduced_axes(node: Node) -> tuple[int, ...] | None:
-    """Return the axes of a Reduce node, None where they are not known."""
-    axes = node.attributes.get("axes")
-    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        axes = tuple(node.inputs[1].constant.ravel().tolist())
-    source = node.inputs[0]
-    if not isinstance(axes, tuple) or source is None:
-        return None
-    return tuple(int(axis) % source.rank for axis in axes)
 
 
 def scaled_filters(node: Node) -> Array | None:

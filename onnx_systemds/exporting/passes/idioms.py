@@ -1,4 +1,4 @@
-"""Formulas that are one operator of ONNX: GELU, batch normalization, missing values replaced where there are any.
+"""Formulas that are one operator of ONNX: GELU, normalizations, missing values replaced where there are any.
 
 Each rule turns the last node of a formula into the operator and returns whether it did.
 """
@@ -13,8 +13,9 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.inference.dims import Dim
 
-_GELU_SINCE = 20
+_GELU_SINCE, _LAYER_NORM_SINCE = 20, 17
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
 _FARTHEST_MEAN = 100.0
 """Means of so many deviations: onnxruntime takes the mean from the scaled numbers, which costs as many digits."""
@@ -71,6 +72,93 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
                 constant.hint = constant.hint or hint
             return fusing.become(node, "BatchNormalization", [centered.inputs[0], *stored], epsilon=0.0)
     return False
+
+
+def layer_normalization(fusing: Fusing, node: Node) -> bool:
+    """``(X - mean) / sqrt(variance + epsilon)`` along the last axis."""
+    centered, deviation = node.inputs
+    lowered = None if centered is None else centered.node
+    root = fusing.single(deviation, "Sqrt")
+    total = None if root is None else fusing.single(root.inputs[0], "Add")
+    if lowered is None or lowered.op != "Sub" or total is None or fusing.builder.opset < _LAYER_NORM_SINCE:
+        return False
+    x = lowered.inputs[0]
+    width = None if x is None else x.dims[-1]
+    if x is None or not isinstance(width, int) or x.rank < 2 or _mean_of(lowered.inputs[1]) is not x:
+        return False
+    for variance, epsilon in _pairs(total):
+        squares = _mean_of(variance)
+        if epsilon is None or epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
+            continue
+        if _square_of(squares) is centered and epsilon.constant.item() > 0:
+            scale = fusing.builder.constant(np.ones(width), FLOAT)
+            return fusing.become(node, "LayerNormalization", [x, scale], axis=-1, epsilon=epsilon.constant.item())
+    return False
+
+
+def normalized_scaled(fusing: Fusing, node: Node) -> bool:
+    """A layer normalization times a row."""
+    for product, row in _pairs(node):
+        made = fusing.single(product, "LayerNormalization")
+        if made is None or len(made.inputs) != 2 or made.inputs[1] is None or made.inputs[1].constant is None:
+            continue
+        scale = _known_row(row, node.outputs[0].dims[-1])
+        if scale is not None and (made.inputs[1].constant == 1).all() and row is not None:
+            constant = fusing.builder.constant(scale, FLOAT)
+            constant.hint = constant.hint or row.hint
+            return fusing.become(node, made.op, [made.inputs[0], constant], **made.attributes)
+    return False
+
+
+def normalized_shifted(fusing: Fusing, node: Node) -> bool:
+    """A layer normalization plus a row."""
+    for product, row in _pairs(node):
+        made = fusing.single(product, "LayerNormalization")
+        shift = _known_row(row, node.outputs[0].dims[-1])
+        if made is not None and len(made.inputs) == 2 and shift is not None and row is not None:
+            constant = fusing.builder.constant(shift, FLOAT)
+            constant.hint = constant.hint or row.hint
+            return fusing.become(node, made.op, [*made.inputs, constant], **made.attributes)
+    return False
+
+
+def _mean_of(tensor: Tensor | None) -> Tensor | None:
+    """Return what a tensor is the mean of along its last axis, None for any other."""
+    node = None if tensor is None else tensor.node
+    divided = node is not None and node.op == "Div"
+    summed = node.inputs[0].node if divided and node is not None and node.inputs[0] is not None else node
+    wanted = "ReduceSum" if divided else "ReduceMean"
+    if summed is None or summed.op != wanted or not summed.attributes.get("keepdims"):
+        return None
+    source = summed.inputs[0]
+    if source is None or reduced_axes(summed) != (source.rank - 1,):
+        return None
+    if divided and (node is None or not _is_number(node.inputs[1], float(_size(source.dims[-1])))):
+        return None
+    return source
+
+
+def _size(dim: Dim) -> int:
+    return dim if isinstance(dim, int) else -1
+
+
+def _square_of(tensor: Tensor) -> Tensor | None:
+    """Return what a tensor is the square of, None for any other."""
+    node = tensor.node
+    if node is not None and node.op == "Mul" and node.inputs[0] is node.inputs[1]:
+        return node.inputs[0]
+    return node.inputs[0] if node is not None and node.op == "Pow" and _is_number(node.inputs[1], 2.0) else None
+
+
+def reduced_axes(node: Node) -> tuple[int, ...] | None:
+    """Return the axes of a Reduce node, None where they are not known."""
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        axes = tuple(node.inputs[1].constant.ravel().tolist())
+    source = node.inputs[0]
+    if not isinstance(axes, tuple) or source is None:
+        return None
+    return tuple(int(axis) % source.rank for axis in axes)
 
 
 def missing_replaced(fusing: Fusing, node: Node) -> bool:

@@ -12,7 +12,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import ELEMENTWISE, OF_IMAGES, REDUCTIONS
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes, reduced_axes
+from onnx_systemds.exporting.passes.graph_passes import needed_nodes
+from onnx_systemds.exporting.passes.idioms import reduced_axes
 from onnx_systemds.inference.dims import (
     Dim,
     Dims,
