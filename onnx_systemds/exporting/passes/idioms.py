@@ -102,7 +102,7 @@ def normalized_scaled(fusing: Fusing, node: Node) -> bool:
         made = fusing.single(product, "LayerNormalization")
         if made is None or len(made.inputs) != 2 or made.inputs[1] is None or made.inputs[1].constant is None:
             continue
-        scale = _known_row(row, node.outputs[0].dims[-1])
+        scale = _known_row(row, made.inputs[1].constant.size)
         if scale is not None and (made.inputs[1].constant == 1).all() and row is not None:
             constant = fusing.builder.constant(scale, FLOAT)
             constant.hint = constant.hint or row.hint
@@ -114,8 +114,9 @@ def normalized_shifted(fusing: Fusing, node: Node) -> bool:
     """A layer normalization plus a row."""
     for product, row in _pairs(node):
         made = fusing.single(product, "LayerNormalization")
-        shift = _known_row(row, node.outputs[0].dims[-1])
-        if made is not None and len(made.inputs) == 2 and shift is not None and row is not None:
+        scale = None if made is None or len(made.inputs) != 2 else made.inputs[1]
+        shift = None if scale is None or scale.constant is None else _known_row(row, scale.constant.size)
+        if made is not None and shift is not None and row is not None:
             constant = fusing.builder.constant(shift, FLOAT)
             constant.hint = constant.hint or row.hint
             return fusing.become(node, made.op, [*made.inputs, constant], **made.attributes)
