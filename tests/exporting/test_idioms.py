@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import pytest
 
+from onnx_systemds.dml.templates import library_imports, library_text
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import Array, assert_close, run_model
 
@@ -139,3 +140,52 @@ def test_bounds_divide_numbers_of_float32_as_they_are_written(kind: str, bound: 
         expected = np.where(samples < bound, 1.0, 2.0)
     assert operators(model) == ["TreeEnsembleRegressor"]
     assert_close(run_model(model, {"X": samples})["Y"], expected, 0, kind)
+
+
+CENTERED = "m = rowMeans(X)\nc = X - m\nv = rowMeans(c^2)\n"
+LAYER_NORM = f"{CENTERED}Y = c / sqrt(v + 0.001) * g + b"
+
+
+@pytest.mark.parametrize("body", [
+    LAYER_NORM,
+    "c = X - rowSums(X) / ncol(X)\nY = c / sqrt(rowSums(c * c) / ncol(X) + 0.001) * g + b",
+    "c = X - (X %*% matrix(1, 3, 1)) / 3\nY = b + g * (c / sqrt(0.001 + (c^2 %*% matrix(1, 3, 1)) / 3))",
+])  # fmt: skip
+def test_a_layer_normalization_is_an_operator(body: str) -> None:
+    model = exported(body, {"g": ROWS["g"], "b": ROWS["b"]})
+    assert operators(model) == ["LayerNormalization"]
+    for data in (np.random.default_rng(3).normal(size=(5, 3)), EXTREMES[2:], np.ones((2, 3)), 1000 + EXTREMES[3:]):
+        centered = data - data.mean(1, keepdims=True)
+        expected = centered / np.sqrt((centered**2).mean(1, keepdims=True) + 0.001) * ROWS["g"] + ROWS["b"]
+        np.testing.assert_allclose(run_model(model, {"X": data})["Y"], expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("body", [
+    f"{CENTERED}Y = c / sqrt(v) * g + b",  # infinite for equal numbers, which the operator need not be
+    f"{CENTERED}Y = X / sqrt(v + 0.001) * g + b",
+    "c = X - rowMeans(X^2)\nY = c / sqrt(rowMeans(c^2) + 0.001) * g + b",
+    "c = X - rowMeans(X)\nY = c / sqrt(rowSums(c^2) / 2 + 0.001) * g + b",
+])  # fmt: skip
+def test_what_is_nearly_a_layer_normalization_is_none(body: str) -> None:
+    assert "LayerNormalization" not in operators(exported(body, {"g": ROWS["g"], "b": ROWS["b"]}))
+
+
+def test_a_layer_normalization_needs_opset_17() -> None:
+    assert "LayerNormalization" not in operators(exported(LAYER_NORM, {"g": ROWS["g"], "b": ROWS["b"]}, opset=16))
+
+
+@pytest.mark.parametrize(("name", "operator"), [
+    ("gelu", "Gelu"), ("erf", "Erf"), ("softplus", "Softplus"), ("round_half_even", "Round"), ("row_sums", "ReduceSum"),
+])  # fmt: skip
+def test_a_function_of_a_converted_model_is_the_operator_that_it_stands_for(name: str, operator: str) -> None:
+    """Where a user has changed it, it is what it says."""
+    text, others = library_text(name), "\n".join(map(library_text, library_imports(name)))
+    result = "S" if name == "row_sums" else "Y"
+    body = f'X = read("X")\nY = {name}(X)\nwrite(Y, "Y")\n'
+    own, changed = (export_script(f"{others}\n{function}\n{body}", inputs={"X": "double[N,3]"})
+                    for function in (text, text[: text.rindex("}")] + f"  {result} = -{result}\n}}"))  # fmt: skip
+    assert operators(own) == [operator]
+    assert operators(changed) != [operator]
+    data = np.random.default_rng(4).normal(size=(4, 3)) * 3
+    assert_close(run_model(changed, {"X": data})["Y"], -run_model(own, {"X": data})["Y"].astype(np.float64), 2e-6, name)
+
