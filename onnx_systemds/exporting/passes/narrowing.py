@@ -178,7 +178,8 @@ class _Narrowing:
         fixed = [type_ not in allowed for type_ in formal]
         floats = [(tensor, type_) for tensor, type_ in zip((*node.inputs, *node.outputs), (*formal, *results))
                   if tensor is not None and tensor.kind in _FLOATS and type_ in allowed]  # fmt: skip
-        possible = any(tensor.kind == NARROW for tensor, _ in floats)
+        adds = node.attributes.get("reduction", "none") != "none"  # for which onnxruntime 1.31 has no kernel in 16 bits
+        possible = not adds and any(tensor.kind == NARROW for tensor, _ in floats)
         for tensor, type_ in floats:
             is_constant = tensor.constant is not None or tensor.stored is not None
             possible &= self.name in allowed[type_] and (self.fits(tensor) if is_constant else tensor.kind == NARROW)
