@@ -12,7 +12,19 @@ BLOCK_ELEMENTS = BLOCK_BYTES // 8
 MOST_ROWS = 50_000
 """Of a block: more are not faster, and progress is shown for each block."""
 
+ENGINE_BLOCK = 1000
+"""Rows of the blocks into which the engine divides matrices."""
+
 
 def rows_of_block(script: Script, sizes: Mapping[str, int]) -> int:
     """The rows of a block. sizes: of the symbols beside that of the samples."""
     return max(1, min(MOST_ROWS, BLOCK_ELEMENTS // script.cells_of_sample(sizes)))
+
+
+def rows_of_task(rows: int) -> int:
+    """The rows of a block that is scored by a task of Spark, at most ``rows``.
+
+    Only where blocks divide those of the engine, by a number that it knows when it compiles, it divides the matrix
+    among tasks; else each process gets all of it.
+    """
+    return next(size for size in range(min(rows, ENGINE_BLOCK), 0, -1) if ENGINE_BLOCK % size == 0)

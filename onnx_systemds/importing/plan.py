@@ -73,7 +73,8 @@ def plan_of(model: Model, sizes: Mapping[str, int], types: Mapping[str, Type], p
     context = Context(dict(fixed), model.functions)
     graph = infer(simplify(with_types(model.graph, types), context.notes), context)
     count = None if symbol is None else sizes.get(symbol)
-    block_rows = None if symbol is None else places.rows_of_block(sizes)
+    block_rows = places.task_rows if place == "spark" else places.rows_of_block(sizes)
+    block_rows = None if symbol is None else block_rows
     if block_rows is not None and count is not None:
         block_rows = min(block_rows, count)
     made = Plan(place, symbol, count, block_rows, refusal, ())

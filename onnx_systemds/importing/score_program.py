@@ -29,7 +29,7 @@ from onnx_systemds.importing.score_sites import (
     obstacle_to_sites,
     sizes_at_sites,
 )
-from onnx_systemds.importing.score_sizes import block_rows, count_text, size_texts, told_by_sample
+from onnx_systemds.importing.score_sizes import block_rows, count_text, size_texts, task_rows, told_by_sample
 from onnx_systemds.importing.score_variables import TABLE, Program, Variable, program_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
@@ -44,12 +44,14 @@ _ENGINE = 'java --add-modules=jdk.incubator.vector -cp "SystemDS.jar:lib/*" org.
 class Places:
     """Where a program can score. rows: of a block, to be divided by ``columns`` if these are open; None for one call.
 
+    task_rows: of a block that is a task of Spark.
     one_call, no_tasks, no_sites: why there are no blocks, why these cannot be tasks of Spark, and why rows cannot be
     scored at their sites; "" where they can.
     """
 
     rows: int | None
     columns: Dim
+    task_rows: int
     one_call: str
     no_tasks: str
     no_sites: str
@@ -96,8 +98,8 @@ def places_of(script: Script) -> Places:
     program = _readable(script)
     rows, divisor = block_rows(program)
     return Places(
-        rows if program.in_blocks else None, 1 if divisor is None else divisor.columns, program.one_call,
-        _obstacle_to_tasks(program), obstacle_to_sites(program),
+        rows if program.in_blocks else None, 1 if divisor is None else divisor.columns, task_rows(program),
+        program.one_call, _obstacle_to_tasks(program), obstacle_to_sites(program),
     )  # fmt: skip
 
 
@@ -126,6 +128,7 @@ def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
         readings=[*_readings(program, is_joint=reads_table)],
         sizes=[f"{size} = ${size}" for size in program.sizes],
         rows=rows,
+        task_rows=where.task_rows,
         row_width="" if divisor is None else f"ncol({divisor.name})",
         count=count_text(program),
         counted=counted[:1] if program.is_table else counted,
@@ -242,7 +245,7 @@ def _header(program: Program, name: str, own_name: str, where: Places) -> Iterat
     yield "  to=csv         of the files that are written"
     if program.in_blocks:
         size = str(rows) if divisor is None else f"{rows} divided by ncol({divisor.name})"
-        yield f"  rows={size}  of a block"
+        yield f"  rows={size}  of a block" + ("" if where.no_tasks else f"; {where.task_rows} where it is a Spark task")
         spark = "" if where.no_tasks else ", spark: as its tasks (-exec hybrid)"
         yield f"  place=local    where blocks are scored: in this process{spark}; whole: one call for all rows"
         if not where.no_sites:

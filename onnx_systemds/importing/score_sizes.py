@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from onnx_systemds.importing.block_sizes import BLOCK_ELEMENTS, rows_of_block
+from onnx_systemds.importing.block_sizes import BLOCK_ELEMENTS, rows_of_block, rows_of_task
 from onnx_systemds.importing.score_variables import Program, Variable
 from onnx_systemds.inference import dims as dim
 
@@ -23,6 +23,16 @@ def block_rows(program: Program) -> tuple[int, Variable | None]:
             assert isinstance(columns, int)
             return max(1, BLOCK_ELEMENTS * max(1, columns) // elements), variable
     return rows_of_block(program.script, sizes), None
+
+
+def task_rows(program: Program) -> int:
+    """The rows of a block that is scored by a task of Spark."""
+    rows, divisor = block_rows(program)
+    if divisor is not None:
+        columns = dim.substitute(divisor.columns, dict.fromkeys(dim.symbols(divisor.columns), ASSUMED_SIZE))
+        assert isinstance(columns, int)
+        rows //= max(1, columns)
+    return rows_of_task(max(1, rows))
 
 
 def count_text(program: Program) -> str:

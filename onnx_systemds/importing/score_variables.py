@@ -18,7 +18,7 @@ MATRICES = "matrices"
 """The list of weights without the frame of texts."""
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
-              "scored", "joined", "part", MATRICES, TABLE, f"{TABLE}_file", TEXTS, WEIGHTS)  # fmt: skip
+              "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS, WEIGHTS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

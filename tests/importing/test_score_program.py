@@ -17,6 +17,7 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.syntax import NO_COMMENTS
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.importing.block_sizes import rows_of_task
 from onnx_systemds.importing.coded_texts import MOST_TEXTS, with_coded_texts
 from onnx_systemds.importing.score_program import obstacle_to_spark, places_of, score_text
 from onnx_systemds.importing.script import Script
@@ -208,6 +209,11 @@ def test_blocks_are_those_of_the_command_that_scores(columns: int, rows: int, tm
     script = _saved([helper.make_node("Neg", ["A"], ["C"])], [("A", 1, ["b", columns])], [("C", 1, ["b", columns])], tmp_path)
     assert row_blocks(script, _Rows(A=(9, columns))).rows == rows
     assert f"rows = ifdef($rows, {rows})" in score_text(script, "model")
+
+
+@pytest.mark.parametrize(("block", "task"), [(50_000, 1000), (1000, 1000), (999, 500), (128, 125), (3, 2), (1, 1)])
+def test_blocks_of_tasks_divide_those_of_the_engine(block: int, task: int) -> None:
+    assert rows_of_task(block) == task
 
 
 def test_lists_are_refused(tmp_path: Path) -> None:
