@@ -70,13 +70,23 @@ DEPENDENT = [
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
 ]  # fmt: skip
 
+POSSIBLY_NONE = "for (n in seq(3, nrow(X), 1))"
+"""Trips that two rows have none of, and one row less than none."""
+
+NONE = [
+    rows("the last trip of possibly none", f"Y = X * 2\n{POSSIBLY_NONE} {{ Y = X + 1 }}"),
+    rows("a sum of possibly none", f"s = 0\n{POSSIBLY_NONE} {{ s = s + sum(X[n,]) }}\nY = X + s"),
+    rows("an extreme of possibly none", f"s = 0.5\n{POSSIBLY_NONE} {{ s = max(s, max(X[n,])) }}\nY = X + s"),
+    rows("rows of possibly none", f"{EMPTY}{POSSIBLY_NONE} {{ Y[n,] = X[n,] * 2 }}"),
+]  # fmt: skip
+
 
 def operators(model: onnx.ModelProto) -> set[str]:
     """The operators of the main graph."""
     return {node.op_type for node in model.graph.node}
 
 
-@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT, ids=str)
+@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT + NONE, ids=str)
 def test_loop_agrees_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 

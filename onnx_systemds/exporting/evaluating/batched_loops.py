@@ -10,15 +10,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.graph.nodes import Range, Replacement, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.passes.rowwise import all_rows
-from onnx_systemds.inference.dims import Dims, add, may_be_zero, multiply
+from onnx_systemds.inference.dims import Dim, Dims, add, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
+
+
+def may_not_run(trips: Dim) -> bool:
+    """Whether a loop of so many trips, which a range may make negative, possibly has none."""
+    return compared_sizes(">=", trips, 1) is not True
 
 
 def results(
@@ -117,7 +123,7 @@ def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tens
     """Return what a state is after all trips that add to it, or the like; None where they do something else."""
     op = end.node.op if end.node is not None else ""
     parts = _operands(op, end, state) if op in _GATHERED else None
-    if parts is None or (op in ("Max", "Min") and may_be_zero(batching.trips)):
+    if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
         return None
     for part in parts:
         every = batching.repeated(batching.of(part), part.dims)
@@ -141,7 +147,7 @@ def _operands(op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     """Return what the last trip leaves."""
-    if may_be_zero(batching.trips):
+    if may_not_run(batching.trips):
         raise UnsupportedCase("whether this loop runs at all is known by the run alone")
     found: Batched = batching.of(end)
     if found.same:
@@ -162,7 +168,7 @@ class Collected:
     ) -> None:
         self.graph, self.batching = graph, batching
         self.blocks: dict[int, tuple[Replacement, Block]] = {}
-        if may_be_zero(batching.trips):
+        if may_not_run(batching.trips):
             return
         for place, (state, end) in enumerate(zip(states, ends)):
             writes = _writes(end, state)

@@ -272,6 +272,8 @@ class _Loop:
         """Write what the loop does for all trips at once; return whether that is possible."""
         if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
             return False
+        if compared_sizes(">=", self.trips, 0) is not True:
+            return False  # a range of none: operators over a negative number of trips are none
         graph, context = self.graph, self.evaluator.context
         try:
             with graph.subgraph(attempt.scope):
