@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.products import product
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import Matrix, Value
@@ -16,7 +17,7 @@ def matrix_product(ctx: Context, left: Value, right: Value) -> Value:
     a, b = ctx.as_matrix(left), ctx.as_matrix(right)
     if isinstance(a.cols, int) and isinstance(b.rows, int) and a.cols != b.rows:
         raise UnsupportedCase(f"the product of {a} and {b}: inner sizes differ")
-    return _convolution(ctx, a, b) or ctx.matrix(ctx.g.matmul(ctx.flat(a), ctx.flat(b)))
+    return _convolution(ctx, a, b) or ctx.matrix(product(ctx.g, ctx.flat(a), ctx.flat(b)))
 
 
 def _convolution(ctx: Context, filters: Matrix, columns: Matrix) -> Matrix | None:

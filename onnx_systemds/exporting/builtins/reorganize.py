@@ -9,9 +9,12 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Entries, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
-from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply
+from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply, product
+
+_DENSE = 1 << 12
+"""Elements of a sparse matrix that is as well multiplied as it is."""
 
 
 @builtin("matrix")
@@ -286,12 +289,24 @@ def table(
     right = one_hot(ctx, chosen, width)
     if weights is not None:
         right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
+    in_turn = _counts(b) and width == b.rows
     if counts:
         if weights is None and _within(chosen, width):
             right.row_choice = chosen
+        elif _is_large(right):
+            right.entries = Entries(None, None if in_turn else chosen, weights)
         return ctx.matrix(right)
-    left = ctx.g.transpose(one_hot(ctx, places_of(ctx, a), height), (1, 0))
-    return ctx.matrix(ctx.g.matmul(left, right))
+    places = places_of(ctx, a)
+    found = ctx.g.matmul(ctx.g.transpose(one_hot(ctx, places, height), (1, 0)), right)
+    if _is_large(found):
+        found.entries = Entries(places, None if in_turn else chosen, weights)
+    return ctx.matrix(found)
+
+
+def _is_large(x: Tensor) -> bool:
+    """Whether a computed matrix is better held as its entries, as far as its size is known."""
+    size = product(x.dims)
+    return x.constant is None and not (isinstance(size, int) and size <= _DENSE)
 
 
 def table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:

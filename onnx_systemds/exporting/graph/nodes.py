@@ -27,10 +27,11 @@ class Tensor:
     from `passes.narrowing` on), int (int64), bool or text. constant: the content if it is known, floats always as
     float64. node: what computes it, None for inputs and constants. stored: the file of a weight whose content is read
     only when the model is written. counts: whether it is 1, 2, 3 ... row_choice: for a matrix with a single 1 in
-    each row and 0 elsewhere, the places of the 1 from 0 on. replaced: what it is another matrix with.
+    each row and 0 elsewhere, the places of the 1 from 0 on. entries: of a sparse matrix. replaced: what it is another
+    matrix with.
     """
 
-    __slots__ = ("constant", "counts", "dims", "hint", "kind", "node", "replaced", "row_choice", "stored")
+    __slots__ = ("constant", "counts", "dims", "entries", "hint", "kind", "node", "replaced", "row_choice", "stored")
 
     def __init__(self, kind: str, dims: Dims, hint: str = "", constant: Array | None = None) -> None:
         self.kind = kind
@@ -41,6 +42,7 @@ class Tensor:
         self.stored: StoredMatrix | None = None
         self.counts = False
         self.row_choice: Tensor | None = None
+        self.entries: Entries | None = None
         self.replaced: Replacement | None = None
 
     def __repr__(self) -> str:
@@ -63,6 +65,23 @@ class Range:
     def stop(self) -> Dim:
         """The place after the last one."""
         return add(self.start, self.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The numbers of a matrix that is 0 elsewhere, those at one place added up: `weights`, 1 for None.
+
+    rows, cols: their places (int, rank 1, from 0 on); None: one after the other. Places outside count nowhere.
+    """
+
+    rows: Tensor | None
+    cols: Tensor | None
+    weights: Tensor | None
+
+    @property
+    def turned(self) -> Entries:
+        """Those of the transposed matrix."""
+        return Entries(self.cols, self.rows, self.weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,50 +121,17 @@ class Operators(GraphBuilder):
         dims = tuple(x.dims[axis] for axis in perm)
         if [axis for axis in perm if x.dims[axis] != 1] == [axis for axis in range(x.rank) if x.dims[axis] != 1]:
             return self.reshape(x, dims)
-        return self.node("Transpose", [x], dims, x.kind, perm=perm)
+        found = self.node("Transpose", [x], dims, x.kind, perm=perm)
+        if x.entries is not None:
+            found.entries = x.entries.turned
+        return found
 
     def matmul(self, a: Tensor, b: Tensor) -> Tensor:
         """Return the product of two matrices or two stacks of them."""
         if a.row_choice is not None and b.rank == 2:
             return self.gather(b, a.row_choice, 0)
         dims = (*broadcast(a.dims[:-2], b.dims[:-2]), a.dims[-2], b.dims[-1])
-        simpler = self._repeated(a, b, dims) or self._with_offset(a, b) if a.rank == b.rank == 2 else None
-        if simpler is not None:
-            return simpler
         return self.node("MatMul", [self.floating(a), self.floating(b)], dims)
-
-    def _repeated(self, a: Tensor, b: Tensor, dims: Dims) -> Tensor | None:
-        """Return the product of a column and a row of which one holds a single number everywhere, or the sums of rows.
-
-        None for others.
-        """
-        if a.dims[1] != 1:
-            ones = self.filling(b) if b.dims[1] == 1 and a.constant is None else None
-            return self.reduce("ReduceSum", self.floating(a), (1,)) if ones is self.number(1.0) else None
-        for column, row in ((a, b), (b, a)):
-            number = self.filling(column)
-            if number is not None:
-                return self.expand(row if number.constant == 1 else self.binary("Mul", row, number), dims)
-        return None
-
-    def _with_offset(self, a: Tensor, b: Tensor) -> Tensor | None:
-        """Return ``cbind(X, 1) %*% B`` for a known B as a product and an offset."""
-        found = self._without_last(a) if b.constant is not None else None
-        if found is None:
-            return None
-        (x, number), width = found, int(b.constant.shape[0]) - 1  # type: ignore[union-attr]
-        offset = self.slice(b, 0, width, width + 1)
-        return self.binary("Add", self.matmul(x, self.slice(b, 0, 0, width)), self.binary("Mul", offset, number))
-
-    def _without_last(self, a: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return a matrix without its last column, and the number that this holds everywhere; None for others."""
-        node, parts = a.node, pieces(a, 1)
-        if node is not None and node.op == "Pad" and len(node.inputs) == 3:
-            x, widths, number = node.inputs
-            if x is not None and widths is not None and widths.constant is not None and number is not None:
-                return (x, number) if widths.constant.tolist() == [0, 0, 0, 1] else None
-        filling = self.filling(parts[-1]) if len(parts) == 2 and parts[-1].dims[1] == 1 else None
-        return None if filling is None else (parts[0], filling)
 
     def reduce(self, op: str, x: Tensor, axes: Sequence[int], keepdims: bool = True) -> Tensor:
         """Return ``ReduceSum`` and its like over `axes`."""

@@ -1,0 +1,96 @@
+"""Products of matrices that need none: with one number everywhere, with ones beside, with a sparse matrix."""
+
+from __future__ import annotations
+
+from onnx_systemds.exporting.graph.nodes import Entries, Tensor
+from onnx_systemds.exporting.graph.operators import Operators, pieces
+from onnx_systemds.inference.dims import Dim
+
+_SCATTER_SINCE = 16
+
+
+def product(g: Operators, a: Tensor, b: Tensor) -> Tensor:
+    """Return the product of two matrices."""
+    if a.row_choice is None:
+        simpler = _sparse(g, a, b) or _repeated(g, a, b) or _with_offset(g, a, b)
+        if simpler is not None:
+            return simpler
+    return g.matmul(a, b)
+
+
+def _repeated(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return the product of a column and a row of which one holds a single number everywhere, or the sums of rows.
+
+    None for others.
+    """
+    if a.dims[1] != 1:
+        ones = g.filling(b) if b.dims[1] == 1 and a.constant is None else None
+        return g.reduce("ReduceSum", g.floating(a), (1,)) if ones is g.number(1.0) else None
+    for column, row in ((a, b), (b, a)):
+        number = g.filling(column)
+        if number is not None:
+            return g.expand(row if number.constant == 1 else g.binary("Mul", row, number), (a.dims[0], b.dims[1]))
+    return None
+
+
+def _with_offset(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return ``cbind(X, 1) %*% B`` for a known B as a product and an offset."""
+    found = _without_last(g, a) if b.constant is not None else None
+    if found is None or b.constant is None:
+        return None
+    (x, number), width = found, b.constant.shape[0] - 1
+    offset = g.slice(b, 0, width, width + 1)
+    return g.binary("Add", product(g, x, g.slice(b, 0, 0, width)), g.binary("Mul", offset, number))
+
+
+def _without_last(g: Operators, a: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Return a matrix without its last column, and the number that this holds everywhere; None for others."""
+    node, parts = a.node, pieces(a, 1)
+    if node is not None and node.op == "Pad" and len(node.inputs) == 3:
+        x, widths, number = node.inputs
+        if x is not None and widths is not None and widths.constant is not None and number is not None:
+            return (x, number) if widths.constant.tolist() == [0, 0, 0, 1] else None
+    filling = g.filling(parts[-1]) if len(parts) == 2 and parts[-1].dims[1] == 1 else None
+    return None if filling is None else (parts[0], filling)
+
+
+def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
+    """Return the product with a matrix whose entries are known by their places; None for others."""
+    if g.opset < _SCATTER_SINCE:
+        return None
+    if a.entries is not None:
+        return _scattered(g, a.dims[0], a.entries, g.floating(b))
+    if b.entries is not None:  # the same of the transposed matrices
+        turned = g.transpose(g.floating(a), (1, 0))
+        return g.transpose(_scattered(g, b.dims[1], b.entries.turned, turned), (1, 0))
+    return None
+
+
+def _scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
+    """Return rows of a matrix, weighted, added up where they belong."""
+    chosen, valid = x, None
+    if entries.cols is not None:
+        places, valid = _limited(g, entries.cols, x.dims[0])
+        chosen = g.gather(x, places, 0)
+    if entries.weights is not None:
+        chosen = g.binary("Mul", chosen, g.reshape(entries.weights, (*entries.weights.dims, 1)))
+    if valid is not None:
+        chosen = g.where(valid, chosen, g.number(0.0))
+    if entries.rows is None:
+        return chosen
+    places, inside = _limited(g, entries.rows, height)
+    if inside is not None:
+        chosen = g.where(inside, chosen, g.number(0.0))
+    dims = (height, x.dims[1])
+    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), chosen]
+    return g.node("ScatterND", inputs, dims, reduction="add")
+
+
+def _limited(g: Operators, places: Tensor, size: Dim) -> tuple[Tensor, Tensor | None]:
+    """Return places that are all inside of a size, and (bool, a column) which were; None: all of them."""
+    known = places.constant
+    if known is not None and isinstance(size, int) and ((known >= 0) & (known < size)).all():
+        return places, None
+    last = g.reshape(g.size_tensor(size), ())
+    inside = g.binary("And", g.binary("GreaterOrEqual", places, g.constant(0)), g.binary("Less", places, last))
+    return g.where(inside, places, g.constant(0)), g.reshape(inside, (*places.dims, 1))
