@@ -1,6 +1,7 @@
-"""Exported models against an expert's: ``python -m benchmarks.exports [name ...] [--seconds 0.3]``. Nodes and time.
+"""Exported models against an expert's: ``python -m benchmarks.exports [name ...] [--seconds 0.3] [--write]``.
 
-Nodes are counted with those of all branches and bodies. Both models give the same numbers, or this stops.
+Nodes and milliseconds. Nodes are counted with those of all branches and bodies. Both models give the same numbers, or
+this stops.
 """
 
 from __future__ import annotations
@@ -17,9 +18,19 @@ import onnx
 import onnxruntime
 
 from benchmarks.expert_models import CASES, Array, Case
+from benchmarks.report import write_section
 from benchmarks.timing import alternate
 from onnx_systemds import export_script
 from onnx_systemds.errors import TranspileError
+
+HEADER = """## Exported models
+
+Written by `python -m benchmarks.exports --write`: what users of SystemDS export, against models written by hand in ONNX
+(`benchmarks/expert_models.py`), with a batch of 16 and with any. Nodes, and least milliseconds in onnxruntime on one
+thread, by turns; the ratios are those of the worse of both.
+
+| model | nodes | ours, 16 | any | ms | ours, 16 | any | nodes ratio | time ratio |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|"""
 
 
 def node_count(graph: onnx.GraphProto) -> int:
@@ -70,16 +81,25 @@ def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("names", nargs="*")
     arguments.add_argument("--seconds", type=float, default=0.3)
+    arguments.add_argument("--write", action="store_true", help="write the section of docs/benchmarks.md")
     given = arguments.parse_args()
-    ratios = []
-    print(f"{'':16}{'nodes':>7}{'static':>7}{'open':>7}{'ratio':>7}{'ms':>9}{'static':>9}{'open':>9}")
+    nodes, times = [], []
+    lines = [HEADER]
     for case in CASES:
         if given.names and case.name not in given.names:
             continue
-        (expert, *ours), times = measure(case, given.seconds)
-        ratios.append(max(ours) / expert)
-        print(f"{case.name:16}{expert:7}{ours[0]:7}{ours[1]:7}{ratios[-1]:7.2f}" + "".join(f"{t:9.4f}" for t in times))
-    print(f"nodes against the expert's: {median(ratios):.2f} in the middle, {max(ratios):.2f} at most")
+        counts, own = measure(case, given.seconds)
+        nodes.append(max(counts[1:]) / counts[0])
+        times.append(max(own[1:]) / own[0] if own[0] else 1.0)
+        cells = [case.name, *counts, *(f"{t:.3f}" for t in own), f"{nodes[-1]:.2f}", f"{times[-1]:.2f}"]
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+        print(lines[-1], flush=True)
+    for what, ratios in (("nodes", nodes), ("time", times)):
+        found = f"{what} against the expert's: {median(ratios):.2f} in the middle, {max(ratios):.2f} at most"
+        lines.append(f"\n{found[0].upper()}{found[1:]}.")
+        print(found)
+    if given.write:
+        write_section("exports", "\n".join(lines))
 
 
 if __name__ == "__main__":
