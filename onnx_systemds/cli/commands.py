@@ -194,8 +194,8 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         report = verify_model(
             model, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
             per_node=per_node, function_name=options.function_name, weights=options.weights,
-            simplified=not options.no_simplify, omitted=options.omitted, specialised=not options.no_specialise,
-            **verification.arguments(),
+            functions=options.functions, simplified=not options.no_simplify, omitted=options.omitted,
+            specialised=not options.no_specialise, **verification.arguments(),
         )  # fmt: skip
         verification.write_page(report, model)
     print_report(report, as_json=verification.as_json)

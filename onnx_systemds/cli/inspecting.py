@@ -150,7 +150,7 @@ def inspect_model(
     memory: Memory | None = None
     symbols: tuple[str, ...] = ()
     try:
-        script = import_model(model, dims=dims)
+        script = import_model(model, dims=dims, functions="keep")
         reasons: tuple[str, ...] = ()
         symbols = tuple(dict.fromkeys(name for port in script.inputs for name in dim.symbols(port.dims)))
         memory = None if symbols else _memory(model, dims)

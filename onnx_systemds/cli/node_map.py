@@ -37,15 +37,16 @@ class MappedNode:
 def script_map(script: Script, name: str) -> list[MappedNode]:
     """The nodes of a script that is saved as ``<name>.dml``, by their first statements.
 
-    Statements in a loop or a branch are part of it. Nodes that need no statement are missing.
+    Statements in a loop or a branch are part of it; one of a function that is called several times is of several nodes.
+    Nodes that need no statement are missing.
     """
     block = () if script.constants is None else script.constants.statements
     read = read_back(script.text_for(name), script.functions, block)
     found: dict[Origin, list[MappedStatement]] = {}
     for place in placed_statements(read):
-        if place.origin is not None and place.is_whole:
+        for origin in place.origins if place.is_whole else ():
             statement = MappedStatement(place.function, place.line, place.column)
-            found.setdefault(place.origin, []).append(statement)
+            found.setdefault(origin, []).append(statement)
     return [MappedNode(origin.place, tuple(taken.text({}) for taken in origin.takes), origin.gives, tuple(statements))
             for origin, statements in found.items()]  # fmt: skip
 

@@ -18,7 +18,7 @@ from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, replacing
-from onnx_systemds.importing.convert import WEIGHTS_MODES
+from onnx_systemds.importing.convert import FUNCTIONS_MODES, WEIGHTS_MODES
 from onnx_systemds.inference.passes import OPTIONAL_PASSES
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class ConversionOptions:
     dims: tuple[str, ...]
     function_name: str | None
     weights: str
+    functions: str | None
     starts: tuple[str, ...]
     ends: tuple[str, ...]
     types: tuple[str, ...]
@@ -132,6 +133,9 @@ def conversion_options(command: Command) -> Command:
                      help="Name of the main function [default: gen_<graph name>]."),
         click.option("--weights", type=click.Choice(WEIGHTS_MODES), default="auto", show_default=True,
                      help="Where weights go: into the script, into files beside it, or by their size."),
+        click.option("--functions", type=click.Choice(FUNCTIONS_MODES),
+                     help="What becomes functions beside the main one: nothing, what the nodes repeat (and the model's "
+                          "own functions), or these alone [default: blocks if they make the script a third shorter]."),
         click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
                      help="Python file that registers generators for operators of your own; repeatable."),
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),

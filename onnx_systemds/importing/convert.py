@@ -18,6 +18,7 @@ from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
 from onnx_systemds.importing.script import Script
@@ -35,6 +36,7 @@ from onnx_systemds.operators.rendering.script_parts import ScriptParts
 
 _MOST_METADATA = 20
 WEIGHTS_MODES = ("auto", "inline", "files")
+FUNCTIONS_MODES = ("flat", "blocks", "keep")
 
 
 @seldom_collected()
@@ -46,6 +48,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     constants: Mapping[str, Array | Sequence[Array]] | None = None,
     types: Mapping[str, Type] | None = None,
     weights: str = "auto",
+    functions: str | None = None,
     simplified: bool = True,
     omitted: Collection[str] = (),
     specialised: bool = True,
@@ -56,14 +59,19 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
     sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
     weights: "files" beside the script, "inline", or "auto" by size.
+    functions: "flat": all is written out in the main function; "keep": the model's own functions, from 4 nodes on, are
+    functions of the script; "blocks": what nodes of the main function repeat is one, too; None: blocks where they make
+    the script a third shorter, else keep.
     simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
     `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
     these (the results are equal up to rounding). progress: called with the number of nodes rendered so far. Raises
-    ValueError for a wrong ``weights``, ``omitted`` or ``function_name``, TranspileError with all reasons when the model
-    cannot be converted.
+    ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons when
+    the model cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
+    if functions not in (None, *FUNCTIONS_MODES):
+        raise ValueError(f"functions is one of {', '.join(FUNCTIONS_MODES)}, not {functions!r}")
     if unknown := sorted(set(omitted) - set(OPTIONAL_PASSES)):
         raise ValueError(f"there is no pass {quoted_list(unknown)} to omit; there are {', '.join(OPTIONAL_PASSES)}")
     if function_name is not None and legal_identifier(function_name) != function_name:
@@ -71,8 +79,9 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     model = source if isinstance(source, Model) else load_model(source)
     written = nodes_written(model.graph, model.functions)
     context = Context(
-        dict(dims or {}), model.functions, simplify=simplified, omitted=frozenset(omitted), written=written
-    )
+        dict(dims or {}), model.functions, keeps_functions=functions != "flat", simplify=simplified,
+        omitted=frozenset(omitted), written=written,
+    )  # fmt: skip
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
     typed = infer(simplify(graph, context.notes, omitted) if simplified else graph, context)
     context.errors.raise_any("the model cannot be converted")
@@ -84,7 +93,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     rendered = render_main(typed, function, parts, progress)
     parts.errors.raise_any("the model cannot be converted")
     library = library_functions(parts.imports)
-    functions = {function.name: function for function in (*library, *rendered.functions)}
+    called = {function.name: function for function in (*library, *rendered.functions)}
     script = Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
@@ -93,18 +102,18 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         rendered.returned,
         tuple(parts.weights[key] for key in sorted(parts.weights)),
         tuple(_header(model)),
-        tuple(with_hidden_zeros(function, functions) for function in library),
-        tuple(with_hidden_zeros(function, functions) for function in rendered.functions),
+        tuple(with_hidden_zeros(function, called) for function in library),
+        tuple(with_hidden_zeros(function, called) for function in rendered.functions),
         Batching(typed),
         rendered.unchecked,
         context.notes.all(),
         called=parts.called,
         texts=tuple(parts.vocabulary.numbers),
     )
-    if not specialised:
-        return script
-    found = specialise(script, {})
-    return for_callers_of_known_sizes(found) if found.general is None else found
+    if specialised:
+        found = specialise(script, {})
+        script = for_callers_of_known_sizes(found) if found.general is None else found
+    return script if functions in ("flat", "keep") else with_blocks(script, always=functions == "blocks")
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

@@ -42,13 +42,39 @@ class Origin:
     place: NodePlace
     takes: tuple[Taken, ...]
     gives: tuple[str, ...]
+    scope: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedOrigin:
+    """The nodes that a statement of a function computes, one for each call of that function by its number."""
+
+    function: str
+    calls: tuple[object, ...]
+
+    def of(self, number: int) -> Origin | None:
+        """The node that it computes in a call."""
+        found = self.calls[number]
+        return found if isinstance(found, Origin) else None
+
+    def all(self) -> list[Origin]:
+        """The nodes of all calls."""
+        return [origin for origin in self.calls if isinstance(origin, Origin)]
+
+
+@dataclass(frozen=True, slots=True)
+class CallOrigin:
+    """A call of a function whose statements have a `SharedOrigin`."""
+
+    function: str
+    number: int
 
 
 def origin_of(node: NodeView) -> Origin:
     """The origin of a node's statements."""
     given = ((name, node.values[name]) for name in node.node.inputs if name)
     takes = tuple(Taken(name, value.dtype, value.dims) for name, value in given)
-    return Origin(node.place, takes, tuple(filter(None, node.node.outputs)))
+    return Origin(node.place, takes, tuple(filter(None, node.node.outputs)), node.node.scope)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +82,7 @@ class PlacedStatement:
     """A statement of a printed script.
 
     Lines and columns count from 1. function: the one that it stands in, or "". is_whole: it is in no loop or branch.
+    shared: the nodes that it computes in the calls of its function. calls: the call of such a function that it is.
     """
 
     line: int
@@ -64,6 +91,15 @@ class PlacedStatement:
     statement: tree.Statement
     origin: Origin | None
     is_whole: bool = True
+    shared: SharedOrigin | None = None
+    calls: CallOrigin | None = None
+
+    @property
+    def origins(self) -> list[Origin]:
+        """The nodes that it computes."""
+        if self.shared is not None:
+            return self.shared.all()
+        return [] if self.origin is None else [self.origin]
 
 
 def read_back(text: str, functions: Sequence[tree.Function], block: tree.Block = ()) -> tree.Script:
@@ -101,10 +137,12 @@ def placed_statements(script: tree.Script) -> list[PlacedStatement]:
 
 def _in_block(block: tree.Block, function: str, around: PlacedStatement | None = None) -> Iterator[PlacedStatement]:
     for statement in block:
-        outer = None if around is None else around.origin
+        outer, shared = (None, None) if around is None else (around.origin, around.shared)
         origin = statement.origin if isinstance(statement.origin, Origin) else outer
+        shared = statement.origin if isinstance(statement.origin, SharedOrigin) else shared
+        calls = statement.origin if isinstance(statement.origin, CallOrigin) else None
         line, column = statement.position.line, statement.position.column
-        found = PlacedStatement(line, column, function, statement, origin, around is None)
+        found = PlacedStatement(line, column, function, statement, origin, around is None, shared, calls)
         yield found
         if isinstance(statement, (tree.If, tree.For, tree.While)):
             yield from _in_block(statement.body, function, found)

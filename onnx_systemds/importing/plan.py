@@ -87,10 +87,10 @@ def _script_for_rows(
     """The script whose rows are open, as for a program that scores any number of them, and the sizes that it fixes."""
     for name in sizes:
         fixed = {other: size for other, size in sizes.items() if other != name}
-        script = import_model(model, dims=fixed, types=types)
+        script = import_model(model, dims=fixed, types=types, functions="keep")
         if script.batch is not None and script.batch.symbol == name:
             return script, fixed
-    return import_model(model, dims=sizes, types=types), dict(sizes)
+    return import_model(model, dims=sizes, types=types, functions="keep"), dict(sizes)
 
 
 def _refusal(place: str, places: Places) -> str:

@@ -20,6 +20,7 @@ class Context:
 
     fixed_dims: sizes that the user gives to symbols. errors: reasons against the conversion so far.
     notes: what passes did, and why they did not.
+    keeps_functions: whether the model's own functions become functions of the script.
     simplify: whether nodes may become one with those before them; a Gradient has to find them as they are.
     omitted: names of passes to do without. written: nodes of the model as it is written.
     """
@@ -28,6 +29,7 @@ class Context:
     functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     notes: Notes = field(default_factory=Notes)
+    keeps_functions: bool = True
     simplify: bool = True
     omitted: frozenset[str] = frozenset()
     written: int = 0  # nodes of the model, for which nodes are typed

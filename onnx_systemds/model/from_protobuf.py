@@ -12,6 +12,7 @@ from onnx import AttributeProto
 
 from onnx_systemds.errors import InvalidModel, NodePlace, Reasons, escaped, quoted, quoted_list
 from onnx_systemds.model import ir
+from onnx_systemds.model.node_scopes import scope_of
 from onnx_systemds.model.tensors import TensorReader, element_type
 from onnx_systemds.model.wiring import sort_nodes
 
@@ -151,7 +152,7 @@ class Converter:
             node = nodes[old]
             moved.append(ir.Node(
                 node.op_type, node.domain, node.inputs, node.outputs, node.attributes, node.name, node.doc_string,
-                position, node.version, node.overload,
+                position, node.version, node.overload, node.scope,
             ))  # fmt: skip
         return tuple(moved)
 
@@ -216,7 +217,7 @@ class Converter:
             inputs, outputs = tuple(map(name_of, proto.input)), tuple(map(name_of, proto.output))
             node = ir.Node(
                 op_type, domain, inputs, outputs, attributes, name, prose_of(proto.doc_string), index, version,
-                name_of(proto.overload),
+                name_of(proto.overload), scope_of(name, proto.metadata_props),
             )  # fmt: skip
             nodes.append(node)
             trace.append((proto, node))

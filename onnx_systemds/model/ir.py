@@ -97,6 +97,7 @@ class Node:
 
     domain: "" for ai.onnx. index: position in its graph after sorting.
     version: opset version in force for the domain where the node stands (functions import their own).
+    scope: the words of the module that PyTorch says it is of, outermost first, or those in front of its name.
     """
 
     op_type: str
@@ -109,6 +110,7 @@ class Node:
     index: int
     version: int
     overload: str = ""
+    scope: tuple[str, ...] = ()
 
     @property
     def identity(self) -> tuple[str, str]:

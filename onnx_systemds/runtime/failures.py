@@ -7,7 +7,7 @@ an instruction does (docs/decisions/0027).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,7 +18,12 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.engine import EngineError, ScriptCompileError, ScriptRuntimeError
 from onnx_systemds.engine.errors import FailedNode
-from onnx_systemds.importing.origins import PlacedStatement, placed_statements, read_back, statements_between
+from onnx_systemds.importing.origins import (
+    PlacedStatement,
+    placed_statements,
+    read_back,
+    statements_between,
+)
 from onnx_systemds.importing.passes.block_cuts import BLOCK_CUT, cut, with_never
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.driver import Program
@@ -56,7 +61,7 @@ def failed_node(
     """The node that an error of the engine is of, None where it is of none, or that cannot be found out."""
     tracked = read_back(program.text, program.functions, program.statements)
     failed = _failed(error, placed_statements(tracked))
-    is_settled = len({place.line for place in failed}) == 1
+    is_settled = len({(place.line, place.origin) for place in failed}) == 1
     if not is_settled and isinstance(error, ScriptRuntimeError) and rerun is not None:
         failed = _failed_when_traced(tracked, rerun, is_stop=not error.blocks) or failed
     return _described(failed, script, sizes) if failed else None
@@ -74,17 +79,40 @@ def _failed_when_traced(tracked: tree.Script, rerun: Callable[[str], object], *,
 
 
 def _failed(error: EngineError, places: Sequence[PlacedStatement]) -> _Failed:
-    """The statements of the innermost of the running blocks that is of a node."""
+    """The statements of the innermost of the running blocks that is of a node.
+
+    Those of a function with the statements of several nodes are of what the call around them stands for.
+    """
     blocks: Sequence[tuple[int, int]] = ()
     if isinstance(error, ScriptRuntimeError):
         blocks = error.blocks
     elif isinstance(error, ScriptCompileError) and error.line is not None:
         blocks = [(error.line, error.line)]
-    for first, last in reversed(blocks):
-        found = tuple(place for place in statements_between(places, first, last) if place.origin is not None)
+    running = [statements_between(places, first, last) for first, last in blocks]
+    for depth in reversed(range(len(running))):
+        around = running[:depth][::-1]
+        found = tuple(each for place in running[depth] for each in _of_nodes(place, around))
         if found:
             return found
     return ()
+
+
+def _of_nodes(place: PlacedStatement, around: Iterable[Sequence[PlacedStatement]]) -> Iterator[PlacedStatement]:
+    """A statement for each of the nodes that it may be of. around: the running blocks, the innermost one first."""
+    shared = place.shared
+    if shared is None:
+        yield from () if place.origin is None else (place,)
+        return
+    numbers = (_calls(block, shared.function) for block in around)
+    for number in next(filter(None, numbers), range(len(shared.calls))):
+        if (origin := shared.of(number)) is not None:
+            yield replace(place, origin=origin)
+
+
+def _calls(block: Iterable[PlacedStatement], function: str) -> list[int]:
+    """The numbers of the calls of a function in a block."""
+    calls = (place.calls for place in block)
+    return [call.number for call in calls if call is not None and call.function == function]
 
 
 def _described(failed: _Failed, script: Script, sizes: Mapping[str, int]) -> FailedNode:
@@ -108,7 +136,7 @@ def _described(failed: _Failed, script: Script, sizes: Mapping[str, int]) -> Fai
 def _line_in(saved: str, script: Script, failed: PlacedStatement) -> int | None:
     """The line of a statement in the script as it is saved; a form of it may read weights in another way."""
     places = placed_statements(read_back(saved, script.functions))
-    own = [place for place in places if place.origin is failed.origin]
+    own = [place for place in places if failed.origin in place.origins]
     targets = assigned((failed.statement,))
     same = [place for place in own if place.statement == failed.statement]
     return next((place.line for place in [*same, *own] if assigned((place.statement,)) == targets), None)

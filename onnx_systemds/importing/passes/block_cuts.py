@@ -55,6 +55,18 @@ def is_never(statement: tree.Statement) -> bool:
     return isinstance(statement, tree.If) and statement.condition == _NEVER
 
 
+def is_cut(statement: tree.Statement) -> bool:
+    """Whether it is one of the cuts that `cut_blocks` makes, by what stands in a block."""
+    return is_never(statement) and statement == cut(BLOCK_CUT) and not is_loaded_cut(statement) and any(
+        comment.startswith("# cuts the block") for comment in statement.comments.beside
+    )
+
+
+def is_loaded_cut(statement: tree.Statement) -> bool:
+    """Whether it is the cut behind weights that are taken out of their list."""
+    return is_never(statement) and statement.comments == cut(LOADED_CUT).comments
+
+
 def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
     """The statements with the definition of ``never`` in front, where it is used."""
     return (cut(NEVER), *statements) if _uses_never(statements) else tuple(statements)

@@ -1,7 +1,8 @@
 """A call of a model's own function becomes the function's nodes.
 
-Condition: the function has few nodes, or handles lists whose items are known. Reason: that reads better than a call,
-and operators on known lists leave nothing in the script. Others become functions of DML (see `local_functions`).
+Condition: the function has few nodes, or handles lists whose items are known, or all is to be written out. Reason: that
+reads better than a call, and operators on known lists leave nothing in the script. Others become functions of DML (see
+`local_functions`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def inline_function(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node
     function = context.function_of(node)
     if function is None:
         return None
-    if is_called(facts, function):
+    if context.keeps_functions and is_called(facts, function):
         context.notes.left(RULE, node, f"of {len(function.nodes)} nodes: it is a function of the script")
         return None
     context.notes.fired(RULE, node, f"of {len(function.nodes)} nodes")

@@ -1,0 +1,1 @@
+"""Repeated sequences of statements, which become functions."""

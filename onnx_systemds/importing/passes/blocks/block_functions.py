@@ -1,0 +1,241 @@
+"""What statements of the main function repeat as functions of their own: of twelve layers, one called twelve times.
+
+The weights of a call are taken out of their list in front of it, so that all calls get matrices of known sizes: then
+the engine compiles the function once (docs/decisions/0028-repeated-blocks.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.printer import print_expression, print_statement
+from onnx_systemds.dml.rewrite import renamed
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.body import parsed
+from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
+from onnx_systemds.importing.passes.block_cuts import (
+    GUARDED,
+    NEVER,
+    cut,
+    cut_blocks,
+    is_cut,
+    is_loaded_cut,
+    is_never,
+    with_never,
+)
+from onnx_systemds.importing.passes.blocks.block_names import Path, block_name, common_scope, local_name
+from onnx_systemds.importing.passes.blocks.kinds import MATRIX, kinds_of
+from onnx_systemds.importing.passes.blocks.repeats import Repeat, find_repeats, with_reshapes_apart
+from onnx_systemds.importing.passes.blocks.result_sizes import Shape, shapes_in
+from onnx_systemds.importing.passes.call_guards import guarding_calls
+from onnx_systemds.importing.passes.specialisation.trees import reads
+from onnx_systemds.importing.script import Script
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+
+APART = 'if (never) { print("never") }  # one function for all calls: not to be written into its callers'
+MOST_LINES = 2 / 3
+"""Of the functions that nodes became, with blocks, for blocks to be worth it."""
+
+
+def with_blocks(script: Script, *, always: bool = False) -> Script:
+    """The script whose repeated blocks are functions; as it is, if that is not a third shorter (and not ``always``)."""
+    found = _with_blocks(script)
+    if found is None or not (always or _lines(found) <= MOST_LINES * _lines(script)):
+        return script
+    return replace(found, general=script if script.general is None else script.general)
+
+
+def _lines(script: Script) -> int:
+    return sum(print_statement(function).count("\n") for function in script.functions)
+
+
+def _with_blocks(script: Script) -> Script | None:
+    main, others = script.main, {it.name: it for it in script.functions if it.name != script.function}
+    functions = others | {function.name: function for function in script.library}
+    body = tuple(statement for statement in main.body if not is_cut(statement) and not _is_guard(statement))
+    body = with_reshapes_apart(body)
+    main = replace(main, body=body)
+    kinds = kinds_of(main, functions)
+    repeats = [
+        repeat
+        for repeat in find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
+        if _is_callable(repeat, kinds)
+    ]
+    if not repeats:
+        return None
+    inner = {name for repeat in repeats for instance in repeat.instances for place in instance
+             for name in assigned((body[place],))}  # fmt: skip
+    shapes = {name: shape for name, shape in shapes_in(main, functions).items() if inner.isdisjoint(_names_in(shape))}
+    names = Names([*functions, script.function, f"{script.function}_init"])
+    made: dict[str, tree.Function] = {}
+    blocks: list[_Block] = []
+    for repeat in repeats:
+        block = _Block(body, repeat, names, kinds)
+        function = block.function(others)
+        if _is_shorter(block, function, shapes):
+            blocks.append(block)
+            made[block.name] = function
+    if not blocks:
+        return None
+    scalars = [parameter.name for parameter in main.parameters if parameter.type.kind == "scalar"]
+    called = _with_calls(body, blocks, shapes)
+    start = next((place + 1 for place, statement in enumerate(called) if is_loaded_cut(statement)), 0)
+    guards = guarding_calls([*functions.values(), *made.values()], called)
+    guard = parsed([GUARDED, *(f"  {call}" for call in guards), "}"]) if guards else ()
+    called = [*called[:start], *guard, *cut_blocks(called[start:], others, scalars)]
+    new = with_never([statement for statement in called if statement != cut(NEVER)])
+    return replace(script, functions=(*others.values(), *made.values(), replace(main, body=new)))
+
+
+def _is_guard(statement: tree.Statement) -> bool:
+    """Whether it is what `guarding_calls` gave for the statements as they were."""
+    return is_never(statement) and any(comment in GUARDED for comment in _comments(statement))
+
+
+def _comments(statement: tree.Statement) -> list[str]:
+    given = [statement.comments, *(inner.comments for inner in getattr(statement, "body", ()))]
+    return [line for comments in given for line in (*comments.before, *comments.beside, *comments.inside)]
+
+
+def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:
+    """Whether all variables that go in and out have known types, and numbers are the same in all calls.
+
+    With other numbers in each call the engine would compile the function anew at each (docs/decisions/0011).
+    """
+    for names in (*repeat.parameters, *repeat.results):
+        types = {kinds.get(name) for name in names}
+        if len(types) > 1 or None in types:
+            return False
+    return all(
+        kinds[names[0]].kind in ("matrix", "frame") or len(set(names)) == 1 for names in repeat.parameters
+    ) and all(kinds[names[0]] == MATRIX for names in repeat.results)
+
+
+def _is_shorter(block: _Block, function: tree.Function, shapes: Mapping[str, Shape]) -> bool:
+    """Whether a function and its calls have fewer lines than the statements that they stand for."""
+    instances = block.repeat.instances
+    calls = [block.call(number, shapes) for number in range(len(instances))]
+    before = sum(print_statement(block.body[place]).count("\n") for instance in instances for place in instance)
+    return sum(print_statement(it).count("\n") for it in (function, *calls)) < before
+
+
+def _names_in(shape: Shape) -> set[str]:
+    return {node.name for node in tree.walk(*shape) if isinstance(node, tree.Name)}
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameter:
+    """What goes into a function: its name there, and those of the variables in the calls."""
+
+    name: str
+    given: tuple[str, ...]
+
+
+class _Block:
+    """A repeated sequence, its function and its calls."""
+
+    def __init__(
+        self, body: tree.Block, repeat: Repeat, names: Names, kinds: Mapping[str, tree.DataType]
+    ) -> None:
+        self.body, self.repeat, self.kinds = body, repeat, kinds
+        self.origins = [[body[place].origin for place in instance] for instance in repeat.instances]
+        self.scopes: list[Path] = [common_scope(origins) for origins in self.origins]
+        self.name = names.fresh(block_name(self.scopes))
+        self.ends = {instance[-1]: number for number, instance in enumerate(repeat.instances)}
+        self._made_of = {name: place for place, statement in enumerate(body) for name in assigned((statement,))}
+        self._names = Names(["never"])
+        self._inner = self._inner_names()
+        self.parameters = self._parameters()
+
+    def function(self, others: Mapping[str, tree.Function]) -> tree.Function:
+        """The function; its statements are those of the first instance, and of the nodes of all."""
+        names = self._inner | {it.given[0]: it.name for it in self.parameters}
+        statements: list[tree.Statement] = []
+        for number, place in enumerate(self.repeat.instances[0]):
+            statement = copy(renamed(self.body[place], names))
+            if not number:
+                tree.keep_spelling(statement, statement.spelling)
+            tree.keep_origin(statement, SharedOrigin(self.name, tuple(origins[number] for origins in self.origins)))
+            statements.append(statement)
+        inputs = tuple(tree.Parameter(it.name, self.kinds[it.given[0]]) for it in self.parameters)
+        scalars = [parameter.name for parameter in inputs if parameter.type.kind == "scalar"]
+        body = with_never([cut(APART), *cut_blocks(statements, others, scalars)])
+        results = tuple(tree.Parameter(self._inner[given[0]], MATRIX) for given in self.repeat.results)
+        return tree.Function(self.name, inputs, results, body, comments=tree.Comments(before=self._comment()))
+
+    def call(self, number: int, shapes: Mapping[str, Shape]) -> tree.Statement:
+        """A call. Its result gets a size if a later call takes what is made of it: the engine knows none before."""
+        arguments = tuple(tree.CallArgument(None, tree.Name(it.given[number])) for it in self.parameters)
+        called = tree.Call(self.name, arguments)
+        targets = [given[number] for given in self.repeat.results]
+        origin = CallOrigin(self.name, number)
+        if len(targets) > 1:
+            statement: tree.Statement = tree.MultiAssign(tuple(map(tree.Name, targets)), called, origin=origin)
+            tree.keep_spelling(statement, f"[{', '.join(targets)}] = {print_expression(called)}")
+            return statement
+        value: tree.Expression = called
+        if targets[0] in shapes and number < len(self.repeat.instances) - 1:
+            rows, cols = shapes[targets[0]]
+            given = (tree.CallArgument(None, value), tree.CallArgument("rows", rows), tree.CallArgument("cols", cols))
+            value = tree.Call("matrix", given)
+        statement = tree.Assign(tree.Name(targets[0]), value, origin=origin)
+        tree.keep_spelling(statement, f"{targets[0]} = {print_expression(value)}")
+        return statement
+
+    def _comment(self) -> tuple[str, ...]:
+        first, last = (".".join(scope) for scope in (self.scopes[0], self.scopes[-1]))
+        of = f"of {first} to {last}" if first and first != last else "that are alike"
+        return (f"# The nodes {of}, called {len(self.repeat.instances)} times.",)
+
+    def _inner_names(self) -> dict[str, str]:
+        """The names within the function of what the first instance assigns."""
+        return {name: self._names.fresh(self._local(name, 0))
+                for place in self.repeat.instances[0] for name in assigned((self.body[place],))}  # fmt: skip
+
+    def _local(self, name: str, number: int) -> str:
+        place = self._made_of.get(name)
+        return local_name(name, self.scopes[number], None if place is None else self.body[place].origin)
+
+    def _parameters(self) -> list[_Parameter]:
+        """Those with other values in each call first, then what all share, then weights and other constants."""
+        ranked = sorted(self.repeat.parameters, key=self._rank)
+        return [_Parameter(self._names.fresh(self._parameter_name(given)), given) for given in ranked]
+
+    def _rank(self, given: tuple[str, ...]) -> int:
+        if len(set(given)) == 1:
+            return 1
+        return 2 if all(map(self._is_constant, given)) else 0
+
+    def _is_constant(self, name: str) -> bool:
+        place = self._made_of.get(name)
+        return place is not None and reads(self.body[place]) <= {WEIGHTS, name}
+
+    def _parameter_name(self, given: Sequence[str]) -> str:
+        rank = self._rank(tuple(given))
+        if rank == 1:
+            return given[0]
+        local = {self._local(name, number) for number, name in enumerate(given)}
+        if len(local) == 1:
+            return local.pop()
+        if rank == 0:
+            return "X"
+        user = next(place for place in self.repeat.instances[0] if given[0] in reads(self.body[place]))
+        return f"{self._inner[assigned((self.body[user],))[0]]}_weight"
+
+
+def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str, Shape]) -> list[tree.Statement]:
+    """The statements, with calls in the places of the last ones of the instances."""
+    gone = {place for block in blocks for instance in block.repeat.instances for place in instance}
+    ends = {place: (block, number) for block in blocks for place, number in block.ends.items()}
+    found: list[tree.Statement] = []
+    for place, statement in enumerate(body):
+        if place in ends:
+            block, number = ends[place]
+            found.append(block.call(number, shapes))
+        elif place not in gone:
+            found.append(statement)
+    return found

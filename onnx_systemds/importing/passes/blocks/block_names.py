@@ -1,0 +1,51 @@
+"""What a repeated sequence and its variables are called: by the scopes of the nodes that it is made of."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from onnx_systemds.dml.names import legal_identifier
+from onnx_systemds.importing.origins import Origin
+
+Path = tuple[str, ...]
+_MOST = 0.8  # of the nodes of a sequence that a scope has to hold
+_FIRST_OUTPUT = re.compile(r"_output_0(?=_|$)")
+_WORDS_OF_NAME = 2
+
+
+def common_scope(origins: Sequence[object]) -> Path:
+    """The innermost scope that holds most of the nodes; empty where they have none."""
+    scopes = [origin.scope for origin in origins if isinstance(origin, Origin)]
+    held = Counter(scope[:length] for scope in scopes for length in range(1, len(scope) + 1))
+    return max((scope for scope, count in held.items() if count >= _MOST * len(scopes)), key=len, default=())
+
+
+def block_name(scopes: Sequence[Path]) -> str:
+    """The name of a sequence by the scopes of its instances: ``encoder.layer.0`` is called encoder_layer."""
+    words = [tuple(word for word in scope if not word.isdigit()) for scope in scopes]
+    if len(set(words)) > 1 or not words[0]:
+        return "block"
+    return legal_identifier("_".join(words[0][-_WORDS_OF_NAME:]), "block")
+
+
+def local_name(name: str, scope: Path, origin: object) -> str:
+    """What a variable is called within a scope: without what it has of that."""
+    full = _full_name(name, origin)
+    prefix = legal_identifier("_".join(scope), "v") if scope else ""
+    short = full[len(prefix) + 1 :] if prefix and full.startswith(f"{prefix}_") else full
+    return legal_identifier(_FIRST_OUTPUT.sub("", short) or full)
+
+
+def _full_name(name: str, origin: object) -> str:
+    """A variable's name before it was shortened."""
+    if not isinstance(origin, Origin):
+        return name
+    words = name.split("_")
+    for given in origin.gives:
+        for count in range(_WORDS_OF_NAME + 1):
+            ending = "".join(f"_{word}" for word in words[len(words) - count :])
+            if legal_identifier(f"{given}{ending}") == name:
+                return re.sub(r"[^A-Za-z0-9]+", "_", f"{given}{ending}").strip("_")
+    return name

@@ -1,0 +1,316 @@
+"""Sequences of statements that a function repeats, equal but for the names of variables.
+
+Constants, and what is computed once (as an order of rows that all layers share), are left out: they stand in front of
+the sequence that needs them. The order of the others is that of the walk, which is the same for equal parts of a graph.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import accumulate
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.names import Names as Identifiers
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
+from onnx_systemds.importing.passes.specialisation.trees import is_load, reads
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+
+FEWEST_STATEMENTS = 8
+_MOST_FAMILIES = 16
+_MOST_PERIODS = 24
+_MOST_TRIES = 8
+_MOST_TRIED = 64
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A sequence that is repeated.
+
+    instances: the places of its statements. parameters: variables that it reads, results: those that it gives, each by
+    their names in the instances.
+    """
+
+    instances: tuple[tuple[int, ...], ...]
+    parameters: tuple[Names, ...]
+    results: tuple[Names, ...]
+
+    @property
+    def saved(self) -> int:
+        """How many statements a function saves, a call taken for three."""
+        return _saved(len(self.instances), len(self.instances[0]))
+
+
+def _saved(times: int, length: int) -> int:
+    return (times - 1) * length - 3 * times if length >= FEWEST_STATEMENTS else 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A sequence of statements that is there several times, the next one always as far behind.
+
+    later, earlier: by how much all may begin later, and, if they are not as long as they are apart, end earlier.
+    """
+
+    start: int
+    period: int
+    length: int
+    times: int
+    later: int
+    earlier: int
+
+    @property
+    def saved(self) -> int:
+        """How many statements a function saves if all are alike."""
+        return _saved(self.times, self.length)
+
+    def places(self) -> range:
+        """Where its instances begin."""
+        return range(self.start, self.start + self.times * self.period, self.period)
+
+
+def find_repeats(body: tree.Block, given: Iterable[str], results: Iterable[str]) -> list[Repeat]:
+    """What statements repeat; no two of the sequences have a statement in common.
+
+    given, results: the variables that have a value before the statements, and those that are read after them.
+    """
+    return _Finder(body, frozenset(given), frozenset(results)).found()
+
+
+def with_reshapes_apart(body: tree.Block) -> tree.Block:
+    """The statements, with what the last of several layers reshapes, as it is a result, in a statement of its own."""
+    shapes = [_shape(statement) for statement in body]
+    alike = Counter(shapes)
+    names = Identifiers(name for statement in body for name in assigned((statement,)))
+    found: list[tree.Statement] = []
+    for statement, shape in zip(body, shapes):
+        inner = _reshaped(statement)
+        if inner is None or alike[shape] > 1 or not alike[_shape(inner)]:
+            found.append(statement)
+            continue
+        assert isinstance(statement, tree.Assign) and isinstance(statement.value, tree.Call)
+        first = tree.Name(names.fresh(f"{statement.target.name}_before"))
+        what, *sizes = statement.value.arguments
+        reshape = replace(statement.value, arguments=(replace(what, value=first), *sizes))
+        found.append(replace(inner, target=first))
+        found.append(tree.Assign(statement.target, reshape, origin=statement.origin))
+    return tuple(found)
+
+
+def _reshaped(statement: tree.Statement) -> tree.Assign | None:
+    """The statement without the reshape around what it calculates, if there is one."""
+    if not isinstance(statement, tree.Assign) or statement.shares_line:
+        return None
+    value = statement.value
+    if not isinstance(value, tree.Call) or value.function != "matrix":
+        return None
+    inner = value.arguments[0].value
+    return replace(statement, value=inner) if isinstance(inner, (tree.Binary, tree.Call)) else None
+
+
+class _Finder:
+    def __init__(self, body: tree.Block, given: frozenset[str], results: frozenset[str]) -> None:
+        self.body = body
+        self.counts = Counter(name for statement in body for name in assigned((statement,)))
+        self.shapes = [_shape(statement) if self._is_plain(statement) else None for statement in body]
+        self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # places where variables are read
+        for place, statement in enumerate(body):
+            for name in reads(statement):
+                self.uses.setdefault(name, []).append(place)
+        moved = self._moved(given)
+        self.places = [place for place in range(len(body)) if place not in moved]
+        numbers: dict[Hashable, int] = {}
+        self.kinds = [-1 - place if self.shapes[place] is None else numbers.setdefault(self.shapes[place], len(numbers))
+                      for place in self.places]  # fmt: skip
+
+    def found(self) -> list[Repeat]:
+        repeats: list[Repeat] = []
+        while len(repeats) < _MOST_FAMILIES and (best := self._best()) is not None:
+            repeats.append(best)
+            used = {place for instance in best.instances for place in instance}
+            self.kinds = [-1 - place if place in used else kind for place, kind in zip(self.places, self.kinds)]
+        return sorted(repeats, key=lambda repeat: repeat.instances[0][0])
+
+    def _is_plain(self, statement: tree.Statement) -> bool:
+        """Whether a statement assigns variables that nobody else assigns."""
+        if isinstance(statement, tree.Assign):
+            targets: tuple[tree.Target, ...] = () if statement.accumulate else (statement.target,)
+        else:
+            targets = statement.targets if isinstance(statement, tree.MultiAssign) else ()
+        return bool(targets) and all(isinstance(it, tree.Name) and self.counts[it.name] == 1 for it in targets)
+
+    def _moved(self, given: frozenset[str]) -> set[int]:
+        """Statements that may stand in front of any sequence: constants, weights, and what is computed once of these,
+        of the parameters and of sizes."""
+        known = set(given) - {WEIGHTS}
+        moved: set[int] = set()
+        alike = Counter(shape for shape in self.shapes if shape is not None)
+        for place, statement in enumerate(self.body):
+            if is_load(self.body[place : place + 2]) and self.counts[assigned((statement,))[0]] == 2:
+                moved |= {place, place + 1}
+                known |= {*assigned((statement,))}
+            elif self.shapes[place] is not None:
+                needed = reads(statement)
+                is_alone = alike[self.shapes[place]] == 1 or _is_size(statement)
+                if needed <= {WEIGHTS} or (is_alone and needed <= known):
+                    moved.add(place)
+                    known |= {*assigned((statement,))}
+        return moved
+
+    def _best(self) -> Repeat | None:
+        """The repeat that saves most."""
+        best: Repeat | None = None
+        for run in sorted(self._runs(), key=lambda run: -run.saved)[:_MOST_TRIES]:
+            if best is not None and best.saved >= run.saved:
+                break
+            repeat = self._repeat(self._quietest(run))
+            if repeat is not None and (best is None or repeat.saved > best.saved):
+                best = repeat
+        return best
+
+    def _runs(self) -> Iterator[_Run]:
+        """The sequences that are repeated at equal distances."""
+        for period in self._periods():
+            place = 0
+            while place < len(self.kinds) - period:
+                length = 0
+                while place + length + period < len(self.kinds) and self._same(place + length, period):
+                    length += 1
+                times, rest = length // period + 1, length % period
+                whole = _Run(place, period, period, times, rest, 0)
+                less = min(rest // 3, _MOST_TRIED)
+                part = _Run(place, period, rest, times + 1, less, less)  # the last ends in something else
+                yield from (run for run in (whole, part) if run.times > 1 and run.saved > 0 and not self._is_small(run))
+                place += length + 1
+
+    def _is_small(self, run: _Run) -> bool:
+        """Whether a sequence is itself a repetition of a few statements."""
+        kinds = self.kinds[run.start : run.start + run.period]
+        return any(kinds[step:] == kinds[:-step] for step in range(1, min(FEWEST_STATEMENTS, len(kinds))))
+
+    def _same(self, place: int, period: int) -> bool:
+        return self.kinds[place] == self.kinds[place + period]
+
+    def _periods(self) -> list[int]:
+        """The distances at which equal statements stand most often."""
+        distances: Counter[int] = Counter()
+        before: dict[int, list[int]] = {}
+        for place, kind in enumerate(self.kinds):
+            seen = before.setdefault(kind, [])
+            distances.update(place - other for other in seen[-4:] if place - other >= FEWEST_STATEMENTS)
+            seen.append(place)
+        return [period for period, _ in distances.most_common(_MOST_PERIODS)]
+
+    def _quietest(self, run: _Run) -> _Run:
+        """A run with its ends where as few values as possible are handed on.
+
+        Of those that are alike in this it is the longest, and the one where most of the nodes are of one scope.
+        """
+        live = self._live()
+        starts = range(run.start, run.start + min(run.later, run.period - 1) + 1)
+        end = run.start + run.length
+        tried = [replace(run, start=start, length=end - earlier - start if run.length < run.period else run.length)
+                 for start in starts for earlier in range(run.earlier + 1)]  # fmt: skip
+        handed = [sum(live[place] + live[place + it.length] for place in it.places()) for it in tried]
+        least = min(handed)
+        quiet = [it for it, count in zip(tried, handed) if count == least][:_MOST_TRIED]
+        return max(quiet, key=lambda it: (it.length, len(self._scope(it.start, it.length))))
+
+    def _live(self) -> list[int]:
+        """How many values are read behind each place in the sequence of those in front of it."""
+        numbers = {place: number for number, place in enumerate(self.places)}
+        steps = [0] * (len(self.places) + 2)
+        for number, place in enumerate(self.places):
+            for name in assigned((self.body[place],)):
+                last = max((numbers.get(use, len(numbers)) for use in self.uses.get(name, ())), default=number)
+                steps[number + 1] += 1
+                steps[max(last, number) + 1] -= 1
+        return [*accumulate(steps)]
+
+    def _scope(self, start: int, period: int) -> Path:
+        return common_scope([self.body[place].origin for place in self.places[start : start + period]])
+
+    def _repeat(self, run: _Run) -> Repeat | None:
+        """The repeat of sequences of equal statements, as far as these read their own variables in the same places."""
+        instances = [tuple(self.places[place : place + run.length]) for place in run.places()]
+        wirings = [self._wiring(instance) for instance in instances]
+        first, last = max(_equal_spans([inner for inner, _ in wirings]), key=lambda span: span[1] - span[0])
+        if _saved(last - first, run.length) <= 0:
+            return None
+        instances, wirings = instances[first:last], wirings[first:last]
+        parameters = tuple(dict.fromkeys(zip(*(outer for _, outer in wirings))))
+        targets = [self._targets(instance) for instance in instances]
+        given = {number for instance, names in zip(instances, targets) for number, name in enumerate(names)
+                 if not set(self.uses.get(name, ())) <= set(instance)}  # fmt: skip
+        results = tuple(tuple(names[number] for names in targets) for number in sorted(given))
+        return Repeat(tuple(instances), parameters, results) if results else None
+
+    def _targets(self, instance: Sequence[int]) -> list[str]:
+        return [name for place in instance for name in assigned((self.body[place],))]
+
+    def _wiring(self, instance: Sequence[int]) -> tuple[tuple[int, ...], tuple[str, ...]]:
+        """For each variable that is read: which of the own ones it is, or -1; the names of those that are not own."""
+        own: dict[str, int] = {}
+        inner: list[int] = []
+        outer: list[str] = []
+        for place in instance:
+            statement = self.body[place]
+            for name in _read_names(statement):
+                inner.append(own.get(name, -1))
+                if name not in own:
+                    outer.append(name)
+            for name in assigned((statement,)):
+                own[name] = len(own)
+        return tuple(inner), tuple(outer)
+
+
+def _read_names(statement: tree.Statement) -> list[str]:
+    value = statement.value if isinstance(statement, tree.Assign) else statement.call  # type: ignore[union-attr]
+    return [node.name for node in tree.walk(value) if isinstance(node, (tree.Name, tree.Indexed))]
+
+
+def _is_size(statement: tree.Statement) -> bool:
+    value = statement.value if isinstance(statement, tree.Assign) else None
+    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
+
+
+def _equal_spans(items: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
+    """The spans of equal neighbours."""
+    start = 0
+    for place in range(1, len(items) + 1):
+        if place == len(items) or items[place] != items[start]:
+            yield start, place
+            start = place
+
+
+def _shape(statement: tree.Statement) -> Hashable:
+    """What is equal for statements that differ in names of variables alone."""
+    found: list[Hashable] = []
+    for node in tree.walk(statement):
+        kind = type(node)
+        plain, below = _fields(kind)
+        found.append((
+            kind, *(getattr(node, name) for name in plain), *(_count(getattr(node, name)) for name in below),
+        ))  # fmt: skip
+    return tuple(found)
+
+
+def _count(value: object) -> int:
+    return len(value) if isinstance(value, tuple) else -1 if value is None else 1
+
+
+_FIELDS: dict[type[tree.Node], tuple[Names, Names]] = {}
+
+
+def _fields(kind: type[tree.Node]) -> tuple[Names, Names]:
+    """The fields of a kind of nodes: those with plain values, but for names of variables, and those with nodes."""
+    found = _FIELDS.get(kind)
+    if found is None:
+        below = tree.child_fields(kind)
+        plain = tuple(it.name for it in fields(kind) if it.compare and it.name not in below)
+        found = _FIELDS[kind] = (() if kind in (tree.Name, tree.Indexed) else plain, below)
+    return found

@@ -1,0 +1,151 @@
+"""Rows and columns of matrices as expressions over the numbers of a function.
+
+What is not followed is not known. In DML the left operand of an operation element by element has the size of the
+result, unless it is a number: a vector is the right one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.specialisation.trees import call
+
+Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
+Sized: TypeAlias = tree.Expression | Shape
+"""A number as an expression, or rows and columns of a matrix."""
+
+_ONE = tree.IntLiteral(1)
+_DEEPEST = 4
+"""Calls within calls that are followed."""
+
+
+def shapes_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> dict[str, Shape]:
+    """Rows and columns of the variables of a function, as far as they can be said by its numbers."""
+    matrices = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
+    others = [parameter.name for parameter in function.parameters if parameter.type.kind == "scalar"]
+    known: dict[str, Sized] = {name: (call("nrow", tree.Name(name)), call("ncol", tree.Name(name)))
+                               for name in matrices}  # fmt: skip
+    known |= {name: tree.Name(name) for name in others}
+    sizes = _Sizes(functions, known, 0)
+    sizes.run(function.body, is_outermost=True)
+    return {name: size for name, size in sizes.known.items() if isinstance(size, tuple)}
+
+
+class _Sizes:
+    def __init__(self, functions: Mapping[str, tree.Function], known: dict[str, Sized], depth: int) -> None:
+        self.functions, self.known, self.depth = functions, known, depth
+
+    def run(self, block: tree.Block, *, is_outermost: bool = False) -> None:
+        for statement in block:
+            if not isinstance(statement, tree.Assign) or not isinstance(statement.target, tree.Name):
+                continue
+            name, size = statement.target.name, self.of(statement.value)
+            if is_outermost and size is not None and not isinstance(size, tuple):
+                size = tree.Name(name)  # its name says more
+            if size is None:
+                self.known.pop(name, None)
+            else:
+                self.known[name] = size
+
+    def of(self, node: tree.Expression) -> Sized | None:
+        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
+        while isinstance(node, tree.Binary):
+            spine.append(node)
+            node = node.left
+        size = self._of_operand(node)
+        for binary in reversed(spine):
+            size = self._binary(binary, size, self.of(binary.right))
+        return size
+
+    def _binary(self, node: tree.Binary, left: Sized | None, right: Sized | None) -> Sized | None:
+        if node.operator == "%*%":
+            return (left[0], right[1]) if isinstance(left, tuple) and isinstance(right, tuple) else None
+        if isinstance(left, tuple) or (left is None and isinstance(right, tuple) and _ONE not in right):
+            return left if isinstance(left, tuple) else right
+        if isinstance(right, tuple):
+            return None if left is None else right
+        return None if left is None or right is None else tree.Binary(node.operator, left, right)
+
+    def _of_operand(self, node: tree.Expression) -> Sized | None:
+        if isinstance(node, (tree.IntLiteral, tree.DoubleLiteral)):
+            return node
+        if isinstance(node, tree.Name):
+            return self.known.get(node.name)
+        if isinstance(node, tree.Unary):
+            size = self.of(node.operand)
+            return size if isinstance(size, tuple) or size is None else tree.Unary(node.operator, size)
+        if isinstance(node, tree.Indexed):
+            return self._indexed(node)
+        return self._called(node) if isinstance(node, tree.Call) else None
+
+    def _indexed(self, node: tree.Indexed) -> Sized | None:
+        whole = self.known.get(node.name)
+        if node.columns is None:
+            return None
+        spans = (node.rows, node.columns)
+        found = [_counted(span, whole[axis] if isinstance(whole, tuple) else None) for axis, span in enumerate(spans)]
+        rows, cols = found
+        return None if rows is None or cols is None else (rows, cols)
+
+    def _called(self, node: tree.Call) -> Sized | None:
+        if node.function in self.functions:
+            return self._of_function(self.functions[node.function], node)
+        given = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
+        if node.function == "matrix":
+            rows, cols = given.get("rows"), given.get("cols")
+            is_known = rows is not None and cols is not None and not isinstance(rows, tuple)
+            return (rows, cols) if is_known and not isinstance(cols, tuple) else None  # type: ignore[return-value]
+        if node.function in ("nrow", "ncol") and len(node.arguments) == 1:
+            whole = self.of(node.arguments[0].value)
+            return whole[node.function == "ncol"] if isinstance(whole, tuple) else None
+        if node.function == "replace":
+            return given.get("target")
+        operands = [self.of(argument.value) for argument in node.arguments if argument.name is None]
+        rule = _RULES.get(node.function)
+        return None if rule is None or given else rule(operands)
+
+    def _of_function(self, function: tree.Function, node: tree.Call) -> Sized | None:
+        if self.depth == _DEEPEST or len(function.results) != 1 or len(node.arguments) != len(function.parameters):
+            return None
+        if any(argument.name is not None for argument in node.arguments):
+            return None
+        if not all(isinstance(statement, tree.Assign) for statement in function.body):
+            return None
+        given = {parameter.name: size for parameter, argument in zip(function.parameters, node.arguments)
+                 if (size := self.of(argument.value)) is not None}  # fmt: skip
+        inner = _Sizes(self.functions, given, self.depth + 1)
+        inner.run(function.body)
+        return inner.known.get(function.results[0].name)
+
+
+def _counted(span: tree.Span, size: tree.Expression | None) -> tree.Expression | None:
+    """How many rows or columns a span takes."""
+    if span.lower is None:
+        return size
+    if span.upper is None or span.lower == span.upper:
+        return _ONE
+    if span.lower == _ONE:
+        return span.upper
+    if isinstance(span.lower, tree.IntLiteral) and isinstance(span.upper, tree.IntLiteral):
+        return tree.IntLiteral(span.upper.value - span.lower.value + 1)
+    return None
+
+
+def _elementwise(operands: Sequence[Sized | None]) -> Sized | None:
+    return operands[0] if operands and isinstance(operands[0], tuple) else None
+
+
+def _of_one(shape: Callable[[Shape], Shape]) -> Callable[[Sequence[Sized | None]], Sized | None]:
+    return lambda operands: shape(operands[0]) if len(operands) == 1 and isinstance(operands[0], tuple) else None
+
+
+_RULES: dict[str, Callable[[Sequence[Sized | None]], Sized | None]] = {
+    **dict.fromkeys(("abs", "bias_add", "bias_multiply", "ceil", "cos", "exp", "floor", "log", "rev", "round",
+                     "sigmoid", "sign", "sin", "sqrt", "tan", "tanh"), _elementwise),
+    **dict.fromkeys(("max", "min"), lambda operands: _elementwise(operands) if len(operands) > 1 else None),
+    **dict.fromkeys(("rowMaxs", "rowMeans", "rowMins", "rowSums"), _of_one(lambda shape: (shape[0], _ONE))),
+    **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_one(lambda shape: (_ONE, shape[1]))),
+    "t": _of_one(lambda shape: (shape[1], shape[0])),
+}  # fmt: skip

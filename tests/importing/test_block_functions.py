@@ -1,0 +1,193 @@
+"""``functions``: what nodes repeat is a function, called several times, and computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from onnx_systemds import ScoringFunction, import_model
+from onnx_systemds.cli.node_map import script_map
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.engine import EngineError
+from onnx_systemds.errors import NodePlace
+from onnx_systemds.importing.passes.blocks.repeats import find_repeats
+from onnx_systemds.importing.script import Script
+from onnx_systemds.inference.registry import operator_generators
+from onnx_systemds.model.node_scopes import scope_of
+from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.verifying.verify import verify_model
+from tests.model_zoo import model_cases
+from tests.models.encoders import TOKENS, WIDTH, encoder
+from tests.operators.harness import random
+from tests.plain_engine import calls_plainly
+
+SHARED = "bert_tiny.ts"
+SCOPES = "pkg.torch.onnx.name_scopes"
+
+
+def lines_of(script: Script) -> int:
+    return len(script.text.splitlines())
+
+
+def calls_of(script: Script, name: str) -> list[tree.Call]:
+    return [node for node in tree.walk(*script.main.body) if isinstance(node, tree.Call) and node.function == name]
+
+
+@pytest.mark.parametrize("batch", ["batch", 2])
+def test_layers_are_one_function(batch: int | str) -> None:
+    flat, script = (import_model(encoder(12, batch=batch), functions=mode) for mode in ("flat", None))
+    layer = next(function for function in script.functions if function.name == "encoder_layer")
+    assert len(calls_of(script, "encoder_layer")) == 12
+    assert lines_of(script) <= 0.5 * lines_of(flat)
+    assert layer.comments.before == ("# The nodes of encoder.layer.0 to encoder.layer.11, called 12 times.",)
+    assert [it.name for it in layer.parameters][-4:] == ["narrow_weight", "narrow_bias", "norm_weight", "norm_bias"]
+    assert [it.name for it in layer.results] == ["norm_LayerNormalization"]
+    assert "  wide_MatMul = attention_norm_LayerNormalization %*% wide_weight" in script.text.splitlines()
+    assert script.general is not None
+    assert {function.name for function in script.general.functions}.isdisjoint({"encoder_layer"})
+
+
+def test_a_few_layers_stay_as_they_are_unless_asked_for() -> None:
+    scripts = {mode: import_model(encoder(2), functions=mode) for mode in (None, "keep", "flat", "blocks")}
+    assert scripts[None].text == scripts["keep"].text == scripts["flat"].text
+    assert len(calls_of(scripts["blocks"], "encoder_layer")) == 2
+    assert lines_of(scripts["blocks"]) < lines_of(scripts["flat"])
+    with pytest.raises(ValueError, match="functions is one of flat, blocks, keep, not 'all'"):
+        import_model(encoder(2), functions="all")
+
+
+def test_results_have_sizes_where_a_later_call_takes_them() -> None:
+    """The engine does not know them before it has compiled the function, for which it has to know them."""
+    calls = [statement for statement in import_model(encoder(3), functions="blocks").main.body
+             if isinstance(statement, tree.Assign) and "encoder_layer(" in statement.spelling]  # fmt: skip
+    endings = [statement.spelling.rpartition("encoder_layer_")[2].partition(")")[2] for statement in calls]
+    assert endings == [", rows=4 * batch, cols=8)", ", rows=4 * batch, cols=8)", ""]
+
+
+@pytest.mark.parametrize("batch", ["batch", 2])
+def test_numbers_are_the_same_to_the_last_bit(batch: int | str) -> None:
+    inputs = {"X": random(2, TOKENS, WIDTH)}
+    flat, blocks = (ScoringFunction(import_model(encoder(3, batch=batch), functions=mode))(inputs)["Y"]
+                    for mode in ("flat", "blocks"))  # fmt: skip
+    np.testing.assert_array_equal(flat, blocks)
+    if batch == 2:
+        assert verify_model(encoder(3, batch=batch), inputs, functions="blocks").passed
+
+
+@pytest.mark.parametrize("path", model_cases("generated", where=lambda path: path.stem == SHARED))
+def test_a_shared_model_on_the_plain_engine(path: Path) -> None:
+    """As a program calls them, its matrices of known sizes."""
+    with np.load(path.with_suffix(".npz")) as stored:
+        inputs = {name[3:]: stored[name] for name in stored.files if name.startswith("in_")}
+    scripts = [import_model(path, functions=mode) for mode in ("flat", "blocks")]
+    assert lines_of(scripts[1]) < lines_of(scripts[0])
+    (flat,), (blocks,) = (calls_plainly(script, [inputs]) for script in scripts)
+    for name, expected in flat.items():
+        np.testing.assert_array_equal(blocks[name], expected)
+
+
+def test_an_error_in_a_call_is_of_the_node_that_the_call_stands_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def planted(node: NodeView) -> Fragment:
+        fragment = generate(node)
+        place, (target, value) = next((place, text.split(" = ")) for place, text in enumerate(fragment.statements))
+        taken = f"{target}_raw[1:(nrow({target}_raw) + as.integer(sum({target}_raw) > 1e6)), ]"
+        written = [f"{target}_raw = {value}", f"{target} = {taken}"]
+        return replace(
+            fragment, statements=(*fragment.statements[:place], *written, *fragment.statements[place + 1 :])
+        )
+
+    (since, generator), *_ = operator_generators["", "Gelu"].items()
+    generate: Callable[[NodeView], Fragment] = generator
+    monkeypatch.setitem(operator_generators, ("", "Gelu"), {since: planted})
+    model = encoder(3)
+    for weight in model.graph.initializer:
+        if weight.name == "encoder.layer.1.wide.bias":
+            weight.CopyFrom(numpy_helper.from_array(random(2 * WIDTH) + np.float32(1e6), weight.name))
+    script = import_model(model, functions="blocks")
+    with pytest.raises(EngineError) as caught:
+        ScoringFunction(script)({"X": random(2, TOKENS, WIDTH)})
+    node = caught.value.node
+    assert node is not None
+    assert isinstance(node.place, NodePlace)
+    assert node.place.node == "/encoder/layer.1/Gelu"
+    assert node.line is not None
+    assert node.others == ()
+    assert script.text.splitlines()[node.line - 1].strip() == node.statement
+    assert node.statement.startswith("Gelu = Gelu_raw[1:")
+
+
+def test_lines_of_a_function_are_of_the_nodes_of_all_its_calls() -> None:
+    script = import_model(encoder(2), functions="blocks")
+    lines = script.text_for("encoder").splitlines()
+    nodes = {node.node.node: [lines[it.line - 1].strip() for it in node.statements if it.function == "encoder_layer"]
+             for node in script_map(script, "encoder")}  # fmt: skip
+    assert nodes["/encoder/layer.0/Gelu"] == nodes["/encoder/layer.1/Gelu"] == ["Gelu = gelu(wide_Add)"]
+    assert nodes["/pooler/Tanh"] == []
+
+
+def test_own_functions_of_a_model_are_written_out() -> None:
+    body = [helper.make_node(op, [given], [result]) for op, given, result in
+            (("Tanh", "a", "b"), ("Exp", "b", "c"), ("Sin", "c", "d"), ("Cos", "d", "e"))]  # fmt: skip
+    function = helper.make_function("own", "Waves", ["a"], ["e"], body, [helper.make_opsetid("", 17)])
+    nodes = [helper.make_node("Waves", [given], [result], domain="own") for given, result in (("X", "H"), ("H", "Y"))]
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 2]) for name in "XY"]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    graph = helper.make_graph(nodes, "waves", infos[:1], infos[1:])
+    model = helper.make_model(graph, functions=[function], opset_imports=imports, ir_version=8)
+    names = {mode: [it.name for it in import_model(model, functions=mode).functions] for mode in ("keep", "flat")}
+    assert names == {"keep": ["gen_Waves", "gen_waves"], "flat": ["gen_waves"]}
+
+
+def repeats_in(text: str, given: str = "X", results: str = "Y") -> list[tuple[int, int, list[tuple[str, ...]]]]:
+    """Number and length of the sequences, and their parameters."""
+    found = find_repeats(parse_script(text).statements, [given], [results])
+    return [(len(it.instances), len(it.instances[0]), list(it.parameters)) for it in found]
+
+
+def layers(*changed: str, count: int = 4) -> str:
+    """Statements that are alike; ``changed``: some of them as they are in the second layer."""
+    text = ["x0 = exp(X)"]
+    for number in range(count):
+        lines = ["w{n} = matrix(\"{n} 1\", rows=1, cols=2)", "a{n} = sin(x{n})", "b{n} = a{n} * w{n}", "c{n} = cos(b{n})",
+                 "d{n} = c{n} + a{n}", "e{n} = abs(d{n})", "f{n} = sqrt(e{n})", "g{n} = f{n} - 1", "x{m} = g{n} * x{n}"]  # fmt: skip
+        for line in changed if number == 1 else ():
+            lines = [line if line.split(" = ")[0] == old.split(" = ")[0] else old for old in lines]
+        text += [line.format(n=number, m=number + 1) for line in lines]
+    return "\n".join([*text, f"Y = exp(x{count})"])
+
+
+def test_repeats() -> None:
+    assert repeats_in(layers()) == [(4, 8, [("x0", "x1", "x2", "x3"), ("w0", "w1", "w2", "w3")])]
+    assert repeats_in(layers(count=1)) == []
+
+
+@pytest.mark.parametrize("changed", [
+    "d{n} = c{n} - a{n}", "d{n} = c{n} + b{n}", "g{n} = f{n} - 2", "c{n} = tan(b{n})", "d{n} = a{n} + c{n}",
+])  # fmt: skip
+def test_a_layer_that_differs_is_not_one_of_them(changed: str) -> None:
+    assert [(times, length) for times, length, _ in repeats_in(layers(changed, count=6))] == [(4, 8)]
+
+
+def test_a_variable_that_changes_is_not_moved() -> None:
+    assert repeats_in(layers("e{n} = abs(d{n})\ne{n} = e{n} + 1", count=2)) == []
+
+
+@pytest.mark.parametrize(("name", "scopes", "expected"), [
+    ("/m/encoder/layer.0/dense/MatMul", None, ("m", "encoder", "layer", "0", "dense")),
+    ("MatMul_3", None, ()),
+    ("node_add", "['', 'm', 'm.h.1', 'm.h.1.attn', 'add']", ("m", "h", "1", "attn")),
+    ("/a/b", "['add']", ()),
+    ("/a/b", "none", ()),
+])  # fmt: skip
+def test_scopes_of_nodes(name: str, scopes: str | None, expected: tuple[str, ...]) -> None:
+    node = helper.make_node("Add", ["a", "b"], ["c"], name)
+    if scopes is not None:
+        node.metadata_props.add(key=SCOPES, value=scopes)
+    assert scope_of(node.name, node.metadata_props) == expected
