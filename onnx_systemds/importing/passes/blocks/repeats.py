@@ -115,7 +115,7 @@ def _reshaped(statement: tree.Statement) -> tree.Assign | None:
 class _Finder:
     def __init__(self, body: tree.Block, given: frozenset[str], results: frozenset[str]) -> None:
         self.body = body
-        self.counts = Counter(name for statement in body for name in assigned((statement,)))
+        self.counts = Counter(given) + Counter(name for statement in body for name in assigned((statement,)))
         self.shapes = [_shape(statement) if self._is_plain(statement) else None for statement in body]
         self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # places where variables are read
         for place, statement in enumerate(body):
@@ -274,6 +274,7 @@ def _read_names(statement: tree.Statement) -> list[str]:
 
 
 def _is_size(statement: tree.Statement) -> bool:
+    """Whether a number is read from a matrix: as its rows or columns."""
     value = statement.value if isinstance(statement, tree.Assign) else None
     return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
 
