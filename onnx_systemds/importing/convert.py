@@ -65,8 +65,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
     `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
     these (the results are equal up to rounding). progress: called with the number of nodes rendered so far. Raises
-    ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons when
-    the model cannot be converted.
+    ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons
+    when the model cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
