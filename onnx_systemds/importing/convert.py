@@ -20,6 +20,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
@@ -113,7 +114,10 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     if specialised:
         found = specialise(script, {})
         script = for_callers_of_known_sizes(found) if found.general is None else found
-    return script if functions in ("flat", "keep") else with_blocks(script, always=functions == "blocks")
+    if functions not in ("flat", "keep"):
+        script = with_blocks(script, always=functions == "blocks")
+    commented = replace(script.main, body=with_scope_comments(script.main.body))
+    return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

@@ -145,6 +145,16 @@ def test_own_functions_of_a_model_are_written_out() -> None:
     assert names == {"keep": ["gen_Waves", "gen_waves"], "flat": ["gen_waves"]}
 
 
+def test_comments_say_of_which_module_statements_are() -> None:
+    lines = import_model(encoder(2), weights="inline").text.splitlines()
+    comments = {line: lines[place + 1].split(" = ")[0] for place, line in enumerate(lines) if line.startswith("  # en")}
+    assert [*comments.items()] == [
+        ("  # encoder.layer.0", "  encoder_layer_0_attention_query_weight"),
+        ("  # encoder.layer.1", "  encoder_layer_1_attention_query_weight"),
+    ]
+    assert lines[lines.index("  # pooler") + 1] == "  Y = tanh(encoder_layer_1_norm_LayerNormalization_output_0)"
+
+
 def repeats_in(text: str, given: str = "X", results: str = "Y") -> list[tuple[int, int, list[tuple[str, ...]]]]:
     """Number and length of the sequences, and their parameters."""
     found = find_repeats(parse_script(text).statements, [given], [results])
