@@ -59,7 +59,7 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
     """Add the lines of statements to `lines`; those that share a line with the one before go on there."""
     before: tree.Item | None = None
     for item in block:
-        if before is not None and item.shares_line and before.comments is item.comments is tree.NO_COMMENTS:
+        if before is not None and item.shares_line and _ends_bare(before) and item.comments is tree.NO_COMMENTS:
             added = f"; {item.spelling or _simple(item)}"
             if len(lines[-1]) + len(added) <= _WIDEST:
                 lines[-1] += added
@@ -68,6 +68,11 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
         else:
             _add(item, indent, lines)
         before = item
+
+
+def _ends_bare(item: tree.Item) -> bool:
+    """Whether there is no comment behind a statement."""
+    return not item.comments.beside and not item.comments.after and not item.comments.inside
 
 
 def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
