@@ -11,14 +11,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from onnx_systemds.importing.plan import plan_of
+from onnx_systemds.model.load import load_model
+from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.verifying.comparing import compare_tensors
 from tests.model_zoo import MODELS, needs_models
 from tests.scale.cells import FAMILIES, IN_ONE_CALL, PLACES, REFUSED, table
+from tests.scale.explained import places_of_calls
 from tests.scale.places import MASTERS, Place, opened_place
 from tests.scale.sites import at_sites, times_fetched, two_workers
 from tests.scored_files import converted, expected_rows, numbers, stored_rows, targets, written
 
 ROWS, FIRST = 150, 40
+EXPLAINED = ("MLP", "XGBoost", "CNN")
+"""Families whose plan is compared with what the engine says that it does."""
+PLANS = {"local[2]": "spark", "local-cluster": "spark", "federated": "federated"}
 SCORING = Path(__file__).parents[2] / "docs" / "scoring.md"
 
 
@@ -46,7 +53,7 @@ def test_cell(family: str, opened: Opened) -> None:
     place, name = opened.place, FAMILIES[family].replace(".", "_")
     path, program = MODELS / "generated" / f"{FAMILIES[family]}.onnx", f"score_{name}.dml"
     script, feeds = converted(path, place.folder, name, program), stored_rows(path, ROWS)
-    outputs, options = targets(script, f"{name}_"), ["-stats"] if opened.ports else []
+    outputs, options = targets(script, f"{name}_"), ["-stats", "-explain", "runtime"]
     arguments = {**outputs, **({} if family == IN_ONE_CALL else {"rows": "40"})}
     if place.name in ("local[2]", "local-cluster"):
         arguments["place"] = "spark"
@@ -66,6 +73,10 @@ def test_cell(family: str, opened: Opened) -> None:
     output = place.run(program, arguments, *options)
     assert f"scored {ROWS} rows in" in output
     assert opened.ports is None or times_fetched(output) == 0
+    if family in EXPLAINED:
+        model = load_model(path)
+        plan = plan_of(model, {}, common_rows(model), PLANS.get(place.name, "local"))
+        assert places_of_calls(output, script.function) == {row.where for row in plan.rows}
     for (result, target), expected in zip(outputs.items(), expected_rows(script, path, feeds)):
         found = numbers(place.folder / target)
         comparison = compare_tensors(result, found.reshape(expected.shape).astype(expected.dtype), expected)
