@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _INTERVAL = 0.2  # seconds between two looks at the memory
-_SESSION, _RESIDENT = 3, 21  # places of fields in /proc/<pid>/stat behind the name
+_PARENT, _RESIDENT = 1, 21  # places of fields in /proc/<pid>/stat behind the name
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -36,7 +36,7 @@ def watched(command: Sequence[str], folder: Path, environment: Mapping[str, str]
     with printed.open("wb") as stream:
         process = subprocess.Popen(
             command, cwd=folder, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-            env={**os.environ, **(environment or {})}, start_new_session=True,
+            env={**os.environ, **(environment or {})},
         )  # fmt: skip
         watcher = threading.Thread(target=_watch, args=(process.pid, ended, peaks))
         watcher.start()
@@ -49,17 +49,22 @@ def watched(command: Sequence[str], folder: Path, environment: Mapping[str, str]
     return Ended(process.returncode, seconds, used.ru_utime + used.ru_stime, peaks[0], peaks[1], text)
 
 
-def _watch(session: int, ended: threading.Event, peaks: list[int]) -> None:
-    """Keep the largest sum, and the largest process, of those that belong to a session."""
+def _watch(root: int, ended: threading.Event, peaks: list[int]) -> None:
+    """Keep the largest sum, and the largest process, of one and all that it has started."""
     while not ended.wait(_INTERVAL):
-        sizes = [size for path in Path("/proc").glob("[0-9]*") if (size := _resident(path, session))]
+        found = {int(path.name): _parent_and_size(path) for path in Path("/proc").glob("[0-9]*")}
+        family, grown = {root}, True
+        while grown:
+            more = {number for number, (parent, _) in found.items() if parent in family} - family
+            family, grown = family | more, bool(more)
+        sizes = [found[number][1] for number in family if number in found]
         peaks[:] = max(peaks[0], sum(sizes)), max(peaks[1], *sizes, 0)
 
 
-def _resident(path: Path, session: int) -> int:
-    """Bytes of a process, 0 if it belongs to another session, or has ended."""
+def _parent_and_size(path: Path) -> tuple[int, int]:
+    """The parent of a process and its bytes, -1 and 0 if it has ended."""
     try:
         fields = (path / "stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return 0
-    return int(fields[_RESIDENT]) * _PAGE if int(fields[_SESSION]) == session else 0
+        return -1, 0
+    return int(fields[_PARENT]), int(fields[_RESIDENT]) * _PAGE
