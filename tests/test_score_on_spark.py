@@ -14,6 +14,10 @@ import pytest
 from tests.test_score_command import MLP, SUMS, TREES, ZIPMAP, four, four_columns, invoke, judged, saved, scored, table
 
 pytestmark = pytest.mark.engine
+LABELS = """labels (float[n, 4] X) => (string[n] c) {
+  best = ArgMax<axis=1, keepdims=0>(X)
+  c = ai.onnx.ml.LabelEncoder<keys_int64s=[0, 1, 2], values_strings=["a", "b", "c"]>(best)
+}"""
 TWO = "two (float[n, 1] a, float[n, 1] b) => (float[n, 1] c) { c = Add(a, b) }"
 SUBMIT = """#!{python}
 import json, pathlib, sys
@@ -93,6 +97,7 @@ def test_no_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("model", "options", "told"), [
     (SUMS, ["--engine", "spark"], "one call has all rows"),
+    (LABELS, ["--engine", "spark"], "rows go to Spark as numbers from here, and the model has texts"),
     (MLP, ["--master", "local[2]"], "--master and --conf are for --engine spark"),
     (MLP, ["--engine", "spark", "--conf", "master=x"], "not a setting such as spark.executor.memory=4g"),
     (MLP, ["--engine", "spark", "--master", "-x"], "not a URL"),

@@ -14,7 +14,7 @@ from onnx_systemds.engine.spark_submit import SparkOptions, find_spark_submit, s
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.files import replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
-from onnx_systemds.importing.coded_texts import with_coded_texts
+from onnx_systemds.importing.coded_texts import has_texts
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.score_program import (
     PROGRAM,
@@ -42,6 +42,11 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
     reason = obstacle_to_spark(script)
     if reason:
         raise UnsupportedCase(f"it cannot be scored on Spark: {reason}", hint="--engine local scores it")
+    if has_texts(script):
+        raise UnsupportedCase(
+            "rows go to Spark as numbers from here, and the model has texts",
+            hint="convert with --score writes score.dml, which scores texts on Spark; --engine local scores them here",
+        )
     assert script.batch is not None
     rows.can_cut(script.batch)  # raises where sizes are not those that the model declares
     find_spark_submit()  # before the rows are written
@@ -49,7 +54,7 @@ def score_on_spark(script: Script, rows: RowSource, target: Path, wanted: int | 
     with tempfile.TemporaryDirectory(prefix="onnx-systemds-", ignore_cleanup_errors=True) as name, \
             replacing(target) as stream:  # fmt: skip
         folder = Path(name).absolute()
-        with_coded_texts(script).save(folder / f"{_NAME}.dml")
+        script.save(folder / f"{_NAME}.dml")
         save_program(folder / PROGRAM, text)
         read, written = file_arguments(script)
         sources = {each: folder / "in" / f"{number}.csv" for number, each in enumerate(read)}
