@@ -26,7 +26,7 @@ from onnx_systemds.exporting.external_data import ExternalData
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import InputSpec, Interface
 from onnx_systemds.exporting.model_writer import write_model
-from onnx_systemds.exporting.origin import Origin
+from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
 
@@ -86,7 +86,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     if notes is not None:
         notes += [*script.warnings, *evaluator.context.dropped]
-    return write_model(graph, name, Origin(script, function, folder), external)
+    return write_model(graph, name, Provenance(script, function, folder), external)
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

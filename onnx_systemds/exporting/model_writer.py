@@ -27,10 +27,10 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
     Tensor,
 )
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.origin import Origin
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
+from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
 _OLDEST_IR_OF_FUNCTIONS = 8
@@ -39,7 +39,7 @@ _LARGEST_WEIGHTS = onnx.checker.MAXIMUM_PROTOBUF - (100 << 20)
 
 
 def write_model(
-    builder: Operators, name: str, origin: Origin, external: ExternalData | None = None
+    builder: Operators, name: str, origin: Provenance, external: ExternalData | None = None
 ) -> onnx.ModelProto:
     """Return the model of the outputs of `builder`; weights may go into `external`, and only the file is whole then.
 
@@ -67,7 +67,7 @@ class _Writer:
     """Writes one model, or one of its functions (`sized`: whether dims of inner graphs are written)."""
 
     def __init__(
-        self, builder: Operators, origin: Origin, external: ExternalData | None,
+        self, builder: Operators, origin: Provenance, external: ExternalData | None,
         functions: list[onnx.FunctionProto] | None = None,
     ) -> None:  # fmt: skip
         self.builder = builder

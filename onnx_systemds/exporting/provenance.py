@@ -20,7 +20,7 @@ PRODUCER = "onnx-systemds"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class Provenance:
     """The script that a model is made of, and its function (None: all of it). folder: where a text is taken to be."""
 
     script: tree.Script
