@@ -23,9 +23,12 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.values import DML_INTEGERS
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.boundary_tensors import as_maps, bind_sizes, boundary_matrix, restored, tensor_of
-from tests.command_line import run_dml
+from tests.command_line import LONG_RUN, SHORT_RUN, run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]
+
+_WEIGHTS_OF_A_SHORT_RUN = 10_000
+"""Scripts with more of them are real models, which compute for seconds without the second compiler of Java."""
 
 
 def score_plainly(
@@ -63,7 +66,8 @@ def calls_plainly(
     ]
     program = [*sourced(script, folder, "model"), "never = time() < 0", *list_transfer.functions(script)]
     program += [statement for call in found for statement in call.statements()]
-    run_dml("\n".join(program) + "\n", folder, mode=mode, heap=heap)
+    is_long = sum(weight.array.size for weight in script.weights) > _WEIGHTS_OF_A_SHORT_RUN
+    run_dml("\n".join(program) + "\n", folder, mode, heap, virtual_machine=LONG_RUN if is_long else SHORT_RUN)
     return [call.results() for call in found]
 
 

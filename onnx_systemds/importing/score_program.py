@@ -106,7 +106,8 @@ def places_of(script: Script) -> Places:
 def score_text(script: Script, name: str, own_name: str = PROGRAM) -> str:
     """The program, itself in a file ``own_name``, for the script in ``<name>.dml``, which lies in the same folder.
 
-    Raises UnsupportedCase where an input or output is a list or a map.
+    The script is the one with `with_coded_texts`, whose functions the program may call. Raises UnsupportedCase where an
+    input or output is a list or a map.
     """
     program = _readable(script)
     rows, divisor = block_rows(program)

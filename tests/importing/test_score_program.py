@@ -251,7 +251,7 @@ def _saved(
     given, made = ([helper.make_tensor_value_info(*port) for port in ports] for ports in (inputs, outputs))
     tensors = [*tensors, *(helper.make_tensor(name, 7, array.shape, array.ravel()) for name, array in constants.items())]
     graph = helper.make_graph(nodes, "small", given, made, tensors)
-    script = import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8), dims=dims)
+    script = with_coded_texts(import_model(helper.make_model(graph, opset_imports=OPSETS, ir_version=8), dims=dims))
     script.save(folder / "model.dml")
     return script
 
