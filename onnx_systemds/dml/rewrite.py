@@ -14,22 +14,28 @@ from onnx_systemds.dml.tokens import NAME, tokenize
 Change = Callable[[Any], Any]
 
 
+def left_operands(node: Any) -> tuple[Any, list[tree.Binary]]:
+    """What a chain of operations begins with, and these from the innermost one on: long sums are deep on the left."""
+    chain: list[tree.Binary] = []
+    while isinstance(node, tree.Binary):
+        chain.append(node)
+        node = node.left
+    return node, chain[::-1]
+
+
 def rewritten(node: Any, change: Change) -> Any:
     """The tree with each node replaced by what ``change`` gives for it, from the leaves up."""
     if isinstance(node, tuple):
         items = tuple(rewritten(item, change) for item in node)
         return node if all(new is old for new, old in zip(items, node)) else items
-    spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-    while isinstance(node, tree.Binary):
-        spine.append(node)
-        node = node.left
+    node, chain = left_operands(node)
     changed = {}
     for name in tree.child_fields(type(node)):
         value = getattr(node, name)
         if value is not None and (new := rewritten(value, change)) is not value:
             changed[name] = new
     result = change(replace(node, **changed) if changed else node)
-    for binary in reversed(spine):
+    for binary in chain:
         right = rewritten(binary.right, change)
         is_same = result is binary.left and right is binary.right
         result = change(binary if is_same else replace(binary, left=result, right=right))

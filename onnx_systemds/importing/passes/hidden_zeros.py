@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
@@ -195,12 +196,9 @@ class _Counts:
 
     def _of(self, value: tree.Expression) -> Roots:
         """The variables whose zeros the compiler makes those of a value; none where it knows no count."""
-        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-        while isinstance(value, tree.Binary):
-            spine.append(value)
-            value = value.left
-        found = self._of_operand(value)
-        for node in reversed(spine):
+        first, chain = left_operands(value)
+        found = self._of_operand(first)
+        for node in chain:
             found = self._of_binary(node, found)
         return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.importing.parameters import INTEGER
 
 MATRIX = tree.DataType("matrix", "double")
@@ -43,12 +44,9 @@ def _set(known: dict[str, tree.DataType], name: str, kind: tree.DataType | None)
 def _kind(
     value: tree.Expression, known: Mapping[str, tree.DataType], functions: Mapping[str, tree.Function]
 ) -> tree.DataType | None:
-    spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-    while isinstance(value, tree.Binary):
-        spine.append(value)
-        value = value.left
-    found = _of_operand(value, known, functions)
-    for node in reversed(spine):
+    first, chain = left_operands(value)
+    found = _of_operand(first, known, functions)
+    for node in chain:
         found = _of_binary(node.operator, found, _kind(node.right, known, functions))
     return found
 

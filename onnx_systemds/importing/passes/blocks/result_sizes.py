@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.importing.passes.specialisation.trees import call
 
 Shape: TypeAlias = tuple[tree.Expression, tree.Expression]
@@ -50,12 +51,9 @@ class _Sizes:
                 self.known[name] = size
 
     def of(self, node: tree.Expression) -> Sized | None:
-        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-        while isinstance(node, tree.Binary):
-            spine.append(node)
-            node = node.left
-        size = self._of_operand(node)
-        for binary in reversed(spine):
+        first, chain = left_operands(node)
+        size = self._of_operand(first)
+        for binary in chain:
             size = self._binary(binary, size, self.of(binary.right))
         return size
 

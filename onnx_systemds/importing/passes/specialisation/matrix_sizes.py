@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
@@ -74,12 +75,9 @@ class _Sizes:
 
     def of(self, node: tree.Expression) -> Known | None:
         """What an expression gives."""
-        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-        while isinstance(node, tree.Binary):
-            spine.append(node)
-            node = node.left
-        value = self._of_operand(node)
-        for binary in reversed(spine):
+        first, chain = left_operands(node)
+        value = self._of_operand(first)
+        for binary in chain:
             value = self._binary(binary.operator, value, self.of(binary.right))
         return value
 
