@@ -18,7 +18,7 @@ Found = TypeVar("Found")
 _REMEMBERED = 1 << 16
 
 
-def _once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
+def once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
     """Let a function remember what it has found for a node, by its identity: a loop asks again in every turn."""
 
     @lru_cache(maxsize=_REMEMBERED)
@@ -45,10 +45,16 @@ class _Same:
 
 def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
     """Return the variables that `block` may assign, in the order of the text; loop variables are among them."""
-    return tuple(dict.fromkeys(name for statement in block for name in _assigned(statement)))
+    found: dict[str, None] = {}
+    for statement in block:
+        if isinstance(statement, tree.Assign):  # most are: no need to look at what they calculate
+            found[statement.target.name] = None
+        else:
+            found.update(dict.fromkeys(_assigned(statement)))
+    return tuple(found)
 
 
-@_once
+@once
 def _assigned(statement: tree.Statement) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for node in tree.walk(statement):
@@ -77,10 +83,28 @@ def read_first(block: Iterable[tree.Statement]) -> Names:
     return frozenset(found)
 
 
-@_once
 def read_in(expression: tree.Node) -> Names:
     """Return the variables that an expression reads."""
-    return frozenset(node.name for node in tree.walk(expression) if isinstance(node, (tree.Name, tree.Indexed)))
+    return _mentioned(expression)[0]
+
+
+def called_in(node: tree.Node) -> tuple[str, ...]:
+    """Return the functions called in a statement or an expression, each as often as it is called there."""
+    if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name):
+        return _mentioned(node.value)[1]
+    return _mentioned(node)[1]
+
+
+@once
+def _mentioned(expression: tree.Node) -> tuple[Names, tuple[str, ...]]:
+    names: set[str] = set()
+    functions: list[str] = []
+    for node in tree.walk(expression):
+        if isinstance(node, (tree.Name, tree.Indexed)):
+            names.add(node.name)
+        elif isinstance(node, tree.Call):
+            functions.append(node.function)
+    return frozenset(names), tuple(functions)
 
 
 def live_after_each(block: tree.Block, live_after: Names) -> dict[int, Names]:
@@ -126,14 +150,14 @@ def _targets(node: tree.Node) -> tuple[tree.Target, ...]:
     return node.targets if isinstance(node, tree.MultiAssign) else ()
 
 
-@_once
+@once
 def _surely(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
         return frozenset.intersection(*map(surely_assigned, _branches(statement)[1]))
     return frozenset(target.name for target in _targets(statement))
 
 
-@_once
+@once
 def _read_first(statement: tree.Statement) -> Names:
     if isinstance(statement, tree.If):
         conditions, blocks = _branches(statement)

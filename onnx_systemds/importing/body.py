@@ -9,6 +9,7 @@ from typing import cast
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
+from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.errors import InternalError, NodePlace, ScriptSyntaxError, TranspileError, UnsupportedCase
 from onnx_systemds.importing.comments import node_comments
@@ -139,7 +140,7 @@ def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:
 
 def calls_in(statements: tree.Block) -> set[str]:
     """The names of all functions called in statements."""
-    return {found.function for found in tree.walk(*statements) if isinstance(found, tree.Call)}
+    return {name for statement in statements for name in called_in(statement)}
 
 
 def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:

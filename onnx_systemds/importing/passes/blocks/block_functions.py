@@ -59,12 +59,9 @@ def _with_blocks(script: Script) -> Script | None:
     body = tuple(statement for statement in main.body if not is_cut(statement) and not _is_guard(statement))
     body = with_reshapes_apart(body)
     main = replace(main, body=body)
-    kinds = kinds_of(main, functions)
-    repeats = [
-        repeat
-        for repeat in find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
-        if _is_callable(repeat, kinds)
-    ]
+    found = find_repeats(body, (it.name for it in main.parameters), (it.name for it in main.results))
+    kinds = kinds_of(main, functions) if found else {}
+    repeats = [repeat for repeat in found if _is_callable(repeat, kinds)]
     if not repeats:
         return None
     inner = {name for repeat in repeats for instance in repeat.instances for place in instance

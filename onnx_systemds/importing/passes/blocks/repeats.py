@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, once
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
 from onnx_systemds.importing.passes.specialisation.trees import is_load, reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -288,20 +288,28 @@ def _equal_spans(items: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
             start = place
 
 
+@once
 def _shape(statement: tree.Statement) -> Hashable:
     """What is equal for statements that differ in names of variables alone."""
     found: list[Hashable] = []
-    for node in tree.walk(statement):
+    stack: list[tree.Node] = [statement]
+    while stack:
+        node = stack.pop()
         kind = type(node)
-        plain, below = _fields(kind)
-        found.append((
-            kind, *(getattr(node, name) for name in plain), *(_count(getattr(node, name)) for name in below),
-        ))  # fmt: skip
+        found.append(kind)
+        plain, below = _FIELDS.get(kind) or _fields(kind)
+        for name in plain:
+            found.append(getattr(node, name))
+        for name in below:
+            value = getattr(node, name)
+            if isinstance(value, tuple):
+                found.append(len(value))
+                stack += value
+            else:
+                found.append(value is None)
+                if value is not None:
+                    stack.append(value)
     return tuple(found)
-
-
-def _count(value: object) -> int:
-    return len(value) if isinstance(value, tuple) else -1 if value is None else 1
 
 
 _FIELDS: dict[type[tree.Node], tuple[Names, Names]] = {}
@@ -309,9 +317,7 @@ _FIELDS: dict[type[tree.Node], tuple[Names, Names]] = {}
 
 def _fields(kind: type[tree.Node]) -> tuple[Names, Names]:
     """The fields of a kind of nodes: those with plain values, but for names of variables, and those with nodes."""
-    found = _FIELDS.get(kind)
-    if found is None:
-        below = tree.child_fields(kind)
-        plain = tuple(it.name for it in fields(kind) if it.compare and it.name not in below)
-        found = _FIELDS[kind] = (() if kind in (tree.Name, tree.Indexed) else plain, below)
+    below = tree.child_fields(kind)
+    plain = tuple(it.name for it in fields(kind) if it.compare and it.name not in below)
+    found = _FIELDS[kind] = (() if kind in (tree.Name, tree.Indexed) else plain, below)
     return found

@@ -16,6 +16,8 @@ from onnx_systemds.importing.passes.specialisation.trees import is_load
 
 def with_loads_first(body: tree.Block) -> tree.Block:
     """The statements, with those in front that take matrices of known sizes out of the list."""
+    if not any(is_load(body[place : place + 2]) for place in range(len(body))):
+        return body
     counts = Counter(name for statement in body for name in assigned((statement,)))
     loads: list[tree.Statement] = []
     others: list[tree.Statement] = []

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten, with_origin
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, called_in
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
@@ -257,8 +257,7 @@ def _is_never(statement: tree.Statement) -> bool:
 def _calls(block: tree.Block, functions: Mapping[str, tree.Function]) -> Counter[str]:
     """How often functions are called in some statements, but for those that never run."""
     running = [statement for statement in block if not _is_never(statement)]
-    return Counter(node.function for node in tree.walk(*running)
-                   if isinstance(node, tree.Call) and node.function in functions)  # fmt: skip
+    return Counter(name for statement in running for name in called_in(statement) if name in functions)
 
 
 def _turns(statement: tree.Statement) -> list[int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import assigned, read_in
+from onnx_systemds.dml.scopes import assigned, called_in, read_in
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
@@ -21,7 +21,7 @@ def reads(statement: tree.Statement) -> frozenset[str]:
 
 def calls(node: tree.Node) -> set[str]:
     """The names of all functions called in a part of a script."""
-    return {found.function for found in tree.walk(node) if isinstance(found, tree.Call)}
+    return {*called_in(node)}
 
 
 def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tree.Function]:
