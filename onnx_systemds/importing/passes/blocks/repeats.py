@@ -291,7 +291,7 @@ def _equal_spans(items: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
 @once
 def _shape(statement: tree.Statement) -> Hashable:
     """What is equal for statements that differ in names of variables alone."""
-    found: list[Hashable] = []
+    found: list[object] = []
     stack: list[tree.Node] = [statement]
     while stack:
         node = stack.pop()
