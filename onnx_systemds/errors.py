@@ -144,6 +144,10 @@ class InternalError(TranspileError):
     """A fault of ours: a plain Python exception, wrapped with its place; the cause is chained."""
 
 
+class PluginError(InternalError):
+    """The same in a plugin: a fault of who wrote it."""
+
+
 class MultipleErrors(TranspileError):
     """Several reasons at once. `reasons` holds every one; the text lists the first hundred."""
 

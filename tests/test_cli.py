@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.cli.commands import main
-from onnx_systemds.inference.registry import operator_generators, shape_rules
 from tests.model_zoo import MODELS, needs_models
+from tests.registries import restored
 
 
 def invoke(*arguments: object) -> Result:
@@ -174,11 +174,8 @@ def twice(node):
 
 @pytest.fixture
 def registries_restored() -> Iterator[None]:
-    before = [dict(registry) for registry in (operator_generators, shape_rules)]
-    yield
-    for registry, content in zip((operator_generators, shape_rules), before):
-        registry.clear()
-        registry.update(content)
+    with restored():
+        yield
 
 
 @pytest.mark.usefixtures("registries_restored")

@@ -15,7 +15,7 @@ import onnx_systemds
 from onnx_systemds.array_files import write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
-from onnx_systemds.cli.converting import converted, load_plugins, progress
+from onnx_systemds.cli.converting import converted, progress
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
@@ -28,6 +28,7 @@ from onnx_systemds.cli.options import (
     conversion_options,
     fixed_sizes,
     json_option,
+    plugin_options,
     print_report,
     read_tensors,
     verification_options,
@@ -37,6 +38,7 @@ from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
 from onnx_systemds.errors import TranspileError
+from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.interface import success_lines
@@ -44,6 +46,7 @@ from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
+from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
 
 
@@ -114,7 +117,7 @@ def convert(
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
-        load_plugins(options.plugins)
+        options.load_plugins()
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         loaded = given.put_into(load_model(model))
@@ -159,7 +162,7 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
 
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
-        load_plugins(options.plugins)
+        options.load_plugins()
         tensors = read_tensors(inputs) if inputs else {}
         loaded = given.put_into(load_model(model))
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
@@ -188,7 +191,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
-        load_plugins(options.plugins)
+        options.load_plugins()
         verification.check_page([model, *options.plugins, *given.files])
         types, constants = given.read_for(model)
         report = verify_model(
@@ -205,8 +208,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
 @given_options
-@click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
-              help="Python file that registers generators for operators of your own; repeatable.")
+@plugin_options
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
 @click.option("--graph", "picture", type=click.Path(path_type=Path), metavar="FILE",
@@ -215,8 +217,8 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
 def inspect(  # noqa: PLR0913 - one parameter an option
     model: Path, dims: tuple[str, ...], starts: tuple[str, ...], ends: tuple[str, ...], types: tuple[str, ...],
-    constants: tuple[str, ...], plugins: tuple[Path, ...], plan: str | None, picture: Path | None, as_json: bool,
-    traceback: bool,
+    constants: tuple[str, ...], plugins: tuple[Path, ...], no_plugins: bool, plan: str | None, picture: Path | None,
+    as_json: bool, traceback: bool,
 ) -> None:  # fmt: skip
     """Show what MODEL.onnx holds, and what stands against its conversion.
 
@@ -227,7 +229,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
 
     sizes, given = fixed_sizes(dims), given_inputs(types, constants, starts, ends)
     with explained(traceback):
-        load_plugins(plugins)
+        load_plugins(plugins, installed=not no_plugins)
         loaded = given.put_into(load_model(model))
         if picture is not None:
             check_target(picture, [model, *loaded.data_files, *plugins, *given.files])
@@ -246,17 +248,24 @@ def inspect(  # noqa: PLR0913 - one parameter an option
 
 @main.command()
 @click.option("--facets", is_flag=True, help="What is known of each operator, facet by facet, and the gaps.")
+@plugin_options
 @json_option
-def operators(facets: bool, as_json: bool) -> None:
+def operators(facets: bool, plugins: tuple[Path, ...], no_plugins: bool, as_json: bool) -> None:
     """Print which operators are supported, and from which opset version on."""
+    with explained(traceback=False):
+        load_plugins(plugins, installed=not no_plugins)
     for line in [json_text(support_summary())] if as_json else facet_lines() if facets else table_lines():
         click.echo(line)
 
 
 @main.command()
+@plugin_options
 @json_option
-def builtins(as_json: bool) -> None:
+def builtins(plugins: tuple[Path, ...], no_plugins: bool, as_json: bool) -> None:
     """Print which builtins of DML are exported, and why others are refused."""
+    with explained(traceback=False):
+        load_builtins()
+        load_plugins(plugins, installed=not no_plugins)
     for line in [json_text(builtin_summary())] if as_json else builtin_lines():
         click.echo(line)
 

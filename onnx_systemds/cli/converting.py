@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import runpy
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 import click
 
 from onnx_systemds.cli.options import ConversionOptions
-from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
@@ -27,17 +24,6 @@ def converted(
             functions=options.functions, simplified=not options.no_simplify, omitted=options.omitted,
             specialised=not options.no_specialise, progress=advance_to,
         )  # fmt: skip
-
-
-def load_plugins(paths: tuple[Path, ...]) -> None:
-    """Run the Python files that register a user's own generators. Raises TranspileError naming a file that fails."""
-    for path in paths:
-        if not path.is_file():
-            raise TranspileError("there is no such plugin", path)
-        try:
-            runpy.run_path(str(path), run_name=path.stem)
-        except (Exception, SystemExit) as error:
-            raise TranspileError(f"the plugin fails: {type(error).__name__}: {escaped(str(error))}", path) from error
 
 
 @contextmanager

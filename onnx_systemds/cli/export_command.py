@@ -10,7 +10,6 @@ from typing import Any
 import click
 import onnx
 
-from onnx_systemds.cli.converting import load_plugins
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.node_map import model_map, save_map
 from onnx_systemds.cli.options import (
@@ -18,6 +17,7 @@ from onnx_systemds.cli.options import (
     VerificationOptions,
     fixed_sizes,
     gathered,
+    plugin_options,
     print_report,
     read_tensors,
     verification_options,
@@ -34,6 +34,7 @@ from onnx_systemds.exporting.interface import InputSpec
 from onnx_systemds.exporting.model_files import data_path, export_file
 from onnx_systemds.exporting.weight_files import MOST_LOADED, open_values
 from onnx_systemds.files import check_target, is_stream
+from onnx_systemds.plugins import load_plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class ExportOptions:
     opset: int | None
     functions: str
     plugins: tuple[Path, ...]
+    no_plugins: bool
     traceback: bool
 
     def sources(self, script: Path) -> list[Path]:
@@ -56,9 +58,9 @@ class ExportOptions:
         return [script, *self.plugins, *map(Path, _pairs(self.weights, "--weight").values())]
 
     def load_plugins(self) -> None:
-        """Let the plugins register their builtins beside ours. Raises TranspileError."""
+        """Let the plugins register their builtins beside ours. Raises PluginError."""
         load_builtins()
-        load_plugins(self.plugins)
+        load_plugins(self.plugins, installed=not self.no_plugins)
 
     def bindings(self, most_loaded: int = sys.maxsize) -> dict[str, Any]:
         """Values by the names of parameters and files. Raises BadParameter, TranspileError, OSError.
@@ -94,8 +96,7 @@ def _export_options(command: Command) -> Command:
         click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),
-        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
-                     help="Python file that registers builtins of your own; repeatable."),
+        plugin_options,
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])  # fmt: skip
 

@@ -17,7 +17,7 @@ from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.memory import Memory, memory_of
-from onnx_systemds.inference.onnx_inference import unsupported
+from onnx_systemds.inference.onnx_inference import has_dims, unsupported
 from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
@@ -205,6 +205,8 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
     if node.identity == ("", "Constant"):
         return "supported", ""
     if find(operator_generators, node.identity, node.version) is not None:
+        if not has_dims(node.identity, node.version):
+            return "", unsupported(NodeFacts(node, {})).message
         first = min(operator_generators[node.identity])
         return "supported" if first == 1 else f"supported from opset {first}", ""
     if node.identity == GRADIENT:

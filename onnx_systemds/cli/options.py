@@ -19,7 +19,8 @@ from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.convert import FUNCTIONS_MODES, WEIGHTS_MODES
-from onnx_systemds.inference.passes import OPTIONAL_PASSES
+from onnx_systemds.inference.passes import check_omitted
+from onnx_systemds.plugins import load_plugins
 
 if TYPE_CHECKING:
     from onnx_systemds.verifying.report import Report
@@ -50,6 +51,7 @@ class ConversionOptions:
     types: tuple[str, ...]
     constants: tuple[str, ...]
     plugins: tuple[Path, ...]
+    no_plugins: bool
     no_simplify: bool
     omitted: tuple[str, ...]
     no_specialise: bool
@@ -58,6 +60,14 @@ class ConversionOptions:
     def sizes(self) -> dict[str, int]:
         """The sizes of dims. Raises BadParameter."""
         return fixed_sizes(self.dims)
+
+    def load_plugins(self) -> None:
+        """Let the plugins register what they have. Raises PluginError, and BadParameter for passes that nobody has."""
+        load_plugins(self.plugins, installed=not self.no_plugins)
+        try:
+            check_omitted(self.omitted)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--no-pass") from error
 
     def given(self) -> GivenInputs:
         """The part of the model, types and constants. Raises BadParameter."""
@@ -112,6 +122,15 @@ def with_options(command: Command, options: list[Callable[[Command], Command]]) 
     return command
 
 
+def plugin_options(command: Command) -> Command:
+    """``--plugin`` and ``--no-plugins``, which the command takes as ``plugins`` and ``no_plugins``."""
+    return with_options(command, [
+        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+                     help="Python file that registers operators, builtins or rewrites of your own; repeatable."),
+        click.option("--no-plugins", is_flag=True, help="Leave out the plugins of installed packages."),
+    ])  # fmt: skip
+
+
 def json_option(command: Command) -> Command:
     """``--json``, which the command takes as ``as_json``."""
     option: Command = click.option("--json", "as_json", is_flag=True, help="Print JSON, for other programs.")(command)
@@ -136,10 +155,9 @@ def conversion_options(command: Command) -> Command:
         click.option("--functions", type=click.Choice(FUNCTIONS_MODES),
                      help="What becomes functions beside the main one: nothing, what the nodes repeat (and the model's "
                           "own functions), or these alone [default: blocks if they make the script a third shorter]."),
-        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
-                     help="Python file that registers generators for operators of your own; repeatable."),
+        plugin_options,
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
-        click.option("--no-pass", "omitted", multiple=True, type=click.Choice(OPTIONAL_PASSES), metavar="NAME",
+        click.option("--no-pass", "omitted", multiple=True, metavar="NAME",
                      help="Do without this pass over the graph, as -v names it; repeatable."),
         click.option("--no-specialise", is_flag=True,
                      help="Keep the script general where all sizes are known; it is slower then."),

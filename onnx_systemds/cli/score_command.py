@@ -14,7 +14,7 @@ import click
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
-from onnx_systemds.cli.converting import converted, load_plugins
+from onnx_systemds.cli.converting import converted
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.options import ConversionOptions, conversion_options
 from onnx_systemds.engine.errors import EngineError
@@ -68,7 +68,7 @@ def score(  # noqa: PLR0913 - an argument for each option
     """
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
-        load_plugins(options.plugins)
+        options.load_plugins()
         loaded = given.put_into(load_model(model))
         check_target(target, [model, source, *loaded.data_files, *options.plugins, *given.files])
         if target.suffix.lower() not in WRITERS:

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from onnx_systemds.cli.facet_table import facets_of
+from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
@@ -37,6 +38,8 @@ class Row:
             return "a weight, or part of the script"
         if identity == GRADIENT:
             return "replaced by the nodes of the derivative"
+        if operator_generators.get(identity) and not has_dims(identity, self.newest):
+            return "no: it has no shape rule"
         if self.generators:
             first = self.generators[0]
             return "yes" if first == 1 else f"from opset {first}"

@@ -1,7 +1,8 @@
-"""The Jinja environment over the templates folder.
+"""The Jinja environment over the templates folder, and over those of plugins.
 
 The folder lies at the top of the project and is installed as ``onnx_systemds/templates``; the first one that exists
-is taken, so that a wheel, an editable install and a plain checkout all work.
+is taken, so that a wheel, an editable install and a plain checkout all work. A plugin's folder holds, as ours does,
+``operators/<name>.dml.jinja`` and ``library/<function>.dml``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,13 @@ from pathlib import Path
 
 import jinja2
 
+from onnx_systemds.dml.words import BUILTIN_FUNCTIONS
+from onnx_systemds.errors import quoted
+
 _PACKAGE = Path(__file__).resolve().parent.parent
+_FOLDERS: list[Path] = []
+"""Of plugins, the last one first."""
+_OPERATORS, _LIBRARY = "operators/*.dml.jinja", "library/*.dml"
 
 
 @lru_cache(maxsize=1)
@@ -23,11 +30,36 @@ def templates_folder() -> Path:
     raise FileNotFoundError("the templates of onnx-systemds are not installed: install the package again")
 
 
+def add_templates(folder: str | Path, override: bool = False) -> None:
+    """Let operators use the templates and library functions of a plugin's folder, too.
+
+    override: whether they may take the place of ours. Raises ValueError for names that are taken, and for a folder
+    that holds nothing of the kind.
+    """
+    folder, own = Path(folder).resolve(), templates_folder()
+    found = [path for pattern in (_OPERATORS, _LIBRARY) for path in sorted(folder.glob(pattern))]
+    if not found:
+        raise ValueError(f"the folder {quoted(str(folder))} holds no {_OPERATORS} and no {_LIBRARY}")
+    for path in found:
+        if path.match(_LIBRARY) and path.stem in BUILTIN_FUNCTIONS:
+            raise ValueError(f"the library function of {quoted(str(path))} is called like a builtin of DML")
+        others = [other / path.relative_to(folder) for other in (*_FOLDERS, own) if other != folder]
+        taken = next(filter(Path.is_file, others), None)
+        if taken is not None and not (override and taken.is_relative_to(own)):
+            advice = "to take its place say override=True" if taken.is_relative_to(own) else "one of the two has to go"
+            raise ValueError(f"{quoted(str(path))} has the name of {quoted(str(taken))}: {advice}")
+    _FOLDERS[:] = [folder, *(other for other in _FOLDERS if other != folder)]
+    for cached in (environment, template, page, library_text, library_imports):
+        cached.cache_clear()
+
+
 @lru_cache(maxsize=1)
 def environment() -> jinja2.Environment:
     """The environment: an unknown variable in a template is an error, blocks leave no blank lines."""
+    own = jinja2.FileSystemLoader(templates_folder())
+    plugins = jinja2.FileSystemLoader([folder / "operators" for folder in _FOLDERS])
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates_folder()),
+        loader=jinja2.ChoiceLoader([jinja2.PrefixLoader({"operators": plugins}), own]),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -56,7 +88,8 @@ def render_operator(name: str, /, **names: object) -> str:
 @cache
 def library_text(name: str) -> str:
     """The text of the DML function ``library/<name>.dml``, without its licence lines."""
-    return (templates_folder() / "library" / f"{name}.dml").read_text(encoding="utf-8").strip("\n")
+    paths = [folder / "library" / f"{name}.dml" for folder in (*_FOLDERS, templates_folder())]
+    return next(filter(Path.is_file, paths), paths[-1]).read_text(encoding="utf-8").strip("\n")
 
 
 @cache

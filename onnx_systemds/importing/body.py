@@ -11,14 +11,21 @@ from onnx_systemds.dml import templates
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
 from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.dml.snippets import parse_snippet
-from onnx_systemds.errors import InternalError, NodePlace, ScriptSyntaxError, TranspileError, UnsupportedCase
+from onnx_systemds.errors import (
+    InternalError,
+    NodePlace,
+    PluginError,
+    ScriptSyntaxError,
+    TranspileError,
+    UnsupportedCase,
+)
 from onnx_systemds.importing.comments import node_comments
 from onnx_systemds.importing.node_sizes import NodeSizes
 from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.registry import find, operator_generators, text_operators
+from onnx_systemds.inference.registry import find, operator_generators, place_of_generator, text_operators
 from onnx_systemds.inference.signatures import refusal_by_onnx
 from onnx_systemds.inference.wide_integers import check_constants
 from onnx_systemds.limits import OverBudget, exhausted
@@ -30,6 +37,7 @@ from onnx_systemds.operators.api.node_view import NodeView, RenderBody
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.rendering.scope import Scope
 from onnx_systemds.operators.support.movement import without_elements
+from onnx_systemds.registration import failure
 
 Progress = Callable[[int], None]
 
@@ -119,7 +127,7 @@ class Body:
         except Exception as error:
             refusal = refusal_by_onnx(view)
             if refusal is None:
-                raise InternalError(f"{type(error).__name__}: {error}", view.place) from error
+                raise failure(error, view.place) from error
             scope.parts.errors.add(refusal)
             return None
         lines = fragment.statements + tuple(sized)
@@ -151,7 +159,15 @@ def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
         message = f"an expression is nested more than {DEEPEST} levels deep, as of sizes that are made of each other"
         raise OverBudget(message, _place(node), "fix the dims by --dim") from error
     except ScriptSyntaxError as error:
-        raise InternalError(f"a generator wrote what is no DML: {error}", _place(node)) from error
+        raise _no_dml(error, node) from error
+
+
+def _no_dml(error: ScriptSyntaxError, node: NodeView | None) -> InternalError:
+    """The error for what a generator wrote, which names it if it is a plugin's."""
+    made = None if node is None else place_of_generator(node.node.identity, node.node.version)
+    if made is None or made.is_own:
+        return InternalError(f"a generator wrote what is no DML: {error}", _place(node))
+    return PluginError(f"the generator at {made} wrote what is no DML: {error}", _place(node))
 
 
 def _place(node: NodeView | None) -> NodePlace | None:

@@ -11,7 +11,7 @@ import onnx
 
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
-from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted, quoted_list
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
 from onnx_systemds.importing.assemble import render_main, script_function_names
 from onnx_systemds.importing.batching import Batching
 from onnx_systemds.importing.body import Progress
@@ -26,7 +26,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
-from onnx_systemds.inference.passes import OPTIONAL_PASSES, simplify
+from onnx_systemds.inference.passes import check_omitted, simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
@@ -73,8 +73,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
     if functions not in (None, *FUNCTIONS_MODES):
         raise ValueError(f"functions is one of {', '.join(FUNCTIONS_MODES)}, not {functions!r}")
-    if unknown := sorted(set(omitted) - set(OPTIONAL_PASSES)):
-        raise ValueError(f"there is no pass {quoted_list(unknown)} to omit; there are {', '.join(OPTIONAL_PASSES)}")
+    check_omitted(omitted)
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)

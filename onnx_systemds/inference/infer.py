@@ -15,7 +15,6 @@ import numpy as np
 from onnx_systemds.errors import (
     TYPE_ADVICE,
     ConstantNeeded,
-    InternalError,
     InvalidModel,
     ShapeUnknown,
     TranspileError,
@@ -52,6 +51,7 @@ from onnx_systemds.model.ir import (
     TensorType,
     ValueInfo,
 )
+from onnx_systemds.registration import failure
 
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
@@ -159,7 +159,7 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         except Exception as error:
             refusal = refusal_by_onnx(facts)
             if refusal is None:
-                raise InternalError(f"{type(error).__name__}: {error}", facts.place) from error
+                raise failure(error, facts.place) from error
             context.errors.add(refusal)
             outputs = (FAILED,) * len(node.outputs)
         for name, value in zip(node.outputs, outputs):

@@ -14,7 +14,7 @@ from onnx_systemds.errors import ShapeUnknown, UnsupportedOperator
 from onnx_systemds.inference.dims import Dim, Dims, symbol
 from onnx_systemds.inference.facts import NodeFacts, find_schema
 from onnx_systemds.inference.lists import declared_list
-from onnx_systemds.inference.registry import operator_generators, refused_operators
+from onnx_systemds.inference.registry import Identity, find, operator_generators, refused_operators, shape_rules
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
@@ -46,6 +46,11 @@ def unsupported(facts: NodeFacts) -> UnsupportedOperator:
     if node.domain == CONTRIB:
         return UnsupportedOperator("the operator of onnxruntime is not supported", hint="see: onnx-systemds operators")
     return UnsupportedOperator("the operator's domain is unknown", hint="register a generator for it by --plugin")
+
+
+def has_dims(identity: Identity, version: int) -> bool:
+    """Whether dims and dtypes of an operator's outputs can be told: by a rule of ours or a plugin's, or by ONNX."""
+    return find(shape_rules, identity, version) is not None or find_schema(*identity, version) is not None
 
 
 def infer_by_onnx(facts: NodeFacts) -> tuple[Value, ...]:

@@ -4,6 +4,9 @@ How it is written in DML (generator), or which other nodes stand for it (expande
 (shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
 (fold); its derivative (gradient); what it makes of 64-bit integers
 (integer rule), of lists with known items (list rule) and of text. All of it stands beside its generator.
+
+A plugin registers in the same way. With ``override=True`` it takes the place of what we have of an operator from
+version ``since`` on, facet by facet; without, that is an error.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import onnx
 
 from onnx_systemds.errors import quoted
+from onnx_systemds.registration import Place, Places
 
 if TYPE_CHECKING:
     from onnx_systemds.inference.expansion import Expansion
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from onnx_systemds.inference.integer_spans import IntegerUse
     from onnx_systemds.inference.list_node import ListNode
     from onnx_systemds.inference.values import Elements, Value
+    from onnx_systemds.model.graph_editor import GraphEditor
     from onnx_systemds.model.ir import Array, Node
 
     # From a NodeView to a Fragment; both are of `operators.api`, of which inference only asks whether there is one.
@@ -36,6 +41,7 @@ if TYPE_CHECKING:
     IntegerRule = Callable[[NodeFacts], IntegerUse]
     ListRule = Callable[[ListNode], tuple[Node, ...] | str | None]
     GradientRule = Callable[[Backward], Sequence[str]]
+    Join = Callable[[GraphEditor, Node], tuple[Node, Sequence[str]] | str | None]
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Entry = TypeVar("Entry")
@@ -74,6 +80,15 @@ class SizeRule:
     moves: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A plugin's pass over the graph of a model: at each node that is one of these operators. See `rewrite`."""
+
+    name: str
+    operators: frozenset[Identity]
+    join: Join
+
+
 operator_generators: Registry[Generator] = {}
 shape_rules: Registry[ShapeRule] = {}
 expanders: Registry[Expander] = {}
@@ -86,98 +101,115 @@ list_rules: Registry[ListRule] = {}
 text_operators: set[Identity] = set()
 text_lookups: set[Identity] = set()
 boundary_operators: set[Identity] = set()
+rewrites: dict[str, Rewrite] = {}
 refused_operators: dict[Identity, str] = {("", "ImageDecoder"): "DML has no decoder of compressed images"}
 """Operators that have no form in DML, and why."""
 
+_PLACES = Places(__file__)
+_KINDS: tuple[tuple[Registry[Any], str], ...] = (
+    (operator_generators, "generator"), (shape_rules, "shape rule"), (expanders, "expander"),
+    (batch_rules, "batch rule"), (size_rules, "size rule"), (folds, "fold"), (gradients, "gradient"),
+    (integer_rules, "integer rule"), (list_rules, "list rule"),
+)  # fmt: skip
+_MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
+          (boundary_operators, "gives_boundary_form"))  # fmt: skip
 
-def generator(op_type: str, since: int, domain: str = "") -> Callable[[Function], Function]:
+
+def generator(op_type: str, since: int, domain: str = "", override: bool = False) -> Callable[[Function], Function]:
     """Register the function below as the generator of an operator from opset version ``since`` on.
 
     A generator is needed at each version where signature or meaning changes; a later one replaces it from
     its own version on. Raises ValueError on a second registration, as all decorators of this module do.
     """
-    return _registering(operator_generators, (op_type,), since, domain)
+    return _registering(operator_generators, (op_type,), since, domain, override)
 
 
-def shape_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def shape_rule(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the rule for dtype and dims of the outputs of operators.
 
     Operators without a rule take ONNX's own inference.
     """
-    return _registering(shape_rules, op_types, since, domain)
+    return _registering(shape_rules, op_types, since, domain, override)
 
 
-def expander(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def expander(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below, which expands an operator to other nodes.
 
     It is asked where the operator has no generator; shapes follow from the nodes.
     """
-    return _registering(expanders, op_types, since, domain)
+    return _registering(expanders, op_types, since, domain, override)
 
 
 def batch_rule(
-    *op_types: str, since: int = 1, domain: str = "", sizes: tuple[int, ...] = (), reshapes: bool = False,
-    fills: bool = False, draws: bool = False,
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False, sizes: tuple[int, ...] = (),
+    reshapes: bool = False, fills: bool = False, draws: bool = False,
 ) -> Callable[[Mixes], Mixes]:  # fmt: skip
     """Register the function below as the one that says whether a node mixes elements along an axis: see `BatchRule`.
 
     Of operators without a rule it is taken that they do: models with them are scored whole.
     """
 
-    def decorate(mixes: Mixes) -> Mixes:
-        _register(batch_rules, op_types, since, domain, BatchRule(mixes, sizes, reshapes, fills, draws))
-        return mixes
-
-    return decorate
+    return _registering(batch_rules, op_types, since, domain, override,
+                        lambda mixes: BatchRule(mixes, sizes, reshapes, fills, draws))  # fmt: skip
 
 
 def size_rule(
-    *op_types: str, since: int = 1, domain: str = "", of_dims: bool = False, moves: bool = False
-) -> Callable[[Compute], Compute]:
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False, of_dims: bool = False,
+    moves: bool = False,
+) -> Callable[[Compute], Compute]:  # fmt: skip
     """Register the function below as the one that follows sizes through an operator: see `SizeRule`.
 
     Sizes that pass through operators without a rule are known when the model runs only.
     """
 
-    def decorate(compute: Compute) -> Compute:
-        _register(size_rules, op_types, since, domain, SizeRule(compute, of_dims, moves))
-        return compute
-
-    return decorate
+    return _registering(size_rules, op_types, since, domain, override,
+                        lambda compute: SizeRule(compute, of_dims, moves))  # fmt: skip
 
 
-def fold(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def fold(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the one that computes operators whose inputs are all known at conversion.
 
     It is given the node and what is inferred of its outputs, and gives their contents; None where the engine is to
     compute them, as it does for operators without a rule. `folding.by_reference` asks ONNX's reference.
     """
-    return _registering(folds, op_types, since, domain)
+    return _registering(folds, op_types, since, domain, override)
 
 
-def gradient(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def gradient(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the chain rule of operators: see `gradient_tape`.
 
     Operators without a rule are differentiated by their definition by ONNX, where there is one.
     """
-    return _registering(gradients, op_types, since, domain)
+    return _registering(gradients, op_types, since, domain, override)
 
 
-def integer_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def integer_rule(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the one that says what operators make of 64-bit integers: see `integer_spans`.
 
     Those without a rule are given integers up to 2^53, and their results are taken to be no larger.
     """
-    return _registering(integer_rules, op_types, since, domain)
+    return _registering(integer_rules, op_types, since, domain, override)
 
 
-def list_rule(*op_types: str, since: int = 1, domain: str = "") -> Callable[[Function], Function]:
+def list_rule(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the one that resolves operators on lists whose items are known by name.
 
     It is given a `ListNode` and gives the nodes that stand in its place; or a text, which says why it stays, or None
     where that is because items or positions are not known.
     """
-    return _registering(list_rules, op_types, since, domain)
+    return _registering(list_rules, op_types, since, domain, override)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:
@@ -193,6 +225,24 @@ def looks_up_text(*op_types: str, domain: str = "") -> None:
 def gives_boundary_form(*op_types: str, domain: str = "") -> None:
     """Say that results of these operators come in the form in which values cross the boundary of a DML function."""
     _mark(boundary_operators, op_types, domain)
+
+
+def rewrite(name: str, *op_types: str, domain: str = "") -> Callable[[Join], Join]:
+    """Register the function below as a pass that joins nodes of the model's graph, before types are known.
+
+    It is given the graph and each node of these operators, where a pattern may end. It gives the node that takes the
+    place of this one, and the values that are gone with it: no other node may read them (`GraphEditor.made_for`). Or
+    a text, which says why the node stays; or None. ``--no-pass`` takes the name, and ``--verbose`` tells it.
+    """
+
+    def decorate(join: Join) -> Join:
+        if name in rewrites:
+            _PLACES.check(name, f"a rewrite {quoted(name)}", override=False)
+        _PLACES.made[name] = _PLACES.caller()
+        rewrites[name] = Rewrite(name, frozenset((domain, op_type) for op_type in op_types), join)
+        return join
+
+    return decorate
 
 
 def find(registry: Mapping[Identity, Mapping[int, Entry]], identity: Identity, version: int) -> Entry | None:
@@ -239,26 +289,62 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
     return changes
 
 
+def place_of_generator(identity: Identity, version: int) -> Place | None:
+    """Where the generator is registered that serves an operator at a version."""
+    return _PLACES.made.get(("generator", identity, _serving(operator_generators, identity, version)))
+
+
+def _serving(registry: Registry[Any], identity: Identity, version: int) -> int:
+    """From which version on the entry serves that is in force at a version; 0 for none."""
+    return max((since for since in registry.get(identity, ()) if since <= version), default=0)
+
+
 def _registering(
-    registry: Registry[Any], op_types: tuple[str, ...], since: int, domain: str
-) -> Callable[[Function], Function]:
+    registry: Registry[Any], op_types: tuple[str, ...], since: int, domain: str, override: bool,
+    entry: Callable[[Any], Any] = lambda function: function,
+) -> Callable[[Function], Function]:  # fmt: skip
     def decorate(function: Function) -> Function:
-        _register(registry, op_types, since, domain, function)
+        for op_type in op_types:
+            _note(registry, (domain, op_type), since, override)
+            registry.setdefault((domain, op_type), {})[since] = entry(function)
         return function
 
     return decorate
 
 
-def _register(registry: Registry[Entry], op_types: tuple[str, ...], since: int, domain: str, entry: Entry) -> None:
-    for op_type in op_types:
-        versions = registry.setdefault((domain, op_type), {})
-        if since in versions:
-            raise ValueError(f"{quoted(op_type)} has two entries for version {since}")
-        versions[since] = entry
+def _note(registry: Registry[Any], identity: Identity, since: int, override: bool) -> None:
+    """Note where an entry is made; what we have of the same goes where a plugin says so. Raises ValueError."""
+    kind, name, place = _kind(registry), quoted(".".join(filter(None, identity))), _PLACES.caller()
+    if since < 1:
+        raise ValueError(f"a {kind} of {name} cannot serve from version {since} on: versions count from 1")
+    written = (operator_generators, expanders)  # of which one serves, a generator first
+    for other in written if not place.is_own and any(registry is each for each in written) else (registry,):
+        before = _serving(other, identity, since)
+        key = (_kind(other), identity, before)
+        if before == since or (before and not place.is_own and _PLACES.made[key].file != place.file):
+            _PLACES.check(key, f"a {_kind(other)} of {name} from version {before} on", override)
+        if other is not registry and registry is expanders and 0 < before < since:
+            raise ValueError(f"{name} has a generator from version {before} on: an expander overrides it as a whole")
+        for version in [version for version in other.get(identity, ()) if override and version >= since]:
+            if _PLACES.made[_kind(other), identity, version].is_own:
+                del other[identity][version]
+    if registry is operator_generators and override:  # nothing is known of the new one but what the plugin says
+        for marked, mark in _MARKS:
+            if identity in marked and _PLACES.made[mark, identity].is_own:
+                marked.discard(identity)
+    _PLACES.made[kind, identity, since] = place
 
 
 def _mark(operators: set[Identity], op_types: tuple[str, ...], domain: str) -> None:
+    mark = next(name for each, name in _MARKS if each is operators)
     for op_type in op_types:
-        if (domain, op_type) in operators:
+        identity = (domain, op_type)
+        place = _PLACES.caller()
+        if identity in operators and place.is_own:
             raise ValueError(f"{quoted(op_type)} is marked twice")
-        operators.add((domain, op_type))
+        operators.add(identity)
+        _PLACES.made[mark, identity] = place
+
+
+def _kind(registry: Registry[Any]) -> str:
+    return next(kind for each, kind in _KINDS if each is registry)

@@ -6,6 +6,7 @@ What authors of operators need has its name here: decorators, what a generator s
 from importlib import import_module
 from pkgutil import iter_modules
 
+from onnx_systemds.dml.templates import add_templates
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import (
     batch_rule,
@@ -16,18 +17,21 @@ from onnx_systemds.inference.registry import (
     integer_rule,
     list_rule,
     operator_generators,
+    rewrite,
     shape_rule,
     size_rule,
     takes_text,
 )
+from onnx_systemds.model.graph_editor import GraphEditor
+from onnx_systemds.model.ir import Node
 from onnx_systemds.operators import contrib, ml, onnx
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 
-__all__ = ["SCALAR", "Fragment", "NodeFacts", "NodeView", "View", "batch_rule", "expander", "fold", "generator",
-           "gradient", "integer_rule", "list_rule", "operator_generators", "shape_rule", "size_rule",
-           "takes_text"]  # fmt: skip
+__all__ = ["SCALAR", "Fragment", "GraphEditor", "Node", "NodeFacts", "NodeView", "View", "add_templates",
+           "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule",
+           "operator_generators", "rewrite", "shape_rule", "size_rule", "takes_text"]  # fmt: skip
 
 for _package in (onnx, ml, contrib):
     for _module in sorted(module.name for module in iter_modules(_package.__path__)):

@@ -156,8 +156,8 @@ BAD: dict[str, dict[str, list[str]]] = {
     "export": {"output": [*SCRIPT_TARGETS, ""], "map_file": SCRIPT_TARGETS,
                "external_data": ["", "x", "-1", "1.5", "many"], **EXPORT},
     "verify-script": {"dims": [text for text in DIMS if text != "bach=4"], "page": SCRIPT_TARGETS, **VERIFICATION, **EXPORT},
-    "operators": {},
-    "builtins": {},
+    "operators": {"plugins": CONVERSION["plugins"]},
+    "builtins": {"plugins": CONVERSION["plugins"]},
 }
 GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad value
     "convert": {"model": "m.onnx", "output": "out.dml"},
@@ -167,8 +167,10 @@ GIVEN: dict[str, dict[str, str]] = {  # what a command needs beside the bad valu
     "inspect": {"model": "m.onnx"},
     "export": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]", "output": "out.onnx"},
     "verify-script": {"script": "s.dml", "function": "f", "inputs": "X=double[2,2]"},
+    "operators": {},
+    "builtins": {},
 }
-FLAGS = {"quiet", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
+FLAGS = {"quiet", "no_plugins", "as_json", "verbose", "scored", "no_header", "facets", "traceback", "no_simplify", "no_specialise", "per_node", "listing", "help"}
 READ_BESIDE_THE_ENGINE = [("run", "inputs"), ("score", "source"), ("verify", "contents"), ("verify-script", "contents"), ("verify-script", "dims")]
 CASES = [(command, name, value) for command, table in BAD.items() for name, values in table.items() for value in values]
 

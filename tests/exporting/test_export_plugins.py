@@ -11,9 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from onnx_systemds.cli.commands import main
-from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.exporting.builtins.registry import BUILTINS
 from tests.exporting.export_harness import run_model
+from tests.registries import restored
 from tests.test_docs import EXPORTING, example
 
 SCRIPT = 'X = read("X")\nY = relu6(X) + relu6(X=X, top=1)\nwrite(Y, "Y")\n'
@@ -22,11 +21,8 @@ SCRIPT = 'X = read("X")\nY = relu6(X) + relu6(X=X, top=1)\nwrite(Y, "Y")\n'
 @pytest.fixture(autouse=True)
 def builtins_stay() -> Iterator[None]:
     """No other test sees what a plugin registers."""
-    load_builtins()
-    before = dict(BUILTINS)
-    yield
-    BUILTINS.clear()
-    BUILTINS.update(before)
+    with restored():
+        yield
 
 
 def exported(folder: Path, plugin: str) -> Result:
@@ -54,8 +50,19 @@ def test_without_the_plugin(tmp_path: Path) -> None:
 def test_a_builtin_stays_what_it_is(tmp_path: Path) -> None:
     result = exported(tmp_path, example("export plugin", EXPORTING).replace('"relu6"', '"sum"'))
     assert result.exit_code == 1
-    assert result.output == (f"error: {tmp_path}/my_builtins.py: the plugin fails: ValueError: 'sum' is exported by total already\n")
+    assert f'error: {tmp_path}/my_builtins.py: the plugin fails on line 4: ValueError: an exporter of "sum" is registered at onnx_systemds/' in result.output
+    assert "to take its place say override=True" in result.output
     assert not (tmp_path / "m.onnx").exists()
+
+
+def test_a_builtin_that_is_overridden(tmp_path: Path) -> None:
+    (tmp_path / "m.dml").write_text('X = read("X")\nwrite(abs(X), "Y")\n')
+    plugin = example("export plugin", EXPORTING).replace('"relu6"', '"abs", override=True')
+    (tmp_path / "p.py").write_text(plugin)
+    for _ in range(2):
+        result = CliRunner().invoke(main, [str(tmp_path / "m.dml"), "--input", "X=double[N,3]", "--plugin", str(tmp_path / "p.py")])
+        assert result.exit_code == 0, result.output
+    assert [node.op_type for node in onnx.load(tmp_path / "m.onnx").graph.node] == ["Relu", "Min"]
 
 
 def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:

@@ -182,7 +182,7 @@ def test_a_function_of_a_converted_model_is_the_operator_that_it_stands_for(name
     text, others = library_text(name), "\n".join(map(library_text, library_imports(name)))
     result = "S" if name == "row_sums" else "Y"
     body = f'X = read("X")\nY = {name}(X)\nwrite(Y, "Y")\n'
-    own, changed = (export_script(f"{others}\n{function}\n{body}", inputs={"X": "double[N,3]"})
+    own, changed = (export_script(f"# the comment of the script\n\n{others}\n{function}\n{body}", inputs={"X": "double[N,3]"})
                     for function in (text, text[: text.rindex("}")] + f"  {result} = -{result}\n}}"))  # fmt: skip
     assert operators(own) == [operator]
     assert operators(changed) != [operator]

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.inference.registry import operator_generators, shape_rules
 from onnx_systemds.operators import generator, shape_rule
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
+from tests.registries import restored
 
 Rows = Callable[[NodeView], Fragment]
 DOMAIN = "my.company"
@@ -21,10 +21,8 @@ DOMAIN = "my.company"
 
 @pytest.fixture(autouse=True)
 def registries_restored() -> Iterator[None]:
-    yield
-    for registry in (operator_generators, shape_rules):
-        for identity in [identity for identity in registry if identity[0] == DOMAIN]:
-            del registry[identity]
+    with restored():
+        yield
 
 
 def converted(rows: Rows, dims: bool = True, **attributes: Any) -> str:

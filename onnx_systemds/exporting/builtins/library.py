@@ -13,7 +13,6 @@ from typing import Any
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
-from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.dml.templates import library_text
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
@@ -24,7 +23,7 @@ from onnx_systemds.exporting.values import Value
 LIBRARY: dict[tuple[str, str], Builtin] = {}
 """By the path of the script inside of SystemDS.jar and the name of the function."""
 TEMPLATES: dict[str, Builtin] = {}
-"""By the name of the function; it serves where the text is the same, too."""
+"""By the name of the function; it serves where parameters and statements are the same, too."""
 
 
 def library_function(script: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -55,7 +54,7 @@ def library_results(
     script: its path inside of SystemDS.jar, empty for others.
     """
     found = LIBRARY.get((script, function.name)) if script else None
-    if not script and function.name in TEMPLATES and print_statement(function) == _template_text(function.name):
+    if not script and function.name in TEMPLATES and function == _template(function.name):
         found = TEMPLATES[function.name]
     known = set() if found is None else {parameter.name for parameter in found.parameters}
     if found is None or not known >= {key.replace(".", "_") for key in given}:
@@ -72,6 +71,6 @@ def _builtin(name: str, function: Callable[..., Any]) -> Builtin:
 
 
 @cache
-def _template_text(name: str) -> str:
-    """Return a function of ``templates/library`` as it is printed when its spelling is forgotten."""
-    return print_statement(parse_script(library_text(name)).functions[name])
+def _template(name: str) -> tree.Function:
+    """Return a function of ``templates/library``."""
+    return parse_script(library_text(name)).functions[name]

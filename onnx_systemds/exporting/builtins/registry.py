@@ -18,11 +18,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from onnx_systemds.dml.tokens import DOTTED_WORDS
-from onnx_systemds.errors import TranspileError, UnsupportedCase
+from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.poison_values import poison_error, poisons_in
 from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.registration import Places
 
 Result = "Value | tuple[Value, ...] | None"
 
@@ -91,24 +92,25 @@ BUILTINS: dict[str, Builtin] = {}
 REFUSED: dict[str, tuple[str, str]] = {}
 
 
-def builtin(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the exporter of builtins. Raises ValueError for a name that has another one."""
+_PLACES = Places(__file__)
+
+
+def builtin(*names: str, override: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as the exporter of builtins. Raises ValueError for a name that has another one.
+
+    override: whether it takes the place of one of ours.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         parameters = tuple(inspect.signature(function, eval_str=True).parameters.values())[1:]
         for name in names:
-            if name in BUILTINS and _definition(BUILTINS[name].function) != _definition(function):
-                raise ValueError(f"{name!r} is exported by {BUILTINS[name].function.__name__} already")
+            if name in BUILTINS:
+                _PLACES.check(name, f"an exporter of {quoted(name)}", override)
+            _PLACES.made[name] = _PLACES.caller()
             BUILTINS[name] = Builtin(name, function, parameters)
         return function
 
     return register
-
-
-def _definition(function: Callable[..., Any]) -> tuple[str, int]:
-    """Return where a function is defined: a plugin that is loaded again registers the same ones."""
-    code = inspect.unwrap(function).__code__
-    return code.co_filename, code.co_firstlineno
 
 
 def refuse(*names: str, reason: str, hint: str = "") -> None:

@@ -12,6 +12,7 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import Poisoned
 from onnx_systemds.exporting.values import Poison
+from onnx_systemds.registration import failure
 
 _MOST_REASONS = 200
 
@@ -42,7 +43,7 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
     except TranspileError as error:
         errors = (evaluator.placed(error, statement.position),)
     except Exception as error:
-        internal = InternalError(f"{type(error).__name__}: {error}", statement.position)
+        internal = failure(error, statement.position)
         internal.excerpt = evaluator.excerpt(statement.position)
         raise internal from error
     else:

@@ -24,6 +24,7 @@ from onnx_systemds.exporting.passes.idioms import (
     normalized_shifted,
     reduced_axes,
 )
+from onnx_systemds.exporting.passes.plugin_joins import joined
 from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
@@ -97,7 +98,7 @@ class _Fusing:
 
     def visit(self, node: Node) -> None:
         """Turn `node` into what it is together with the nodes in front of it."""
-        any(rule(node) for rule in self.rules.get(node.op, ()))
+        _ = joined(self, node) or any(rule(node) for rule in self.rules.get(node.op, ()))
 
     def single(self, tensor: Tensor | None, op: str) -> Node | None:
         """Return the node `op` that makes a tensor that only one node uses."""

@@ -171,6 +171,8 @@ class _Narrowing:
     def types(self, node: Node) -> tuple[list[bool], bool]:
         """Return of which inputs the type is fixed, and whether the operator can work in 16 bits here."""
         domain = str(node.attributes.get("_domain", ""))
+        if domain and not defs.has(node.op, domain):  # an operator of a plugin
+            return [False] * len(node.inputs), False
         schema = defs.get_schema(node.op, DOMAINS.get(domain, self.builder.opset), domain)
         allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
         formal = [schema.inputs[min(place, len(schema.inputs) - 1)].type_str for place in range(len(node.inputs))]

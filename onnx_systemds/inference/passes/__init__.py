@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from onnx_systemds.errors import quoted_list
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.inference.passes.constant_folding import fold_constants
@@ -33,6 +34,8 @@ from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
+from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
+from onnx_systemds.inference.registry import rewrites
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 
@@ -84,8 +87,19 @@ OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_P
 """The names of passes that a conversion can do without: those that simplify."""
 
 
+def check_omitted(omitted: Collection[str]) -> None:
+    """Raise ValueError for names of passes that a conversion cannot do without, or does not have."""
+    optional = (*OPTIONAL_PASSES, *rewrites)
+    if unknown := sorted({*omitted}.difference(optional)):
+        raise ValueError(f"there is no pass {quoted_list(unknown)} to omit; there are {', '.join(optional)}")
+
+
 def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph:
-    """Apply the passes of the first stage, but for those of these names; the results of the graph stay equal."""
+    """Apply the passes of the first stage, but for those of these names; the results of the graph stay equal.
+
+    Those of plugins come first: they see the nodes that the model has.
+    """
+    graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
         if name_of(apply) not in omitted:
             graph = apply(graph, notes)
