@@ -8,7 +8,7 @@ import pytest
 
 from onnx_systemds.cli.facet_table import FACETS, GAP, NONE, YES, facet_lines, facet_rows
 from onnx_systemds.inference import registry
-from onnx_systemds.inference.registry import batch_rule, gives_boundary_form, size_rule, takes_text
+from onnx_systemds.inference.registry import batch_rule, size_rule
 
 WITHOUT: Mapping[str, Mapping[str, str]] = {
     "dims": {},
@@ -129,7 +129,3 @@ def test_second_rules_are_errors() -> None:
         batch_rule("Relu")(lambda node, position, axis: False)
     with pytest.raises(ValueError, match="is registered at"):
         size_rule("Gather")(lambda node, inputs: None)
-    with pytest.raises(ValueError, match="twice"):
-        takes_text("Gather")
-    with pytest.raises(ValueError, match="twice"):
-        gives_boundary_form("If")
