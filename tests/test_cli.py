@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -247,3 +248,13 @@ def test_reject(name: str, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_verbose_lists_stages_in_both_directions(relu: Path, tmp_path: Path) -> None:
+    stages = re.findall(r"^  (\w[\w ]*?) +\d+\.\d{3} s", invoke(relu, "-v", "-o", tmp_path / "r.dml").output, re.MULTILINE)
+    assert stages == ["load", "simplify", "infer types", "write DML", "specialise", "find blocks", "save", "in all"]
+    output = invoke(tmp_path / "r.dml", "--function", "gen_tiny", "--input", "X=double[n,3]", "-v").output
+    assert re.findall(r"^  (\w[\w ]*?) +\d+\.\d{3} s(.*)", output, re.MULTILINE) == [
+        ("parse", "  0 statements, 1 functions"), ("run symbolically", "  1 nodes"), ("join and write", "  1 nodes"), ("in all", ""),
+    ]  # fmt: skip
+    assert "stages:" not in invoke(relu, "-o", tmp_path / "r.dml").output

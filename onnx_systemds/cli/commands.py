@@ -48,6 +48,7 @@ from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
+from onnx_systemds.stages import Stages
 
 
 class DefaultToConvert(click.Group):
@@ -105,7 +106,8 @@ def main() -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="The script; - is the standard output [default: beside the model].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("-v", "--verbose", is_flag=True, help="Say which passes over the graph fired, and why others did not.")
+@click.option("-v", "--verbose", is_flag=True,
+              help="List stages with their times, and which passes over the graph fired, and why others did not.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write which lines of the script each node of the model is.")
@@ -120,26 +122,30 @@ def convert(
         options.load_plugins()
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
-        loaded = given.put_into(load_model(model))
+        stages = Stages()
+        with stages.stage("load") as words:
+            loaded = given.put_into(load_model(model))
+            words.append(f"{len(loaded.graph.nodes)} nodes, {len(loaded.graph.initializers)} weights")
         target = written_to(output, model.with_suffix(".dml"))
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(target, sources)
         if map_file is not None:
             check_target(map_file, [*sources, target])
-        script = converted(loaded, sizes, options, common_rows(loaded) if scored else None)
+        script = converted(loaded, sizes, options, common_rows(loaded) if scored else None, stages)
         script = with_coded_texts(script) if scored else script
         program = score_text(script, target.stem) if scored else None
         if program is not None:
             check_program(target.with_name(PROGRAM), [*sources, target])
         total = sum(weight.array.size * 8 for weight in script.weights)
-        with progress("writing weights", total) as advance_to:
+        with progress("writing weights", total) as advance_to, stages.stage("save") as words:
             script.save(target, advance_to)
+            words.append(f"{total} bytes of weights beside it" if total else "no weights beside it")
         if program is not None:
             save_program(target.with_name(PROGRAM), program)
         if map_file is not None:
             save_map(map_file, script_map(script, target.stem))
         if verbose:
-            for line in note_lines(script.notes):
+            for line in [*stages.lines(), *note_lines(script.notes)]:
                 click.echo(line, err=True)
         if not quiet:
             for line in success_lines(script.interface, model, target):

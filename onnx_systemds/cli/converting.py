@@ -12,17 +12,19 @@ from onnx_systemds.cli.options import ConversionOptions
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
+from onnx_systemds.stages import Stages
 
 
 def converted(
-    loaded: Model, sizes: dict[str, int], options: ConversionOptions, types: Mapping[str, Type] | None = None
-) -> Script:
+    loaded: Model, sizes: dict[str, int], options: ConversionOptions, types: Mapping[str, Type] | None = None,
+    stages: Stages | None = None,
+) -> Script:  # fmt: skip
     """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
             loaded, dims=sizes, types=types, function_name=options.function_name, weights=options.weights,
             functions=options.functions, simplified=not options.no_simplify, omitted=options.omitted,
-            specialised=not options.no_specialise, progress=advance_to,
+            specialised=not options.no_specialise, progress=advance_to, stages=stages,
         )  # fmt: skip
 
 

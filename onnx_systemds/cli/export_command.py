@@ -35,6 +35,7 @@ from onnx_systemds.exporting.model_files import data_path, export_file
 from onnx_systemds.exporting.weight_files import MOST_LOADED, open_values
 from onnx_systemds.files import check_target, is_stream
 from onnx_systemds.plugins import load_plugins
+from onnx_systemds.stages import Stages
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def _export_options(command: Command) -> Command:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="The model; - is the standard output [default: beside the script].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
+@click.option("-v", "--verbose", is_flag=True, help="List stages with their times.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write of which line of the script each node of the model is.")
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
@@ -113,21 +115,24 @@ def _export_options(command: Command) -> Command:
                    "[default: those from 1024 on where the model would take more than 2 GB].")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
-def export(
-    script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,
-    options: ExportOptions,
+def export(  # noqa: PLR0913 - an argument for each option
+    script: Path, output: Path | None, quiet: bool, verbose: bool, map_file: Path | None, external_data: int | None,
+    listing: bool, options: ExportOptions,
 ) -> None:  # fmt: skip
     """Convert SCRIPT.dml to an ONNX model.
 
     The parameters of the function, or what the script reads, become the inputs of the model unless they are bound.
     """
     notes: list[str] = []
+    stages = Stages()
     with explained(options.traceback):
         if listing:
             for line in list_script(parse_file(script)):
                 click.echo(line)
             return
-        parsed = parse_file(script)
+        with stages.stage("parse") as words:
+            parsed = parse_file(script)
+            words.append(f"{len(parsed.statements)} statements, {len(parsed.functions)} functions")
         target = written_to(output, script.with_suffix(".onnx"))
         sources = options.sources(script)
         options.load_plugins()
@@ -138,10 +143,12 @@ def export(
             check_target(map_file, [*sources, target, data_path(target)])
         model = export_file(
             parsed, target, options.function, external_data=external_data, inputs=_specs(options.inputs),
-            bindings=options.bindings(MOST_LOADED), notes=notes, **options.others(),
+            bindings=options.bindings(MOST_LOADED), notes=notes, stages=stages, **options.others(),
         )  # fmt: skip
         if map_file is not None:
             save_map(map_file, model_map(model))
+    for line in stages.lines() if verbose else ():
+        click.echo(line, err=True)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if not quiet:

@@ -29,6 +29,7 @@ from onnx_systemds.exporting.model_writer import write_model
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.exporting.sources import SourceFiles, jar_script
 from onnx_systemds.exporting.values import ListValue, Poison, Value
+from onnx_systemds.stages import Stages
 
 FUNCTIONS = ("inline", "keep")
 _STACK = 20000
@@ -48,6 +49,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     functions: str = "inline",
     notes: list[str] | None = None,
     external: ExternalData | None = None,
+    stages: Stages | None = None,
 ) -> onnx.ModelProto:
     """Return the ONNX model of `source` (a path, the text of a script, or its tree).
 
@@ -57,11 +59,13 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
     folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
     notes: takes what the script does and the model leaves out. external: takes weights that `export_file` writes.
+    stages: takes what was done, and how long it took.
     Raises TranspileError with every reason.
     """
     load_builtins()
     if functions not in FUNCTIONS:
         raise TranspileError(f"functions={functions!r} is not possible", hint=f"one of {', '.join(FUNCTIONS)}")
+    stages = stages or Stages()
     script = _script(source)
     graph = Operators(dtype, opset)
     specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
@@ -69,11 +73,12 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
-    with _deep_recursion():
+    with stages.stage("run symbolically") as words, _deep_recursion():
         if function is None:
             execute(evaluator, script.statements, frozenset)
         else:
             _run_function(evaluator, module, function, outputs)
+        words.append(f"{len(graph.main.nodes)} nodes")
     evaluator.reasons.raise_any("the script cannot be exported")
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
@@ -86,7 +91,10 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     if notes is not None:
         notes += [*script.warnings, *evaluator.context.dropped]
-    return write_model(graph, name, Provenance(script, function, folder), external)
+    with stages.stage("join and write") as words:
+        model = write_model(graph, name, Provenance(script, function, folder), external)
+        words.append(f"{len(model.graph.node)} nodes")
+    return model
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

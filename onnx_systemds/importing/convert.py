@@ -34,6 +34,7 @@ from onnx_systemds.model.ir import Array, Graph, MapType, Model, Node, OptionalT
 from onnx_systemds.model.load import load_model
 from onnx_systemds.model.walk import nodes_written
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
+from onnx_systemds.stages import Stages
 
 _MOST_METADATA = 20
 WEIGHTS_MODES = ("auto", "inline", "files")
@@ -54,6 +55,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     omitted: Collection[str] = (),
     specialised: bool = True,
     progress: Progress | None = None,
+    stages: Stages | None = None,
 ) -> Script:
     """Convert an ONNX model to a DML script.
 
@@ -65,7 +67,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     the script a third shorter, else keep.
     simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
     `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
-    these (the results are equal up to rounding). progress: called with the number of nodes rendered so far. Raises
+    these (the results are equal up to rounding). progress: called with the number of nodes rendered so far.
+    stages: takes what was done, and how long it took. Raises
     ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons
     when the model cannot be converted.
     """
@@ -83,14 +86,25 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         omitted=frozenset(omitted), written=written,
     )  # fmt: skip
     graph = with_constants(with_types(model.graph, types or {}), constants or {})
-    typed = infer(simplify(graph, context.notes, omitted) if simplified else graph, context)
+    stages = stages or Stages()
+    if simplified:
+        with stages.stage("simplify") as words:
+            words.append(f"{len(graph.nodes)} nodes")
+            graph = simplify(graph, context.notes, omitted)
+            words.append(f"{len(graph.nodes)} after it")
+    with stages.stage("infer types") as words:
+        typed = infer(graph, context)
+        words.append(f"{len(typed.nodes)} nodes")
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
     parts = ScriptParts(weights, model.release, script_function_names(function))
     parts.integers = integers = WideIntegers(typed)
     main = integers.of(typed)
-    rendered = render_main(typed, function, parts, progress)
+    with stages.stage("write DML") as words:
+        rendered = render_main(typed, function, parts, progress)
+        words.append(f"{sum(len(each.body) for each in rendered.functions)} statements")
+        words.append(f"{len(parts.weights)} weights")
     parts.errors.raise_any("the model cannot be converted")
     library = library_functions(parts.imports)
     called = {function.name: function for function in (*library, *rendered.functions)}
@@ -111,10 +125,13 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         texts=tuple(parts.vocabulary.numbers),
     )
     if specialised:
-        found = specialise(script, {})
-        script = for_callers_of_known_sizes(found) if found.general is None else found
+        with stages.stage("specialise"):
+            found = specialise(script, {})
+            script = for_callers_of_known_sizes(found) if found.general is None else found
     if functions not in ("flat", "keep"):
-        script = with_blocks(script, always=functions == "blocks")
+        with stages.stage("find blocks") as words:
+            script = with_blocks(script, always=functions == "blocks")
+            words.append(f"{len(script.functions)} functions")
     commented = replace(script.main, body=with_scope_comments(script.main.body))
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))
 
