@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import joined_numbers
 from onnx_systemds.dml.reader import TokenReader
 from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, NAME, STRING, Token, unescape
 
@@ -163,6 +166,8 @@ class ExpressionParser(TokenReader):
         self.open_brackets += 1
         arguments = self.separated(self.call_argument, ")", f"the call of {name.text}", opening)
         self.open_brackets -= 1
+        if name.text == "matrix" and arguments:
+            arguments = (_with_joined_numbers(arguments[0]), *arguments[1:])
         return tree.Call(name.text, arguments, position=self.place(name))
 
     def call_argument(self) -> tree.CallArgument:
@@ -174,3 +179,11 @@ class ExpressionParser(TokenReader):
             self.advance()
         value = self.whole_expression(f"for the argument {name}" if name else "")
         return tree.CallArgument(name, value, position=position)
+
+
+def _with_joined_numbers(argument: tree.CallArgument) -> tree.CallArgument:
+    """The first argument of ``matrix``; where the lines of its string end makes no difference."""
+    value = argument.value
+    if not isinstance(value, tree.StringLiteral) or "\n" not in value.value:
+        return argument
+    return replace(argument, value=replace(value, value=joined_numbers(value.value)))

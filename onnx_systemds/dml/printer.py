@@ -1,7 +1,7 @@
 """Tree -> text: DML that reads back as the same tree, with parentheses only where the meaning needs them.
 
 The layout is the printer's own: two blanks for a level, one statement on a line, lines of at most 100 columns
-(120 where the author of a statement spelled it) where there is a place to break them.
+(120 where the author of a statement spelled it) where there is a place to break them (see `line_breaks`).
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import math
 from collections.abc import Iterable, Iterator
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.tokens import is_string, tokenize, unescape
+from onnx_systemds.dml.line_breaks import INDENT, wrapped
+from onnx_systemds.dml.tokens import is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
 _WIDTH = 100
 _WIDEST = 120  # of what is spelled already
-_INDENT = "  "
-_BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
-_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_WITH_BODY = (tree.If, tree.For, tree.While)
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
 _ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -80,12 +79,12 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
     comments = item.comments
     for comment in comments.before:
         lines.extend(_comment_lines(comment, indent))
-    if not item.spelling:
+    if not item.spelling or (isinstance(item, _WITH_BODY) and _is_long(item.spelling, indent)):
         lines.extend(_lines(item, indent))
     else:
         for line in item.spelling.split("\n"):
             own = line.lstrip(" ")
-            lines.extend(_wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDEST) if own else [""])
+            lines.extend(wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDEST) if own else [""])
     if comments is tree.NO_COMMENTS:
         return
     beside = [comment for comment in comments.beside if "\n" not in comment]
@@ -97,6 +96,11 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
     late = [comment for comment in comments.beside if "\n" in comment]
     for comment in (*beside, *late, *comments.after):
         lines.extend(_comment_lines(comment, indent))
+
+
+def _is_long(spelling: str, indent: str) -> bool:
+    """Whether all of a statement stands on one line that is too long."""
+    return "\n" not in spelling and len(indent) + len(spelling) > _WIDEST
 
 
 def _comment_lines(comment: str, indent: str) -> Iterator[str]:
@@ -125,15 +129,15 @@ def _lines(item: tree.Item, indent: str) -> Iterator[str]:
     elif isinstance(item, tree.Function):
         head = f"{item.name} = function({_parameters(item.parameters)})"
         if item.results:
-            yield from _wrapped(head, indent, _WIDEST)
-            yield from _wrapped(f"return ({_parameters(item.results)})", indent + _INDENT * 2, _WIDEST)
+            yield from wrapped(head, indent, _WIDEST)
+            yield from wrapped(f"return ({_parameters(item.results)})", indent + INDENT * 2, _WIDEST)
             yield f"{indent}{{"
         else:
-            yield from _wrapped(f"{head} {{", indent, _WIDEST)
+            yield from wrapped(f"{head} {{", indent, _WIDEST)
         yield from _body_lines(item.body, (), indent)
         yield f"{indent}}}"
     else:
-        yield from _wrapped(_simple(item), indent)
+        yield from wrapped(_simple(item), indent, _WIDTH)
 
 
 def _if_lines(item: tree.If, indent: str) -> Iterator[str]:
@@ -155,15 +159,15 @@ def _if_lines(item: tree.If, indent: str) -> Iterator[str]:
 
 
 def _block_lines(head: str, body: tree.Block, inside: Iterable[str], indent: str) -> Iterator[str]:
-    yield from _wrapped(head, indent)
+    yield from wrapped(head, indent, _WIDTH)
     yield from _body_lines(body, inside, indent)
 
 
 def _body_lines(body: tree.Block, inside: Iterable[str], indent: str) -> list[str]:
     lines: list[str] = []
     for comment in inside:
-        lines.extend(_comment_lines(comment, indent + _INDENT))
-    _add_block(body, indent + _INDENT, lines)
+        lines.extend(_comment_lines(comment, indent + INDENT))
+    _add_block(body, indent + INDENT, lines)
     return lines
 
 
@@ -212,33 +216,6 @@ def parameter_text(parameter: tree.Parameter) -> str:
 
 def _target(target: tree.Target) -> str:
     return _expression(target, tree.OR, 0)
-
-
-def _wrapped(line: str, indent: str, width: int = _WIDTH) -> Iterator[str]:
-    """Yield `line`, broken after commas and operators when it is too long, in as few parentheses as may be.
-
-    A line with a literal that is too long for a line of its own stays whole.
-    """
-    room = width - len(indent)
-    tokens = tokenize(line) if len(line) > room and "\n" not in line else ()
-    if not tokens or max(len(token.text) for token in tokens) > room:
-        yield indent + line
-        return
-    begin, depth, indent_now = 0, 0, indent
-    places: list[tuple[int, int]] = []  # depth, end of a token after which the line may be broken
-    for token in tokens:
-        end = token.column - 1 + len(token.text)
-        if end - begin > room and places:
-            late = [found for found in places if 2 * (found[1] - begin) >= room] or places
-            place = max(place for level, place in late if level == min(late)[0])
-            yield indent_now + line[begin:place]
-            begin, indent_now, room = place + 1, indent + _INDENT * 2, width - len(indent) - 2 * len(_INDENT)
-            places = [found for found in places if found[1] > begin]
-        depth += (token.text in _OPENING) - (token.text in _CLOSING)
-        # A blank after the token tells a binary operator from a sign.
-        if token.kind in _BREAK_AFTER and line[end : end + 1] == " ":
-            places.append((depth, end))
-    yield indent_now + line[begin:]
 
 
 # Expressions

@@ -15,6 +15,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.line_breaks import joined_numbers
 from onnx_systemds.dml.parser import ScriptParser
 from onnx_systemds.dml.tokens import KEYWORDS, STRING, Token, tokenize
 from onnx_systemds.errors import ScriptPlace
@@ -193,9 +194,9 @@ class _SnippetParser(ScriptParser):
         assert self.last is not None
         text = self._text_between(start.offset, self.last.end).rstrip("; \t\r\n")
         if "\n" in text:
-            within = self.tokens[self.index - 1 :: -1]
-            for token in within:
-                if token.kind == STRING and "\n" in token.text:
+            for place in range(self.index - 1, -1, -1):
+                token = self.tokens[place]
+                if token.kind == STRING and "\n" in token.text and not self._is_of_numbers(place):
                     return  # its lines cannot be moved
                 if token is start:
                     break
@@ -203,6 +204,11 @@ class _SnippetParser(ScriptParser):
             text = text.replace(f"\n{indent}", "\n") if indent.isspace() else text
         is_beside = before is not None and before.kind != "{" and "\n" not in self.text[before.end : start.offset]
         tree.keep_spelling(found, text, shares_line=is_beside and "\n" not in text)
+
+    def _is_of_numbers(self, place: int) -> bool:
+        """Whether the token of this number is the string of a matrix, between whose numbers lines may end."""
+        before = [token.text for token in self.tokens[max(place - 2, 0) : place]]
+        return before == ["matrix", "("] and "\n" not in joined_numbers(self.tokens[place].text)
 
     def _text_between(self, begin: int, end: int) -> str:
         """A part of the text without needless parentheses."""

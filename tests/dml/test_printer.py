@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import number_text, print_expression, print_script, print_statement, string_text
+from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.dml.tokens import KEYWORDS, Token, tokenize, unescape
 from onnx_systemds.errors import ScriptSyntaxError, UnsupportedCase
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
@@ -144,9 +145,27 @@ def test_lines_are_broken_where_few_parentheses_are_open() -> None:
     assert [line.strip() for line in printed.splitlines()] == [first, second]
 
 
-def test_a_long_literal_is_not_set_apart() -> None:
-    text = f'x = matrix("{"0.5 " * 60}0.5", rows=61, cols=1)\n'
-    assert print_script(parse_script(text)) == text
+def test_the_numbers_of_a_matrix_are_on_several_lines() -> None:
+    numbers = " ".join(f"0.{number}" for number in range(1000, 1061))
+    text = f'x = y + matrix("{numbers}", rows=61, cols=1)\n'
+    printed = print_script(parse_script(text))
+    assert all(60 < len(line) <= 100 for line in printed.splitlines()[:-1])
+    assert printed.startswith('x = y + matrix("0.1000 0.1001') and printed.endswith(' 0.1060", rows=61, cols=1)\n')
+    assert re.sub(r"\n +", " ", printed) == text
+    assert parse_script(printed) == parse_script(text)
+
+
+@pytest.mark.parametrize("literal", [f'matrix("{"1" * 130}", rows=1, cols=1)', f'paste("{"0.5 " * 60}0.5", 61)'])
+def test_a_long_literal_is_not_set_apart(literal: str) -> None:
+    assert print_script(parse_script(f"x = {literal}\n")) == f"x = {literal}\n"
+
+
+def test_a_long_condition_is_no_single_line() -> None:
+    message = " + ".join(["word"] * 30)
+    (statement,) = parse_snippet(f'if (a < b) {{ stop({message}) }}')
+    first, *middle, last = print_statement(statement).splitlines()
+    assert (first, last) == ("if (a < b) {", "}")
+    assert " ".join(line.strip() for line in middle) == f"stop({message})"
 
 
 def test_deep_sums_are_printed() -> None:

@@ -1,0 +1,64 @@
+"""Lines that are too long, broken where DML may be: after commas and operators, and between the numbers of a matrix.
+
+In the string of ``matrix("1 2 3", ..)`` the end of a line with blanks behind it is a blank for the engine, where a
+number stands in front of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.tokens import STRING, Token, tokenize
+
+INDENT = "  "
+_BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
+_OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
+_MADE_OF_NUMBERS = re.compile(r"(?<![\w.])matrix\($")
+_BETWEEN_NUMBERS = re.compile(r'(?<=[^\s"]) (?=[^\s"])')
+_LINE_END = re.compile(r"(?<=\S)\n +(?=\S)")
+
+
+def wrapped(line: str, indent: str, width: int) -> Iterator[str]:
+    """Yield `line`, broken when it is too long, in as few parentheses as may be.
+
+    A line with a literal that is too long for a line of its own stays whole.
+    """
+    room = width - len(indent)
+    if len(line) <= room or "\n" in line:
+        yield indent + line
+        return
+    parts = [(token, _ends(token, line)) for token in tokenize(line)]
+    if any(end - begin > room for token, ends in parts for begin, end in zip((token.offset, *ends), ends)):
+        yield indent + line
+        return
+    begin, depth, indent_now = 0, 0, indent
+    places: list[tuple[int, int]] = []  # depth, end of what the line may be broken after
+    for token, ends in parts:
+        for end in ends:
+            if end - begin > room and places:
+                late = [found for found in places if 2 * (found[1] - begin) >= room] or places
+                place = max(place for level, place in late if level == min(late)[0])
+                yield indent_now + line[begin:place]
+                begin, indent_now, room = place + 1, indent + INDENT * 2, width - len(indent) - 2 * len(INDENT)
+                places = [found for found in places if found[1] > begin]
+            if end != token.end:
+                places.append((depth + 1, end))
+        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        # A blank after the token tells a binary operator from a sign.
+        if token.kind in _BREAK_AFTER and line[token.end : token.end + 1] == " ":
+            places.append((depth, token.end))
+    yield indent_now + line[begin:]
+
+
+def joined_numbers(text: str) -> str:
+    """The string of a matrix with its numbers on one line."""
+    return _LINE_END.sub(" ", text) if "\n" in text else text
+
+
+def _ends(token: Token, line: str) -> list[int]:
+    """The ends of the parts of a token that stay whole: the numbers of a matrix, else all of it."""
+    if token.kind != STRING or not _MADE_OF_NUMBERS.search(line[: token.offset]):
+        return [token.end]
+    return [*(found.start() for found in _BETWEEN_NUMBERS.finditer(line, token.offset, token.end)), token.end]
