@@ -246,6 +246,10 @@ _operator("MatMulBnb4", "A B absmax", "Y", K=None, N=None, block_size=None, quan
 _operator("GatherBlockQuantized", "data indices scales zero_points?", "output", bits=4, block_size=128, gather_axis=0,
           quantize_axis=1)  # fmt: skip
 
+# --- others ------------------------------------------------------------------------------------------------------
+
+_operator("MurmurHash3", "X", "Y", positive=1, seed=0)
+
 # --- refused -----------------------------------------------------------------------------------------------------
 
 _refused("it generates text by running a model within the model, with a search that has no form in DML",
