@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import (
+    Array,
     Graph,
     MapType,
     Model,
@@ -36,6 +37,7 @@ from onnx_systemds.model.ir import (
     ValueInfo,
 )
 from onnx_systemds.model.load import load_model
+from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 _ENGINE_BYTES = 8
 _MOST_REASONS = 100
@@ -55,16 +57,21 @@ class OperatorUse:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The constants of a model. size: bytes in the model."""
+    """The constants of a model. size: bytes in the model. equal: tensors that are stored once with another one.
+
+    stored: elements that are stored.
+    """
 
     tensors: int
     numbers: int
     size: int
+    equal: int
+    stored: int
 
     @property
     def engine_size(self) -> int:
         """Bytes in the engine, which holds FP64 only."""
-        return self.numbers * _ENGINE_BYTES
+        return self.stored * _ENGINE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +98,9 @@ class Inspection:
             names = [f"{domain}.{name}" if domain else name for domain, name, _ in self.model.functions]
             yield f"functions of the model: {', '.join(map(escaped, names))}"
         weights = self.weights
+        alike = f" ({weights.equal} equal to others, and stored once with them)" if weights.equal else ""
         yield (
-            f"weights: {weights.tensors} tensors, {weights.numbers:,} elements: "
+            f"weights: {weights.tensors} tensors{alike}, {weights.numbers:,} elements: "
             f"{size_text(weights.size)} in the model, {size_text(weights.engine_size)} in the engine (FP64)"
         )
         if not self.reasons:
@@ -123,7 +131,7 @@ class Inspection:
             ],
             "functions": [{"domain": domain, "name": name} for domain, name, _ in model.functions],
             "weights": {"tensors": weights.tensors, "elements": weights.numbers, "bytes": weights.size,
-                        "engine_bytes": weights.engine_size},
+                        "equal_to_others": weights.equal, "engine_bytes": weights.engine_size},
             "memory": None if self.memory is None else {
                 "bytes_at_once": self.memory.peak.alive, "in": _node(self.memory.peak.node),
                 "bytes_of_largest": self.memory.largest.own, "largest": _node(self.memory.largest.node),
@@ -229,7 +237,22 @@ def _weights(model: Model) -> Weights:
             arrays += [item.values if isinstance(item, SparseTensor) else item
                        for item in items if isinstance(item, (np.ndarray, SparseTensor))]  # fmt: skip
     numbers = [array for array in arrays if array.dtype != object]
-    return Weights(len(arrays), sum(array.size for array in arrays), sum(array.nbytes for array in numbers))
+    equal_ones = _equal_to_others([array for array in numbers if array.size and array.dtype.kind != "c"], model.release)
+    elements = sum(array.size for array in arrays)
+    return Weights(len(arrays), elements, sum(array.nbytes for array in numbers), len(equal_ones),
+                   elements - sum(array.size for array in equal_ones))  # fmt: skip
+
+
+def _equal_to_others(arrays: Sequence[Array], release: Callable[[Array], None]) -> list[Array]:
+    """Those that have the dims and bits of one before them, with which the script stores them."""
+    first: dict[Hashable, list[Array]] = {}
+    found: list[Array] = []
+    for array in arrays:
+        matrix = array.reshape(array.shape[0] if array.ndim else 1, -1)
+        alike = first.setdefault((array.shape, sample(matrix)), [])
+        (found if any(equal(known, matrix) for known in alike) else alike).append(matrix)
+        release(array)
+    return found
 
 
 def _heading(model: Model) -> Iterator[str]:

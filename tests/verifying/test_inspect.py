@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 from onnx import FunctionProto, TensorProto, helper, numpy_helper
 
+from onnx_systemds import import_model
 from onnx_systemds.cli.commands import main
 from onnx_systemds.cli.inspecting import inspect_model
 from tests.model_zoo import MODELS, needs_models
@@ -69,7 +70,7 @@ def test_json(tmp_path: Path) -> None:
     assert [(row["operator"], row["count"], row["imported"][:13]) for row in found["operators"]] == [
         ("MatMul", 1, "supported"), ("NoSuch", 1, "not supported")]  # fmt: skip
     assert found["inputs"] == [{"name": "X", "type": "float [batch, 3]"}] and found["opsets"] == {"": 17}
-    assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "engine_bytes": 72}
+    assert found["weights"] == {"tensors": 1, "elements": 9, "bytes": 36, "equal_to_others": 0, "engine_bytes": 72}
     assert not found["can_be_converted"] and "NoSuch" in found["reasons"][0] and found["memory"] is None
 
 
@@ -148,3 +149,16 @@ def test_models_that_are_rejected(name: str) -> None:
     found = inspect_model(MODELS / "reject" / f"{name}.onnx")
     assert found.reasons
     assert sum(use.count for use in found.operators if not use.how) == len(found.reasons)
+
+
+def test_equal_weights_are_stored_once_and_told_so(tmp_path: Path) -> None:
+    w = np.arange(90_000, dtype=np.float32).reshape(300, 300)
+    weights = {"A": w, "B": w.copy(), "C": w + 1, "D": w.astype(np.float64)}
+    nodes = [helper.make_node("MatMul", ["X", "A"], ["a"]), helper.make_node("MatMul", ["a", "B"], ["b"]), helper.make_node("MatMul", ["b", "C"], ["Y"])]
+    infos = [helper.make_tensor_value_info(name, 1, ["n", 300]) for name in "XY"]
+    graph = helper.make_graph(nodes, "twins", infos[:1], infos[1:], [numpy_helper.from_array(array, name) for name, array in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "twins.onnx")
+    shown = inspect(tmp_path / "twins.onnx").output
+    assert "weights: 4 tensors (1 equal to others, and stored once with them), 360,000 elements: " in shown and "2.16 MB in the engine" in shown
+    script = import_model(tmp_path / "twins.onnx", weights="files")
+    assert len(script.weights) == 2  # nothing reads D

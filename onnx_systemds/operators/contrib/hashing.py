@@ -38,12 +38,12 @@ def _blocks(node: Expansion, dtype: str) -> list[str]:
     x = node.input("X")
     if not dtype.endswith("64"):
         return [node.cast(x, "uint32")]
-    low, high = (node.emit(op_type, x, node.known(_HALF, dtype), **flags)
-                 for op_type, flags in (("Mod", {"fmod": 1}), ("Div", {})))  # fmt: skip
+    half = node.known(_HALF, dtype)
+    low, high = node.emit("Mod", x, half, fmod=1), node.emit("Div", x, half)
     if dtype == "int64":  # both are cut off towards zero, and two's complement counts from below
         below = node.emit("Less", low, node.known(0, dtype))
         high = node.emit("Sub", high, node.cast(below, dtype))
-    return [node.cast(half, "uint32") for half in (low, high)]
+    return [node.cast(low, "uint32"), node.cast(high, "uint32")]
 
 
 def _times(node: Expansion, x: str, factor: int) -> str:
