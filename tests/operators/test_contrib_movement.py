@@ -24,6 +24,7 @@ def softmax_of_sum(data: Array, bias: Array, axis: int = 1, **_: Any) -> Array:
     return powers / powers.sum(axes, keepdims=True)
 
 
+NEAR = 100 + random(4, 3)
 NHWC = {"x": random(2, 6, 7, 3), "weight": random(4, 3, 2, 3, seed=1)}
 
 
@@ -82,6 +83,8 @@ CASES = [
         {"padding_mode": "reflection"})],
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}),
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, attributes={"metric": "euclidean"}),
+    contrib("CDist", {"a": NEAR, "b": NEAR[::-1] + np.float32(1e-3)}, attributes={"metric": "euclidean"},
+            expected=lambda a, b: np.sqrt((np.subtract(a[:, None], b, dtype=float) ** 2).sum(2)).astype(np.float32)),
     *SIZED,
     contrib("NhwcConv", NHWC, expected=channels_last_convolution, attributes={"pads": [1, 0, 1, 2], "strides": [2, 1]}),
     contrib("NhwcConv", {**NHWC, "bias": random(4, seed=2)}, expected=channels_last_convolution),

@@ -32,6 +32,7 @@ from onnx_systemds.inference.passes.known_lists import resolve_known_lists
 from onnx_systemds.inference.passes.own_places import take_own_places
 from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
+from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
@@ -61,6 +62,7 @@ NODE_PASSES: tuple[NodePass, ...] = (choose_known_branch, differentiate, resolve
 """At each other node, given the types of its inputs and the nodes before it: what needs another form in a script."""
 
 SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
+    join_distances,
     transpose_in_product,
     drop_requantization,
     sink_elementwise,

@@ -102,20 +102,6 @@ def grid_sample(node: Expansion) -> None:
     node.emit("GridSample", node.input("X"), node.input("Grid"), to=node.output(), **attributes)
 
 
-@expander("CDist", domain=CONTRIB)
-def pairwise_distances(node: Expansion) -> None:
-    """The distance of each row of the first matrix to each one of the second, or its square."""
-    squares = [node.emit("ReduceSumSquare", node.input(which), node.known([1]), keepdims=1) for which in (0, 1)]
-    crossed = node.emit("FusedMatMul", node.input("A"), node.input("B"), domain=CONTRIB, transB=1, alpha=-2.0)
-    across = node.emit("Transpose", squares[1], perm=(1, 0))
-    total = node.emit("Add", node.emit("Add", crossed, squares[0]), across)
-    is_square = node.attribute("metric") == "sqeuclidean"
-    # cancellation may leave tiny negative numbers
-    distance = node.emit("Relu", total, to=node.output() if is_square else "")
-    if not is_square:
-        node.emit("Sqrt", distance, to=node.output())
-
-
 @expander("NhwcConv", domain=CONTRIB)
 def nhwc_conv(node: Expansion) -> None:
     """Conv of images whose channels lie after the places; so they do in the weight."""

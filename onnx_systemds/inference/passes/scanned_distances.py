@@ -1,0 +1,74 @@
+"""A Scan over rows that gives the squared distances of a matrix to each becomes CDist, and a Transpose of that.
+
+So skl2onnx writes nearest neighbours, kernels and kmeans. Condition: the body subtracts the row from the matrix, which
+it hands on as it is, and sums the squares of each row. Reason: as many steps as there are features instead of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
+from onnx_systemds.model.contrib_schemas import CONTRIB
+from onnx_systemds.model.ir import Graph, Node
+
+RULE = "scanned-distances"
+_DIRECTIONS = ("scan_input_directions", "scan_output_directions", "scan_input_axes", "scan_output_axes")
+
+
+def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...] | None:
+    """The nodes in the place of such a Scan; None where it is another one."""
+    node, body = facts.node, facts.node.attributes.get("body")
+    if node.identity != ("", "Scan") or not isinstance(body, Graph) or node.version < 9:
+        return None
+    if len(node.inputs) != 2 or len(body.outputs) != 2 or not _sums_squares(body):
+        return None
+    if any(any(node.attributes.get(name) or ()) for name in _DIRECTIONS):  # type: ignore[arg-type]
+        facts.context.notes.left(RULE, node, "it goes along other axes, or backwards")
+        return None
+    given = [facts.value(place).dims for place in (0, 1)]
+    if any(dims is None or len(dims) != 2 for dims in given) or facts.dims(0)[1] != facts.dims(1)[1]:
+        facts.context.notes.left(RULE, node, "its inputs are not known to be matrices of as many columns")
+        return None
+    x, rows = node.inputs
+    distances = f"{node.outputs[1]}/distances"
+    attributes = {"metric": "sqeuclidean"}
+    made = [replace(node, op_type="CDist", domain=CONTRIB, version=1, inputs=(x, rows), outputs=(distances,),
+                    attributes=attributes),
+            replace(node, op_type="Transpose", version=13, inputs=(distances,), outputs=node.outputs[1:],
+                    attributes={"perm": (1, 0)})]  # fmt: skip
+    if node.outputs[0]:
+        made.append(replace(node, op_type="Identity", version=13, inputs=(x,), outputs=node.outputs[:1], attributes={}))
+    facts.context.notes.fired(RULE, node, "all distances at once")
+    return tuple(made)
+
+
+def _sums_squares(body: Graph) -> bool:
+    """Whether a body hands on its first input, and gives the sums of the squares of its differences from the second."""
+    x, row = (given.name for given in body.inputs)
+    handed, summed = (_source(output.name, body) for output in body.outputs)
+    total = producer_of(summed, body.nodes)
+    if handed != x or total is None or total.identity != ("", "ReduceSumSquare"):
+        return False
+    difference = producer_of(_source(total.inputs[0], body), body.nodes)
+    if difference is None or difference.identity != ("", "Sub") or total.attributes.get("keepdims", 1):
+        return False
+    return {*(_source(name, body) for name in difference.inputs)} == {x, row} and _axes(total, body) in ((1,), (-1,))
+
+
+def _source(name: str, body: Graph) -> str:
+    """What Identity nodes hand on by this name."""
+    made = producer_of(name, body.nodes)
+    while made is not None and made.identity == ("", "Identity"):
+        name = made.inputs[0]
+        made = producer_of(name, body.nodes)
+    return name
+
+
+def _axes(node: Node, body: Graph) -> object:
+    """The axes of a reduction, by attribute or (from opset 18 on) a constant of the body."""
+    if len(node.inputs) == 1:
+        return node.attributes.get("axes")
+    content = body.initializers.get(node.inputs[1])
+    return None if content is None else tuple(content.ravel().tolist())
