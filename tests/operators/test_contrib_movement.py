@@ -84,7 +84,7 @@ CASES = [
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}),
     contrib("CDist", {"a": random(4, 3), "b": random(5, 3, seed=1)}, attributes={"metric": "euclidean"}),
     contrib("CDist", {"a": NEAR, "b": NEAR[::-1] + np.float32(1e-3)}, attributes={"metric": "euclidean"},
-            expected=lambda a, b: np.sqrt((np.subtract(a[:, None], b, dtype=float) ** 2).sum(2)).astype(np.float32)),
+            expected=lambda a, b, **_: np.sqrt((np.subtract(a[:, None], b, dtype=float) ** 2).sum(2)).astype(np.float32)),
     *SIZED,
     contrib("NhwcConv", NHWC, expected=channels_last_convolution, attributes={"pads": [1, 0, 1, 2], "strides": [2, 1]}),
     contrib("NhwcConv", {**NHWC, "bias": random(4, seed=2)}, expected=channels_last_convolution),
