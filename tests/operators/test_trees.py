@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,11 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
+from onnx_systemds.dml.library import library_functions
+from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.operators.support import tree_tables
+from tests.command_line import run_dml
 from tests.operators.harness import Case, at_sizes, case_model, check_case
 from tests.operators.tree_models import MODES, data, listed, split
 
@@ -166,6 +171,21 @@ def test_rows_are_tested_in_blocks() -> None:
     case = regressor("blocks", rows=data(21000), **listed("target", 100, 1, 1, seed=1))
     assert "test_all_branches(" in import_model(case_model(case)).text
     check_case(case)
+
+
+def test_comparisons_are_one_operation_of_the_engine(tmp_path: Path) -> None:
+    """`(Z > 0) * ones` is `relu_backward`, in blocks of rows and in what is left of them, and nothing is compared apart."""
+    call = """
+X = seq(-2499.5, 2500, 1)
+steps = matrix("1 1 1 1 2 -1 2 1 0 2 2 1", rows=4, cols=3)
+Y = test_all_branches(X, as.matrix(1), as.matrix(0), steps, matrix("3 7", rows=2, cols=1))
+print("found " + sum(Y[1:2500, ]) + " " + sum(Y[2501:5000, ]))
+"""
+    text = "\n".join(map(print_statement, library_functions(["test_all_branches"]))) + call
+    output = run_dml(text, tmp_path, options=["-stats", "100"])
+    assert "found 7500.0 17500.0\n" in output
+    counts = {name: int(count) for name, count in re.findall(r"^ *\d+  (\S+) +\S+ +(\d+)$", output, re.MULTILINE)}
+    assert counts["relu_backward"] == 6, "two in each of two blocks, and in the rest"
 
 
 def test_infinite_thresholds() -> None:
