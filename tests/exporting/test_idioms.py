@@ -47,6 +47,10 @@ FORMULAS: list[tuple[str, str, Mapping[str, Array], Callable[[Array], Array], Se
      lambda x: np.where(np.isnan(x), 0.0, x), ["IsNaN", "Where", "Add"]),
     ("missing, contained", "if (contains(target=X, pattern=NaN)) { X = replace(target=X, pattern=NaN, replacement=7) }\nY = X + 0",
      {}, lambda x: np.where(np.isnan(x), 7.0, x), ["IsNaN", "Where", "Add"]),
+    ("clipped", "Y = min(max(X, -2), 3)", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
+    ("clipped, the other way round", "Y = max(-2, min(3, X))", {}, lambda x: np.clip(x, -2, 3), ["Clip"]),
+    ("clipped at zero", "Y = min(max(X, 0), 6)", {}, lambda x: np.clip(x, 0, 6), ["Clip"]),
+    ("no range", "Y = min(max(X, 3), -2)", {}, lambda x: np.minimum(np.maximum(x, 3), -2), ["Max", "Min"]),
 ]  # fmt: skip
 
 
@@ -61,6 +65,33 @@ def test_formula_is_an_operator(
             expected = formula(data).astype(np.float32).astype(np.float64)
         found = run_model(model, {"X": data})["Y"]
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+WHOLE = f"{library_text('nearest_integer')}\nY = "
+SMALL: list[tuple[str, str, Callable[[Array], Array], Sequence[str]]] = [
+    ("moved and back", f"{WHOLE}((nearest_integer(min(max(X, -8), 7)) + 8) + (-8)) * 2",
+     lambda x: np.round(np.clip(x, -8, 7)) * 2, ["Clip", "Round", "Mul"]),
+    ("moved and not back", f"{WHOLE}((nearest_integer(min(max(X, -8), 7)) + 8) + (-7)) * 2",
+     lambda x: np.round(np.clip(x, -8, 7)) * 2 + 2, ["Clip", "Round", "Add", "Add", "Mul"]),
+    ("moved by a fraction", f"{WHOLE}((nearest_integer(min(max(X, -8), 7)) + 0.1) + (-0.1)) * 2",
+     lambda x: np.round(np.clip(x, -8, 7)) * 2, ["Clip", "Round", "Add", "Add", "Mul"]),
+    ("sum of sums", "Y = as.matrix(as.scalar(matrix(1, 1, nrow(X)) %*% rowSums(X)) + 1)", lambda x: np.sum(x).reshape(1, 1) + 1,
+     ["ReduceSum", "Add", "Reshape"]),
+    ("rows of length 1", "n = sqrt(rowSums(X ^ 2))\nY = X / (n + (n == 0))",
+     lambda x: x / np.maximum(np.sqrt((x**2).sum(axis=1, keepdims=True)), 1e-9), ["LpNormalization"]),
+    ("another length", "n = sqrt(rowSums(X ^ 2))\nY = X / (n + (n == 1))", lambda x: x / np.sqrt((x**2).sum(axis=1, keepdims=True)),
+     ["Pow", "ReduceSum", "Sqrt", "Equal", "Cast", "Add", "Div"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "body", "formula", "wanted"), SMALL, ids=[row[0] for row in SMALL])
+def test_formula_of_small_numbers(name: str, body: str, formula: Callable[[Array], Array], wanted: Sequence[str]) -> None:
+    model = exported(body, dims="4,3")
+    assert operators(model) == wanted
+    data = np.array([[3.5, 4.0, 2.5], [0.0, 0.0, 0.0], [-0.5, 100.0, -9.0], [1.0, 2.0, 3.0]])
+    with np.errstate(all="ignore"):
+        expected = formula(data)
+    np.testing.assert_allclose(run_model(model, {"X": data})["Y"], expected, rtol=1e-6, atol=1e-6, err_msg=name)
 
 
 def test_a_mean_far_away_is_taken_off_first() -> None:
@@ -176,6 +207,7 @@ def test_a_layer_normalization_needs_opset_17() -> None:
 
 @pytest.mark.parametrize(("name", "operator"), [
     ("gelu", "Gelu"), ("erf", "Erf"), ("softplus", "Softplus"), ("round_half_even", "Round"), ("row_sums", "ReduceSum"),
+    ("nearest_integer", "Round"), ("single_precision", "Identity"),
 ])  # fmt: skip
 def test_a_function_of_a_converted_model_is_the_operator_that_it_stands_for(name: str, operator: str) -> None:
     """Where a user has changed it, it is what it says."""

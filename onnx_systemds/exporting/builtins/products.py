@@ -24,8 +24,10 @@ def _repeated(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
     None for others.
     """
     if a.dims[1] != 1:
-        ones = g.filling(b) if b.dims[1] == 1 and a.constant is None else None
-        return g.reduce("ReduceSum", g.floating(a), (1,)) if ones is g.number(1.0) else None
+        for ones, x, axis in ((b, a, 1), (a, b, 0)):
+            if ones.dims[axis] == 1 and x.constant is None and g.filling(ones) is g.number(1.0):
+                return g.reduce("ReduceSum", g.floating(x), (axis,))
+        return None
     for column, row in ((a, b), (b, a)):
         number = g.filling(column)
         if number is not None:

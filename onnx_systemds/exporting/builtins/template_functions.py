@@ -5,11 +5,16 @@ Those with a fitted polynomial serve in float32, to whose precision it is fitted
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.library import template_function
 from onnx_systemds.exporting.values import Matrix, Value
 
 _GELU_SINCE = 20
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def _register_fitted() -> None:
@@ -27,6 +32,7 @@ _register_fitted()
 
 
 @template_function("round_half_even")
+@template_function("nearest_integer")
 def rounded(ctx: Context, X: Matrix) -> Value:
     """The nearest integers, of halves the even one."""
     return Matrix(ctx.g.unary("Round", ctx.g.floating(X.tensor)), X.rows, X.cols)
@@ -48,3 +54,27 @@ def row_means(ctx: Context, X: Matrix) -> Value:
 def scaled_rows(ctx: Context, V: Matrix, w: Matrix) -> Value:
     """Each row times a number; 0 times NaN or an infinity is NaN, as a Mul has it."""
     return ctx.matrix(ctx.g.binary("Mul", ctx.flat(V), ctx.flat(w)))
+
+
+@template_function("nearest_integer_plus")
+def nearest_integer_plus(ctx: Context, X: Matrix, shift: float) -> Value:
+    """The nearest integers, of halves the even one, and a whole number more."""
+    whole = ctx.g.unary("Round", ctx.g.floating(X.tensor))
+    return Matrix(ctx.g.binary("Add", whole, ctx.g.number(shift)), X.rows, X.cols)
+
+
+@template_function("single_precision")
+@template_function("nearest_float")
+def single_precision(ctx: Context, X: Matrix) -> Value | None:
+    """Numbers of 24 bits, and infinities: all that float32 has."""
+    return None if ctx.g.dtype == "float64" else Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)
+
+
+@template_function("round_to_float")
+def round_to_float(
+    ctx: Context, X: Matrix, bits: int, smallest: int, largest: float, beyond: float
+) -> Value | None:
+    """Numbers as float32 holds them, what is larger an infinity."""
+    if ctx.g.dtype == "float64" or (bits, smallest, largest, beyond) != (24, -126, _LARGEST, math.inf):
+        return None
+    return Matrix(ctx.g.floating(X.tensor), X.rows, X.cols)

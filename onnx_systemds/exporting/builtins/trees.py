@@ -1,4 +1,5 @@
-"""Trained trees of SystemDS as tree ensembles of ai.onnx.ml: decision trees, random forests, boosted trees.
+"""Trained trees as tree ensembles of ai.onnx.ml: SystemDS's decision trees, random forests and boosted trees, and
+those of converted models.
 
 Where a model is not known when the script is exported, and in float64, which the operator does not give, the scripts
 of SystemDS are evaluated themselves.
@@ -18,20 +19,26 @@ from onnx_systemds.exporting.values import Matrix, Value
 
 
 @dataclass
-class _Ensemble:
-    """The lists that the operator takes: a row per node, and one per number in a leaf."""
+class Ensemble:
+    """The lists that the operator takes: a row per node, and one per number in a leaf.
+
+    missing: whether NaN goes to the left, by the place of a node, where that is not so for none.
+    """
 
     nodes: list[tuple[int, int, int, float, str, int, int]] = field(default_factory=list)
     leaves: list[tuple[int, int, int, float]] = field(default_factory=list)
+    missing: dict[int, int] = field(default_factory=dict)
 
     def branch(self, tree: int, node: int, feature: int, mode: str, value: float, left: int, right: int) -> None:
+        """Add a node that tests a number."""
         self.nodes.append((tree, node, feature, _bound(mode, value), mode, left, right))
 
     def leaf(self, tree: int, node: int, target: int, weight: float) -> None:
+        """Add a leaf with one number."""
         self.nodes.append((tree, node, 0, 0.0, "LEAF", 0, 0))
         self.leaves.append((tree, node, target, weight))
 
-    def results(self, ctx: Context, x: Matrix, targets: int, **more: Any) -> Tensor:
+    def results(self, ctx: Context, x: Tensor, targets: int, **more: Any) -> Tensor:
         """Return the operator that sums up the leaves which a row of `x` comes to."""
         trees, numbers, features, values, modes, left, right = zip(*self.nodes)
         of_trees, of_nodes, ids, weights = zip(*self.leaves)
@@ -41,7 +48,10 @@ class _Ensemble:
             "target_treeids": of_trees, "target_nodeids": of_nodes, "target_ids": ids, "target_weights": weights,
             "n_targets": targets, **more,
         }  # fmt: skip
-        return ctx.g.node("TreeEnsembleRegressor", [ctx.flat(x)], (x.rows, targets), _domain="ai.onnx.ml", **attributes)
+        if any(self.missing.values()):
+            flags = tuple(self.missing.get(place, 0) for place in range(len(self.nodes)))
+            attributes["nodes_missing_value_tracks_true"] = flags
+        return ctx.g.node("TreeEnsembleRegressor", [x], (x.dims[0], targets), _domain="ai.onnx.ml", **attributes)
 
 
 def _bound(mode: str, value: float) -> float:
@@ -61,15 +71,15 @@ def decision_tree(
     verbose: bool = False,
 ) -> Value | None:  # fmt: skip
     """The label of the leaf that each row comes to."""
-    ensemble = _Ensemble()
+    ensemble = Ensemble()
     if M.constant is None or ctx.g.dtype == "float64" or strategy != "TT" or X.cols == 0 or M.rows != 1:
         return None
     if not _add_tree(ensemble, 0, M.constant.ravel(), np.arange(M.constant.size), lambda label: (0, label)):
         return None
-    return ctx.matrix(ensemble.results(ctx, X, 1))
+    return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1))
 
 
-def _add_tree(ensemble: _Ensemble, tree: int, content: Array, features: Array, target: Any) -> bool:
+def _add_tree(ensemble: Ensemble, tree: int, content: Array, features: Array, target: Any) -> bool:
     """Add a tree of SystemDS, the children of node i being 2i and 2i + 1; return whether all of them are there."""
     pairs = content[: content.size // 2 * 2].reshape(-1, 2)
     numbers = {1: 0}
@@ -101,7 +111,7 @@ def random_forest(
     if kinds is None or model is None or not isinstance(width, int) or ctx.g.dtype == "float64" or verbose:
         return None
     voting = kinds[0, width] == 2
-    ensemble = _Ensemble()
+    ensemble = Ensemble()
     for tree, line in enumerate(model):
         features = np.flatnonzero(line[:width])
         target = (lambda label: (int(label) - 1, 1.0)) if voting else (lambda number: (0, number))
@@ -109,10 +119,10 @@ def random_forest(
             return None
     labels = [leaf[2] for leaf in ensemble.leaves]
     if not voting:
-        return ctx.matrix(ensemble.results(ctx, X, 1, aggregate_function="AVERAGE"))
+        return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1, aggregate_function="AVERAGE"))
     if min(labels) < 0 or any(weight % 1 for *_, weight in ensemble.leaves):
         return None
-    g, votes = ctx.g, ensemble.results(ctx, X, max(labels) + 1)
+    g, votes = ctx.g, ensemble.results(ctx, ctx.flat(X), max(labels) + 1)
     best = g.node("ArgMax", [votes], (X.rows, 1), INT, axis=1, keepdims=1, select_last_index=1)
     return ctx.matrix(g.floating(g.binary("Add", best, g.constant(1))))
 
@@ -122,7 +132,7 @@ def boosted_trees(ctx: Context, X: Matrix, M: Matrix, learning_rate: float = 0.3
     """A first number and a part of what each tree gives."""
     if M.constant is None or ctx.g.dtype == "float64" or M.rows != 6:
         return None
-    model, ensemble = M.constant, _Ensemble()
+    model, ensemble = M.constant, Ensemble()
     for column in range(1, model.shape[1]):
         _, tree, offset, feature, kind, value = model[:, column].tolist()
         if kind == 0:
@@ -133,4 +143,4 @@ def boosted_trees(ctx: Context, X: Matrix, M: Matrix, learning_rate: float = 0.3
             return None
         mode, bound = ("BRANCH_LT", value) if kind == 1 else ("BRANCH_EQ", 1.0)
         ensemble.branch(int(tree), column - 1, int(feature) - 1, mode, bound, left, left + 1)
-    return ctx.matrix(ensemble.results(ctx, X, 1, base_values=(float(model[5, 0]),)))
+    return ctx.matrix(ensemble.results(ctx, ctx.flat(X), 1, base_values=(float(model[5, 0]),)))

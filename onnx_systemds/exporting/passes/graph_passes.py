@@ -6,16 +6,27 @@ MatMul + Add is Gemm, Conv and per-channel constants after it are one Conv, exp 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from onnx_systemds.exporting.graph.grouped_convolutions import grouped
-from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, FunctionBody, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import (
+    FLOAT,
+    TEXT,
+    Array,
+    Attribute,
+    FunctionBody,
+    Node,
+    Scope,
+    SubGraph,
+    Tensor,
+)
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.idioms import (
+    Fusing,
     batch_normalization,
     gelu,
     layer_normalization,
@@ -23,8 +34,10 @@ from onnx_systemds.exporting.passes.idioms import (
     normalized_scaled,
     normalized_shifted,
     reduced_axes,
+    unit_rows,
 )
 from onnx_systemds.exporting.passes.plugin_joins import joined
+from onnx_systemds.exporting.passes.simplifications import based, clipped, moved_back, pooled, summed, without_axes
 from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
@@ -84,17 +97,24 @@ class _Fusing:
     def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
         self.builder, self.scope, self.uses = builder, scope, uses
         self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
-            "Add": (self.gemm, self.shifted, partial(batch_normalization, self), partial(normalized_shifted, self)),
+            "Add": (self.gemm, self.shifted, *self.formulas(batch_normalization, normalized_shifted, based)),
             "Sub": (self.lowered,),
-            "Mul": (self.scaled, partial(gelu, self), partial(normalized_scaled, self)),
-            "Div": (self.divided, self.softmax, partial(layer_normalization, self)),
-            "If": (partial(missing_replaced, self),),
+            "Mul": (self.scaled, *self.formulas(gelu, normalized_scaled, moved_back)),
+            "Div": (self.divided, self.softmax, *self.formulas(layer_normalization, unit_rows)),
+            "If": self.formulas(missing_replaced),
             "Transpose": (self.turned,),
             "Concat": (self.grouped,),
-            "Reshape": (self.reshaped,),
+            "Reshape": (self.reshaped, *self.formulas(pooled, without_axes)),
             "Slice": (self.chosen,),
+            "Min": self.formulas(clipped),
+            "Max": self.formulas(clipped),
+            "ReduceSum": self.formulas(summed),
             **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), (self.padded,)),
         }
+
+    def formulas(self, *rules: Callable[[Fusing, Node], bool]) -> tuple[Callable[[Node], bool], ...]:
+        """Return rules of other modules as those of this pass."""
+        return tuple(partial(rule, self) for rule in rules)
 
     def visit(self, node: Node) -> None:
         """Turn `node` into what it is together with the nodes in front of it."""
@@ -111,6 +131,14 @@ class _Fusing:
         """Make `node` another one with the same result."""
         node.op, node.inputs, node.attributes = op, tuple(inputs), attributes  # type: ignore[assignment]
         return True
+
+    def inserted(
+        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor, attributes: Mapping[str, Attribute]
+    ) -> Node:
+        """Put a new node in front of another one."""
+        found = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
+        self.scope.nodes.insert(self.scope.nodes.index(place), found)
+        return found
 
     def gemm(self, node: Node) -> bool:
         """``A %*% B + row``."""

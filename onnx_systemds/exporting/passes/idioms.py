@@ -6,12 +6,12 @@ Each rule turns the last node of a formula into the operator and returns whether
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Attribute, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.inference.dims import Dim
 
@@ -32,18 +32,23 @@ class Fusing(Protocol):
     def become(self, node: Node, op: str, inputs: list[Tensor | None], **attributes: object) -> bool:
         """Make `node` another one with the same result."""
 
+    def inserted(
+        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor, attributes: Mapping[str, Attribute]
+    ) -> Node:
+        """Put a new node in front of another one."""
+
 
 def gelu(fusing: Fusing, node: Node) -> bool:
     """``0.5 * (1 + tanh(sqrt(2/pi) * (X + 0.044715 * X^3))) * X``; onnxruntime knows it to float32 alone."""
     if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
         return False
-    for half, x in _pairs(node):
+    for half, x in pairs(node):
         raised = _beside_number(fusing, half, "Mul", 0.5)
         bent = _beside_number(fusing, raised, "Add", 1.0)
         tanh = fusing.single(bent, "Tanh")
         inner = _beside_number(fusing, None if tanh is None else tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
         total = fusing.single(inner, "Add")
-        for cubic, same in _pairs(total) if total is not None else ():
+        for cubic, same in pairs(total) if total is not None else ():
             cube = fusing.single(_beside_number(fusing, cubic, "Mul", 0.044715), "Pow")
             if same is x and cube is not None and cube.inputs[0] is x and _is_number(cube.inputs[1], 3.0):
                 return fusing.become(node, "Gelu", [x], approximate="tanh")
@@ -52,9 +57,9 @@ def gelu(fusing: Fusing, node: Node) -> bool:
 
 def batch_normalization(fusing: Fusing, node: Node) -> bool:
     """``(X - mean) / deviation * scale + shift`` by known rows."""
-    for scaled, shift in _pairs(node):
+    for scaled, shift in pairs(node):
         product = fusing.single(scaled, "Mul")
-        for quotient, scale in _pairs(product) if product is not None else ():
+        for quotient, scale in pairs(product) if product is not None else ():
             divided = fusing.single(quotient, "Div")
             centered = None if divided is None else fusing.single(divided.inputs[0], "Sub")
             if divided is None or centered is None or centered.inputs[0] is None:
@@ -86,7 +91,7 @@ def layer_normalization(fusing: Fusing, node: Node) -> bool:
     width = None if x is None else x.dims[-1]
     if x is None or not isinstance(width, int) or x.rank < 2 or _mean_of(lowered.inputs[1]) is not x:
         return False
-    for variance, epsilon in _pairs(total):
+    for variance, epsilon in pairs(total):
         squares = _mean_of(variance)
         if epsilon is None or epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
             continue
@@ -98,7 +103,7 @@ def layer_normalization(fusing: Fusing, node: Node) -> bool:
 
 def normalized_scaled(fusing: Fusing, node: Node) -> bool:
     """A layer normalization times a row."""
-    for product, row in _pairs(node):
+    for product, row in pairs(node):
         made = fusing.single(product, "LayerNormalization")
         if made is None or len(made.inputs) != 2 or made.inputs[1] is None or made.inputs[1].constant is None:
             continue
@@ -112,7 +117,7 @@ def normalized_scaled(fusing: Fusing, node: Node) -> bool:
 
 def normalized_shifted(fusing: Fusing, node: Node) -> bool:
     """A layer normalization plus a row."""
-    for product, row in _pairs(node):
+    for product, row in pairs(node):
         made = fusing.single(product, "LayerNormalization")
         scale = None if made is None or len(made.inputs) != 2 else made.inputs[1]
         shift = None if scale is None or scale.constant is None else _known_row(row, scale.constant.size)
@@ -162,6 +167,25 @@ def reduced_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(int(axis) % source.rank for axis in axes)
 
 
+def unit_rows(fusing: Fusing, node: Node) -> bool:
+    """Rows by their Euclidean lengths, rows of zeros as they are: ``X / (n + (n == 0))``, n the root of the sums."""
+    x, divisor = node.inputs
+    total = fusing.single(divisor, "Add")
+    for length, other in pairs(total) if total is not None else ():
+        cast = fusing.single(other, "Cast")
+        test = None if cast is None else fusing.single(cast.inputs[0], "Equal")
+        if test is None or not any(one is length and _is_number(zero, 0.0) for one, zero in pairs(test)):
+            continue
+        root = None if length is None else length.node
+        summed = fusing.single(root.inputs[0], "ReduceSum") if root is not None and root.op == "Sqrt" else None
+        squares = None if summed is None else summed.inputs[0]
+        if x is None or summed is None or squares is None or _square_of(squares) is not x or x.kind != FLOAT:
+            continue
+        if summed.attributes.get("keepdims") and reduced_axes(summed) == (x.rank - 1,):
+            return fusing.become(node, "LpNormalization", [x], axis=x.rank - 1, p=2)
+    return False
+
+
 def missing_replaced(fusing: Fusing, node: Node) -> bool:
     """Numbers replaced where they are NaN, if any is."""
     then, otherwise = node.attributes["then_branch"], node.attributes["else_branch"]
@@ -190,7 +214,7 @@ def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
     return source is gaps
 
 
-def _pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+def pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
     """Return the two inputs of a node in both orders."""
     yield node.inputs[0], node.inputs[1]
     yield node.inputs[1], node.inputs[0]
@@ -199,7 +223,7 @@ def _pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
 def _beside_number(fusing: Fusing, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
     """Return what a node of its own combines with a number, None for anything else."""
     node = fusing.single(tensor, op)
-    return next((x for x, other in _pairs(node) if _is_number(other, number)), None) if node is not None else None
+    return next((x for x, other in pairs(node) if _is_number(other, number)), None) if node is not None else None
 
 
 def _is_number(tensor: Tensor | None, number: float) -> bool:

@@ -1,0 +1,188 @@
+"""The tree ensembles of converted models: what tests all branches, and what walks, becomes an operator again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.library import template_function
+from onnx_systemds.exporting.builtins.trees import Ensemble
+from onnx_systemds.exporting.graph.nodes import Array, Tensor
+from onnx_systemds.exporting.graph.operators import pieces
+from onnx_systemds.exporting.values import Matrix, Value
+
+_AGGREGATES = {"sum": "SUM", "min": "MIN", "max": "MAX"}
+
+
+@template_function("test_all_branches")
+def tested_branches(
+    ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, steps: Matrix, weights: Matrix
+) -> Value | None:
+    """The sums of the leaves to which each row comes, where the ways to them are those of trees."""
+    tables = [table.constant for table in (feature, cut, steps, weights)]
+    known = [table for table in tables if table is not None]
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all():
+        return None
+    columns, cuts, leaves = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3]
+    data = _data(ctx, X)
+    growing = _Growing(Ensemble(), data, leaves)
+    boxes = _boxes(columns, cuts, known[2].astype(np.int64), len(leaves), int(columns.max()) + 1)
+    for tree, ways in enumerate(_trees(boxes)):
+        if not growing.tree(tree, boxes, ways):
+            return None
+    return ctx.matrix(growing.ensemble.results(ctx, data.source, leaves.shape[1]))
+
+
+@template_function("walk_trees")
+def walked_trees(
+    ctx: Context, X: Matrix, feature: Matrix, cut: Matrix, left: Matrix, weights: Matrix, trees: int, depth: int,
+    how: str,
+) -> Value | None:  # fmt: skip
+    """The sums, least or largest of the leaves to which each row comes."""
+    tables = [table.constant for table in (feature, cut, left, weights)]
+    known = [table for table in tables if table is not None]
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or how not in _AGGREGATES:
+        return None
+    columns, first = (known[place].ravel().astype(np.int64) - 1 for place in (0, 2))
+    data = _data(ctx, X)
+    growing = _Growing(Ensemble(), data, known[3])
+    for tree in range(trees):
+        waiting, count = [(tree, 0, 0)], 1
+        while waiting:
+            row, node, level = waiting.pop()
+            if first[row] == row:
+                growing.leaf(tree, node, row)
+                continue
+            if level == depth:
+                return None
+            growing.branch(tree, node, int(columns[row]), float(known[1].flat[row]), count)
+            waiting += [(int(first[row]) + side, count + side, level + 1) for side in (0, 1)]
+            count += 2
+    more = {} if how == "sum" else {"aggregate_function": _AGGREGATES[how]}
+    return ctx.matrix(growing.ensemble.results(ctx, data.source, known[3].shape[1], **more))
+
+
+@dataclass(frozen=True)
+class _Data:
+    """What is tested: for each column that of the source, and whether NaN goes to the left."""
+
+    source: Tensor
+    columns: tuple[int, ...]
+    left: tuple[bool, ...]
+
+
+def _data(ctx: Context, x: Matrix) -> _Data:
+    """Return a matrix without what replaces its NaN by infinities, perhaps by both, side by side."""
+    whole = ctx.flat(x)
+    found = [_with_missing(part) for part in pieces(whole, 1)]
+    source, width = found[0][0], found[0][0].dims[1]
+    if not isinstance(width, int) or any(part is not source for part, _ in found):
+        width = whole.dims[1]
+        assert isinstance(width, int)
+        return _Data(whole, tuple(range(width)), (True,) * width)
+    return _Data(source, tuple(range(width)) * len(found), tuple(left for _, left in found for _ in range(width)))
+
+
+def _with_missing(part: Tensor) -> tuple[Tensor, bool]:
+    """Return the matrix in which NaN is replaced by an infinity, and whether by the one on the left; else itself."""
+    node = part.node
+    if node is not None and node.op == "Where":
+        gaps, number, x = node.inputs
+        test = None if gaps is None else gaps.node
+        known = None if number is None else number.constant
+        replaced = x is not None and test is not None and test.op == "IsNaN" and test.inputs[0] is x
+        if replaced and x is not None and known is not None and known.size == 1 and np.isinf(known.item()):
+            return x, known.item() < 0
+    return part, True
+
+
+@dataclass(frozen=True)
+class _Boxes:
+    """The ways to leaves as the numbers that take them: above `low`, up to `high`, a row per way and a column each."""
+
+    low: Array
+    high: Array
+
+
+def _boxes(columns: Array, cuts: Array, steps: Array, ways: int, width: int) -> _Boxes:
+    low, high = np.full((ways, width), -np.inf), np.full((ways, width), np.inf)
+    for way, branch, side in steps[steps[:, 1] > 1].tolist():
+        column, cut = columns[branch - 2], cuts[branch - 2]
+        if side > 0:
+            low[way - 1, column] = max(cut, low[way - 1, column])
+        else:
+            high[way - 1, column] = min(cut, high[way - 1, column])
+    return _Boxes(low, high)
+
+
+def _trees(boxes: _Boxes) -> Iterator[Array]:
+    """Yield the ways of each tree: those one after the other that no row takes at once."""
+    start = 0
+    for way in range(1, len(boxes.low)):
+        low = np.maximum(boxes.low[start:way], boxes.low[way])
+        high = np.minimum(boxes.high[start:way], boxes.high[way])
+        if (low < high).all(axis=1).any():
+            yield np.arange(start, way)
+            start = way
+    yield np.arange(start, len(boxes.low))
+
+
+@dataclass(frozen=True)
+class _Growing:
+    """An ensemble to which nodes are added. weights: a row per leaf."""
+
+    ensemble: Ensemble
+    data: _Data
+    weights: Array
+
+    def leaf(self, tree: int, node: int, row: int) -> None:
+        """Add a leaf with the numbers of a row, at least that of the first target."""
+        targets = np.flatnonzero(self.weights[row])
+        self.ensemble.nodes.append((tree, node, 0, 0.0, "LEAF", 0, 0))
+        for target in targets.tolist() or [0]:
+            self.ensemble.leaves.append((tree, node, target, float(self.weights[row, target])))
+
+    def branch(self, tree: int, node: int, column: int, cut: float, left: int) -> None:
+        """Add a branch whose children have the numbers `left` and the next one."""
+        self.ensemble.branch(tree, node, self.data.columns[column], "BRANCH_LEQ", cut, left, left + 1)
+        self.ensemble.missing[len(self.ensemble.nodes) - 1] = int(self.data.left[column])
+
+    def tree(self, tree: int, boxes: _Boxes, ways: Array) -> bool:
+        """Add a tree that leads each row to the way whose box it lies in; return whether there is one."""
+        width = boxes.low.shape[1]
+        waiting = [(0, ways, np.full(width, -np.inf), np.full(width, np.inf))]
+        count = 1
+        while waiting:
+            node, group, low, high = waiting.pop()
+            if len(group) == 1:
+                if (boxes.low[group[0]] > low).any() or (boxes.high[group[0]] < high).any():
+                    return False  # some rows that come here take no way
+                self.leaf(tree, node, int(group[0]))
+                continue
+            found = _split(boxes, group)
+            if found is None:
+                return False
+            column, cut = found
+            self.branch(tree, node, column, cut, count)
+            right = boxes.low[group, column] >= cut
+            above, below = low.copy(), high.copy()
+            above[column], below[column] = cut, cut
+            waiting += [(count, group[~right], low, below), (count + 1, group[right], above, high)]
+            count += 2
+        return True
+
+
+def _split(boxes: _Boxes, group: Array) -> tuple[int, float] | None:
+    """Return a column and a cut that has each box on one of its sides, None where there is none."""
+    low, high = boxes.low[group], boxes.high[group]
+    places, columns = np.nonzero(np.isfinite(high))
+    cuts = high[places, columns]
+    below, above = high[:, columns] <= cuts, low[:, columns] >= cuts
+    valid = (below | above).all(axis=0) & above.any(axis=0)
+    if not valid.any():
+        return None
+    best = int(np.argmax(valid))
+    return int(columns[best]), float(cuts[best])

@@ -1,0 +1,135 @@
+"""Several nodes that are one with other attributes or inputs: limits, sums of sums, base values of trees, pooled views.
+
+Each rule turns the last node into the one that does all, and returns whether it did.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor
+from onnx_systemds.exporting.passes.idioms import Fusing, pairs, reduced_axes
+
+_EXACT = 2.0**22
+"""Whole numbers up to here, and their sums, are exact in float32."""
+
+
+def clipped(fusing: Fusing, node: Node) -> bool:
+    """The least of a number and what is at least another number, or the other way round."""
+    inner = "Max" if node.op == "Min" else "Min"
+    if len(node.inputs) != 2 or node.outputs[0].kind not in (FLOAT, WIDE):
+        return False
+    for limited, bound in pairs(node):
+        outer = _number(bound)
+        made = fusing.single(limited, inner)
+        if outer is None or limited is None or limited.dims != node.outputs[0].dims:
+            continue
+        found: tuple[Tensor | None, float | None] = (None, None)
+        if made is not None and len(made.inputs) == 2:
+            found = next(((x, _number(other)) for x, other in pairs(made) if _number(other) is not None), found)
+        elif inner == "Max" and (relu := fusing.single(limited, "Relu")) is not None:
+            found = relu.inputs[0], 0.0
+        x, number = found
+        if x is None or number is None or x.dims != limited.dims or x.kind != limited.kind:
+            continue
+        low, high = (number, outer) if inner == "Max" else (outer, number)
+        if low <= high:
+            limits = [fusing.builder.constant(np.float64(limit), x.kind) for limit in (low, high)]
+            return fusing.become(node, "Clip", [x, *limits])
+    return False
+
+
+def moved_back(fusing: Fusing, node: Node) -> bool:
+    """A product with whole numbers of a known range that are moved by a number, and back by it."""
+    for moved, factor in pairs(node):
+        back = fusing.single(moved, "Add")
+        for other, number in pairs(back) if back is not None else ():
+            there = fusing.single(other, "Add")
+            for whole, shift in pairs(there) if there is not None else ():
+                first, second = _number(shift), _number(number)
+                if first is None or second is None or not first.is_integer() or first + second:
+                    continue
+                small = abs(first) <= _EXACT and _is_small_whole(whole)
+                if small and whole is not None and whole.dims == node.outputs[0].dims:
+                    return fusing.become(node, "Mul", [whole, factor])
+    return False
+
+
+def _is_small_whole(tensor: Tensor | None) -> bool:
+    """Whether all numbers of a tensor are whole, and small or NaN."""
+    rounded = None if tensor is None else tensor.node
+    source = rounded.inputs[0] if rounded is not None and rounded.op == "Round" else None
+    limited = None if source is None else source.node
+    if limited is None or limited.op != "Clip":
+        return False
+    limits = [_number(limit) for limit in limited.inputs[1:]]
+    return all(limit is not None and abs(limit) <= _EXACT for limit in limits)
+
+
+def summed(fusing: Fusing, node: Node) -> bool:
+    """A sum of sums along other axes."""
+    before = fusing.single(node.inputs[0], "ReduceSum")
+    axes = None if before is None else reduced_axes(before)
+    own = reduced_axes(node)
+    if before is None or axes is None or own is None or not node.attributes.get("keepdims"):
+        return False
+    if not before.attributes.get("keepdims"):
+        return False
+    both = fusing.builder.constant(np.array(sorted({*axes, *own}), np.int64), INT)
+    return fusing.become(node, "ReduceSum", [before.inputs[0], both], keepdims=1)
+
+
+def without_axes(fusing: Fusing, node: Node) -> bool:
+    """The sum of a whole tensor as one number, which has no axes."""
+    before = fusing.single(node.inputs[0], "ReduceSum")
+    if before is None or node.outputs[0].dims or before.inputs[0] is None:
+        return False
+    axes = reduced_axes(before)
+    if axes is None or any(dim != 1 for i, dim in enumerate(before.inputs[0].dims) if i not in axes):
+        return False
+    every = fusing.builder.constant(np.arange(before.inputs[0].rank), INT)
+    return fusing.become(node, "ReduceSum", [before.inputs[0], every], keepdims=0)
+
+
+def based(fusing: Fusing, node: Node) -> bool:
+    """Known numbers added to what trees give."""
+    for scores, added in pairs(node):
+        trees = fusing.single(scores, "TreeEnsembleRegressor")
+        known = None if added is None else added.constant
+        if trees is None or known is None or "base_values" in trees.attributes or not np.isfinite(known).all():
+            continue
+        targets = trees.attributes["n_targets"]
+        if "aggregate_function" in trees.attributes or known.shape not in ((), (1, 1), (1, targets)):
+            continue
+        assert isinstance(targets, int)
+        base = tuple(np.broadcast_to(known.ravel(), (targets,)).tolist())
+        return fusing.become(node, trees.op, list(trees.inputs), **trees.attributes, base_values=base)
+    return False
+
+
+def pooled(fusing: Fusing, node: Node) -> bool:
+    """Channels pooled as images of their own, one per sample, which come back as channels."""
+    made = fusing.single(node.inputs[0], "AveragePool") or fusing.single(node.inputs[0], "MaxPool")
+    view = None if made is None else fusing.single(made.inputs[0], "Reshape")
+    source = None if view is None else view.inputs[0]
+    if made is None or view is None or source is None or source.rank != 4 or view.outputs[0].rank != 4:
+        return False
+    if source.dims[2:] != view.outputs[0].dims[2:]:
+        return False
+    dims = (*source.dims[:2], *made.outputs[0].dims[2:])
+    images = Tensor(FLOAT, dims)
+    target = fusing.builder.target(images, node.outputs[0].dims)
+    if target.constant is None:
+        return False
+    images.node = fusing.inserted(node, made.op, [source], images, made.attributes)
+    return fusing.become(node, "Reshape", [images, target])
+
+
+def _number(tensor: Tensor | None) -> float | None:
+    """Return the only known number of a tensor that is no NaN, None for others."""
+    known = None if tensor is None else tensor.constant
+    if known is None or known.size != 1 or known.dtype.kind != "f" or math.isnan(known.item()):
+        return None
+    return float(known.item())
