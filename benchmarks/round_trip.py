@@ -87,7 +87,8 @@ def exported(script: Script, feeds: Mapping[str, Array]) -> tuple[onnx.ModelProt
     specs: dict[str, str] = {}
     bindings: dict[str, Any] = {}
     for port, parameter in zip(script.inputs, parameters):
-        specs[parameter.name] = f"double[{','.join(map(str, _dims(feeds[port.name])))}]"
+        is_matrix = parameter.type.kind == "matrix"
+        specs[parameter.name] = f"double[{','.join(map(str, _dims(feeds[port.name])))}]" if is_matrix else "double"
     for symbol, parameter in zip(script.sizes, parameters):
         bindings[parameter.name] = sizes[symbol]
     for parameter in parameters:
@@ -121,7 +122,8 @@ def difference(script: Script, model: onnx.ModelProto, sizes: dict[str, int], st
     """What the model that came back gives else than the first, nothing where it does not."""
     run = session(model)
     given = {item.name: stored[f"in_{port.name}"] for port, item in zip(script.inputs, run.get_inputs())}
-    results = run.run(None, {name: array.reshape(_dims(array)).astype(np.float32) for name, array in given.items()})
+    shapes = {item.name: _dims(given[item.name]) if item.shape else () for item in run.get_inputs()}
+    results = run.run(None, {name: given[name].reshape(dims).astype(np.float32) for name, dims in shapes.items()})
     for symbol, value in zip(script.returned, results[len(script.outputs) :]):
         sizes[symbol] = int(value.item())
     for port, result in zip(script.outputs, results):

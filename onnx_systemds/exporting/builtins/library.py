@@ -7,7 +7,9 @@ a user has a copy or a variant of it.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -22,8 +24,9 @@ from onnx_systemds.exporting.values import Value
 
 LIBRARY: dict[tuple[str, str], Builtin] = {}
 """By the path of the script inside of SystemDS.jar and the name of the function."""
-TEMPLATES: dict[str, Builtin] = {}
-"""By the name of the function; it serves where parameters and statements are the same, too."""
+TEMPLATES: dict[str, tuple[Builtin, Callable[[tree.Function], bool]]] = {}
+"""By the name of the function, with whether one of this name, of which copies have a number too, is what is meant."""
+_COPY = re.compile(r"_[0-9]+$")
 
 
 def library_function(script: str, name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -40,7 +43,19 @@ def template_function(name: str) -> Callable[[Callable[..., Any]], Callable[...,
     """Register a function as what exports a function of ``templates/library``, which converted models hold."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        TEMPLATES[name] = _builtin(name, function)
+        TEMPLATES[name] = _builtin(name, function), _is_template
+        return function
+
+    return register
+
+
+def layer_function(
+    name: str, is_layer: Callable[[tree.Function], bool]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function as what exports those of this name for which `is_layer` holds."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        TEMPLATES[name] = _builtin(name, function), is_layer
         return function
 
     return register
@@ -54,8 +69,10 @@ def library_results(
     script: its path inside of SystemDS.jar, empty for others.
     """
     found = LIBRARY.get((script, function.name)) if script else None
-    if not script and function.name in TEMPLATES and function == _template(function.name):
-        found = TEMPLATES[function.name]
+    name = _COPY.sub("", function.name)
+    if not script and name in TEMPLATES:
+        template, is_meant = TEMPLATES[name]
+        found = template if is_meant(replace(function, name=name)) else None
     known = set() if found is None else {parameter.name for parameter in found.parameters}
     if found is None or not known >= {key.replace(".", "_") for key in given}:
         return None
@@ -68,6 +85,11 @@ def library_results(
 
 def _builtin(name: str, function: Callable[..., Any]) -> Builtin:
     return Builtin(name, function, tuple(inspect.signature(function, eval_str=True).parameters.values())[1:])
+
+
+def _is_template(function: tree.Function) -> bool:
+    """Whether a function is that of ``templates/library`` of its name."""
+    return function == _template(function.name)
 
 
 @cache
