@@ -195,13 +195,18 @@ def _texts(path: Path, description: dict[str, Any]) -> Array:
 
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:
-    """Return a matrix of lines ``row column value``; of a Matrix Market file without its head."""
+    """Return a matrix of lines ``row column value``; of a Matrix Market file without its head.
+
+    The engine writes a matrix of zeros alone as the line ``0 0 0``.
+    """
     lines = [line for line in _lines(path) if line[0] != "%"]
     if description.get("format") == "mm":
         lines = lines[1:]
     matrix = np.zeros((int(description["rows"]), int(description["cols"])))
     for line in lines:
         row, column, value = line.split()
+        if row == column == "0" and float(value) == 0:
+            continue
         if min(int(row), int(column)) < 1:
             raise ValueError(f"it has no cell {row}, {column}")
         matrix[int(row) - 1, int(column) - 1] = float(value)

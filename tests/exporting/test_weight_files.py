@@ -27,8 +27,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with all that the engine writes."""
     folder = tmp_path_factory.mktemp("written")
     lines = [f'write({name}, "{folder}/{name}_{form}", format="{form}")' for name, forms in
-             (("X", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]  # fmt: skip
-    script = "\n".join(['X = read("./X")', 'F = read("./F", data_type="frame")', *lines,
+             (("X", ("csv", "text", "mm", "binary")), ("Z", ("csv", "text", "mm", "binary")), ("F", ("csv", "text", "binary"))) for form in forms]  # fmt: skip
+    script = "\n".join(['X = read("./X")', "Z = X * 0", 'F = read("./F", data_type="frame")', *lines,
                         'L = list(X=X, F=F, n=3, half=0.5, yes=TRUE, name="two words")', f'write(L, "{folder}/named")',
                         'inner = list(X, X * 2)', f'write(inner, "{folder}/unnamed")', 'Y = X + 1', 'write(Y, "./Y")'])  # fmt: skip
     engine().prepare(script + "\n", ["X", "F"], ["Y"])({"X": MATRIX, "F": FRAME})
@@ -38,6 +38,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("form", ["csv", "text", "mm", "binary"])
 def test_matrices(form: str, written: Path) -> None:
     np.testing.assert_array_equal(read_value(written / f"X_{form}"), MATRIX)
+    np.testing.assert_array_equal(read_value(written / f"Z_{form}"), 0 * MATRIX)
 
 
 @pytest.mark.parametrize("form", ["csv", "text", "binary"])
