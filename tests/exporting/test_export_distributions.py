@@ -13,7 +13,7 @@ from tests.exporting.export_harness import ExportCase, check_export
 
 NUMBERS = np.array([[-7.5, -0.125, 0.5, 3.25, 30.0]]).T  # float32 holds them
 ABOVE = np.array([[0.0, 0.0625, 1.0, 12.0, 90.0]]).T
-SHARES = np.array([[0.0009765625, 0.25, 0.5, 0.96875, 0.99999904632568359375]]).T
+SHARES = np.array([[0.0009765625, 0.25, 0.5, 0.96875, 0.99999904632568359375, 0.0, 1.0]]).T
 EXACT = {"float64": 1e-9, "float32": 1.2e-7}
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
-from tests.exporting.export_harness import ExportCase, check_export
+from tests.exporting.export_harness import ExportCase, check_export, run_model
 
 RNG = np.random.default_rng(11)
 X = {"X": RNG.normal(size=(6, 3))}
@@ -32,6 +32,8 @@ CASES = [
     row("one row per index", "Y = table(seq(1, nrow(I)), I, nrow(I), 5) + sum(W) * 0", IDS, FREE, MORE_IDS),
     row("chosen rows", "Y = table(seq(1, nrow(I)), I, nrow(I), 3) %*% matrix(seq(1, 12), 3, 4)", {"I": IDS["I"]},
         {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
+    row("one row per index of a column that is not declared", "Y = table(seq(1, nrow(I)), I, nrow(I), 5)", {"I": IDS["I"]},
+        {"I": ["N", "M"]}, [{"I": MORE_IDS[0]["I"]}]),
     row("table of fractions", "Y = table(I * 1.2, 1)", {"I": IDS["I"]}, {"I": ["N", 1]}),
     row("permutation", "P = table(seq(1, nrow(X)), order(target=X, by=1, index.return=TRUE), nrow(X), nrow(X))\nY = P %*% X",
         X),
@@ -86,3 +88,9 @@ def test_what_cannot_be_exported_is_refused_with_its_line(body: str, reason: str
         export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[N,1]"})
     assert reason in str(caught.value)
     assert f":{body.count(chr(10)) + 2}:" in str(caught.value)
+
+
+def test_a_model_stops_at_indices_of_more_columns() -> None:
+    model = export_script('I = read("I")\nY = table(seq(1, nrow(I)), I, nrow(I), 5)\nwrite(Y, "Y")\n')
+    with pytest.raises(Exception, match="Squeeze"):
+        run_model(model, {"I": np.ones((4, 2))})

@@ -284,7 +284,7 @@ def table(
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
     height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
-    chosen = places_of(ctx, b)
+    chosen = places_of(ctx, _as_column(ctx, b) if a.cols == 1 else b)
     counts = _counts(a) and height == a.rows
     right = one_hot(ctx, chosen, width)
     if weights is not None:
@@ -301,6 +301,13 @@ def table(
     if _is_large(found):
         found.entries = Entries(places, None if in_turn else chosen, weights)
     return ctx.matrix(found)
+
+
+def _as_column(ctx: Context, x: Matrix) -> Matrix:
+    """Return a matrix that must have one column; where that is not known, the model stops if it has more."""
+    if isinstance(x.cols, int) or x.rows == 1:
+        return x
+    return Matrix(ctx.g.node("Squeeze", [ctx.flat(x), ctx.g.constant([1])], (x.rows,)), x.rows, 1)
 
 
 def _is_large(x: Tensor) -> bool:
