@@ -301,6 +301,7 @@ class _Calculator:
                             for place, (top, bottom) in zip(places, _WICHURA))  # fmt: skip
         outside = g.where(g.binary("LessOrEqual", depth, self.number(5.0)), aside, far)
         outside = self.mul(g.unary("Sign", centered), outside)
-        outside = g.where(g.binary("Equal", smaller, self.number(0.0)), self.mul(centered, self.number(math.inf)), outside)
+        infinite = self.mul(centered, self.number(math.inf))
+        outside = g.where(g.binary("Equal", smaller, self.number(0.0)), infinite, outside)
         inside = g.binary("LessOrEqual", g.unary("Abs", centered), self.number(0.425))
         return g.where(inside, self.mul(centered, near), outside)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.values import Value
 
 
-@builtin("decompress")
-def decompressed(ctx: Context, target: Matrix) -> Value:
+@builtin("compress", "decompress")
+def compressed(ctx: Context, target: Value) -> Value:
     """The matrix itself: how it is stored is a matter of the engine."""
     return target
 
@@ -17,7 +17,7 @@ _ENCODE = "encode the table before, and give the model its numbers"
 refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropInvalidLength", "valueSwap",
        "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)  # fmt: skip
 refuse("toString", "typeof", reason="it gives a text")
-refuse("compress", "quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
+refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
 refuse("evalList", reason="the function it calls is named when the script runs")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
 refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")

@@ -10,7 +10,7 @@ from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Entries, Tensor
-from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value, integer
+from onnx_systemds.exporting.values import BOOLEAN, FrameValue, ListValue, Matrix, Scalar, Value, integer
 from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply, product
 
 _DENSE = 1 << 12
@@ -275,13 +275,21 @@ def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
 
 @builtin("table", "ctable")
 def table(
-    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None
-) -> Value:
-    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it."""
+    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None,
+    empty: Value | None = None,
+) -> Value:  # fmt: skip
+    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it.
+
+    A truth at the end (`empty`, or in its place the one of `cols`) tells the engine how to store the zeros.
+    """
+    if isinstance(cols, Scalar) and cols.type == BOOLEAN:
+        cols = None
     if isinstance(w, Scalar) and rows is not None and cols is None:
         w, rows, cols = None, w, rows
     if not isinstance(b, Matrix):
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+    if isinstance(w, Scalar) and w.known != 1:
+        w = ctx.matrix(ctx.g.expand(ctx.floats(w), a.dims))
     height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
     weights = ctx.column(w) if isinstance(w, Matrix) else None
     chosen = places_of(ctx, _as_column(ctx, b) if a.cols == 1 else b)
