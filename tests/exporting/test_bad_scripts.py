@@ -81,6 +81,12 @@ LINES = [
     ("Y = list(X)", "3:1", "a list of 1 cannot be an output"),
     ("write(X)\nY = X", "2:1", "write needs the argument path"),
     ('Y = X\nwrite(X, "Y")', "4:1", '"Y" is written twice'),
+    ('Y = X\nif (sum(X) > 0) { write(X, "Z") }', "3:1", '"Z" is written by one branch alone'),
+    ('Y = X\nif (sum(X) > 0) { Y = X + 1\nwrite(X, "Z") }', "3:1", '"Z" is written by one branch alone'),
+    ('Y = X\nif (sum(X) > 0) { write(X, "Z") } else { Z = toString(X)\nwrite(Z, "Z") }', "3:46", "toString has no counterpart"),
+    ('Y = X\nif (toString(X) == "") { Y = X + 1\nwrite(X, "Z") }', "3:5", "toString has no counterpart"),
+    ('Y = X\nfor (i in 1:nrow(X)) { Y = Y + i\nwrite(Y, "Z") }', "4:1", '"Z" is written'),
+    ('Y = X\nwhile (sum(Y) < 9) { Y = Y + 1\nwrite(Y, "Z") }', "4:1", '"Z" is written'),
     ('Y = X *', "3:7", "the variable Y is not defined here"),
 ]
 

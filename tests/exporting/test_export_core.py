@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.exporting.export_harness import ExportCase, check_export
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import ExportCase, check_export, engine, run_model
 
 RNG = np.random.default_rng(7)
 
@@ -143,3 +144,26 @@ SELECTING = [
 @pytest.mark.parametrize("case", SELECTING, ids=str)
 def test_selected_rows_agree_with_the_engine(case: ExportCase) -> None:
     check_export(case)
+
+
+BRANCHES = {
+    "both": 'if (sum(X) > 0) { Y = X + 1\nwrite(Y, "./Y") } else { Y = X[1:2,]\nwrite(Y, "./Y") }',
+    "nested": 'if (sum(X) > 0) { if (as.scalar(X[1, 1]) > 0) { Y = X\nwrite(Y, "./Y") } else { Y = X * 3\nwrite(Y, "./Y") } }\n'
+              'else { Y = -X\nwrite(Y, "./Y") }',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BRANCHES.values(), ids=BRANCHES)
+def test_what_branches_write_is_one_output(body: str) -> None:
+    """JMLC, by which the engine runs here, sees outputs in no branch."""
+    text, write = f'X = read("./X")\n{body}\n', 'write(Y, "./Y")'
+    model = export_script(text)
+    prepared = engine().prepare(text.replace(write, "") + write + "\n", ["X"], ["Y"])
+    for x in (np.abs(numbers(3, 2)), -np.abs(numbers(3, 2)), np.array([[-1.0, 0], [2, 1], [5, 6]])):
+        np.testing.assert_allclose(run_model(model, {"X": x})["Y"], prepared({"X": x})["Y"], rtol=1e-6)
+
+
+def test_short_loops_write_an_output_in_each_trip() -> None:
+    model = export_script('X = read("X")\nfor (i in 1:3) { write(X * i, "Y" + i) }\n')
+    found = run_model(model, {"X": np.ones((2, 2))})
+    assert {name: array.sum() for name, array in found.items()} == {"Y1": 4, "Y2": 8, "Y3": 12}

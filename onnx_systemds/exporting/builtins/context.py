@@ -24,12 +24,14 @@ _TYPES = {kind: name for name, kind in _KINDS.items()}
 class Context:
     """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
 
-    dropped: notes on statements that the model leaves out. call: evaluates another function by name, with values.
+    dropped: notes on statements that the model leaves out. written: what the branches of If around the current place
+    write, None for the body of a Loop. call: evaluates another function by name, with values.
     """
 
     g: Operators
     interface: Interface
     dropped: list[str] = field(default_factory=list)
+    written: list[dict[str, Value] | None] = field(default_factory=list)
     call: Callable[..., Value] = field(default=lambda *_: _no_calls())
 
     # From values to tensors

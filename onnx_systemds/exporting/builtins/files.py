@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import joined
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
@@ -32,11 +32,25 @@ def read(
 
 @builtin("write")
 def write(
-    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: str = ",", sparse: bool = False
-) -> None:
+    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: str = ",", sparse: bool = False,
+    dataset: str = "", indSep: str = "",
+) -> None:  # fmt: skip
     """An output of the model, called like the file."""
-    name = PurePosixPath(path).stem or path
-    ctx.interface.write(name, result_tensor(ctx, x))
+    put(ctx, PurePosixPath(path).stem or path, x)
+
+
+def put(ctx: Context, name: str, value: Value) -> None:
+    """Make a value an output; in a branch of an If it waits for what the other branch writes."""
+    if not ctx.written:
+        ctx.interface.write(name, result_tensor(ctx, value))
+        return
+    branch = ctx.written[-1]
+    if branch is None:
+        raise UnsupportedCase(f"{quoted(name)} is written in a loop whose trips are not known, or too many",
+                              hint="write it after the loop")  # fmt: skip
+    if name in branch:
+        raise UnsupportedCase(f"{quoted(name)} is written twice")
+    branch[name] = value
 
 
 def result_tensor(ctx: Context, value: Value) -> object:

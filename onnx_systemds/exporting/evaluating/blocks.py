@@ -51,8 +51,13 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
     assigned = scopes.assigned((statement,))
     for name in assigned:
         evaluator.frame.variables[name] = Poison(errors=errors)
-    if not assigned:
+    if not assigned or _writes(statement):
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
+
+
+def _writes(statement: tree.Statement) -> bool:
+    """Whether a statement holds one that writes an output."""
+    return any(isinstance(node, tree.Call) and node.function == "write" for node in tree.walk(statement))
 
 
 def unique(errors: Iterable[TranspileError]) -> tuple[TranspileError, ...]:

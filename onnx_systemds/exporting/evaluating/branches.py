@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.blocks import execute, unique
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
@@ -11,6 +15,8 @@ from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
 from onnx_systemds.exporting.values import ListValue, Poison, Scalar, Value
 
 Variables = dict[str, Value]
+_WRITTEN = "what is written as "
+"""In front of the name of an output that stands among the variables of a branch."""
 
 
 def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
@@ -25,28 +31,55 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
     before = evaluator.frame.variables
     ends: list[tuple[Scope, Variables]] = []
+    written: list[Variables] = []
     for block in (statement.body, statement.otherwise):
         evaluator.frame.variables = dict(before)
-        with evaluator.graph.subgraph() as scope:
-            execute(evaluator, block, live)
+        written.append({})
+        evaluator.context.written.append(written[-1])
+        try:
+            with evaluator.graph.subgraph() as scope:
+                execute(evaluator, block, live)
+        finally:
+            evaluator.context.written.pop()
         ends.append((scope, evaluator.frame.variables))
     evaluator.frame.variables = before
     evaluator.enter_line(statement)
+    for (_, variables), results in zip(ends, written):
+        variables.update({_WRITTEN + name: value for name, value in results.items()})
+    names = [*scopes.assigned((statement,)), *(_WRITTEN + name for name in written[0] if name in written[1])]
     with evaluator.at(statement):
-        _merge_branches(evaluator, statement, truth, ends, live())
+        _merge_branches(evaluator, names, truth, ends, live())
+    for name in {**written[0], **written[1]}:
+        _write(evaluator, statement, name)
+
+
+def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
+    """Write what both branches write under a name; one of them alone is a reason against the export."""
+    value = evaluator.frame.variables.pop(_WRITTEN + name, None)
+    try:
+        if value is None:
+            reason = f"{quoted(name)} is written by one branch alone, and a model has all outputs in every run"
+            raise UnsupportedCase(reason, hint="write it after the if, or in both branches")
+        if isinstance(value, Poison):
+            evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *value.errors))
+            return
+        put(evaluator.context, name, value)
+    except UnsupportedCase as error:
+        evaluator.reasons.add(evaluator.placed(error, statement.position))
 
 
 def _merge_branches(
-    evaluator: Evaluator, statement: tree.If, truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
+    evaluator: Evaluator, names: Sequence[str], truth: Tensor, ends: list[tuple[Scope, Variables]], live: scopes.Names
 ) -> None:
-    """Set what the branches assign: from the outputs of an If where they differ."""
+    """Set what the branches assign and write: from the outputs of an If where they differ."""
     graph, variables = evaluator.graph, evaluator.frame.variables
     (then_scope, then), (else_scope, otherwise) = ends
     merged: dict[str, merging.Template] = {}
-    for name in scopes.assigned((statement,)):
+    for name in names:
         one, other = then.get(name), otherwise.get(name)
-        if (one is None and other is None) or name not in live:
-            if name in variables and name not in live:
+        unread = name not in live and not name.startswith(_WRITTEN)
+        if (one is None and other is None) or unread:
+            if name in variables and unread:
                 variables[name] = Poison("is not expected to be read after an if")
             continue
         if one is other and one is not None:

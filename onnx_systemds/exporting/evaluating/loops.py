@@ -214,6 +214,8 @@ class _Loop:
             raise UnsupportedCase("what this loop hands on does not settle on a size or type")
         if self.poisons and self.form:
             raise next(error for poison in self.poisons.values() for error in poison.errors)
+        if self.form and len(self.evaluator.reasons.errors) > len(reasons):
+            raise self.evaluator.reasons.errors[-1]
         if not self._batched(forms, attempt, before):
             self._write(forms, attempt, before)
         self.variables.update(self.poisons)
@@ -231,6 +233,7 @@ class _Loop:
                 states += own
                 variables[name] = form.value(evaluator.context, iter(own))
             evaluator.frame.variables = variables
+            evaluator.context.written.append(None)
             try:
                 if isinstance(self.statement, tree.For):
                     trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE)
@@ -245,6 +248,7 @@ class _Loop:
                         truth = evaluator.value(self.statement.condition)
                         condition = graph.reshape(evaluator.context.truth(truth), ())
             finally:
+                evaluator.context.written.pop()
                 evaluator.frame.variables = self.variables
         return _Attempt(scope, counter, going, states, condition, ends)
 
