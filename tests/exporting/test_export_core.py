@@ -20,6 +20,12 @@ N4 = {"X": ["N", 4]}
 SIZES = [{"X": numbers(3, 4)}]
 
 
+SEARCHED = """fit = function(matrix[double] X, matrix[double] y, int icpt, double reg, double tol, int maxi)
+  return (matrix[double] B) { B = t(X) %*% y * reg }
+loss = function(matrix[double] X, matrix[double] y, matrix[double] B)
+  return (matrix[double] loss) { loss = as.matrix(sum((y - X %*% B)^2)) }"""
+
+
 def row(name: str, body: str, inputs=X, symbols=N4, sizes=SIZES, **more) -> ExportCase:
     return ExportCase(name, body, inputs, symbols=symbols, sizes=sizes, **more)
 
@@ -115,6 +121,8 @@ FUNCTIONS = [
     row("lists joined", "L = list(a=X)\nL = rbind(L, list(c=X + 1))\nL = cbind(L, list(d=X * 2))\n"
         'Y = as.matrix(L["a"]) - as.matrix(L["c"]) + as.matrix(L[3])'),
     row("eval", 'Y = eval("f", list(X))', functions="f = function(matrix[double] A) return (matrix[double] B) { B = A * 2 }"),
+    row("evalList", 'L = evalList("normalize", X)\n[L, Z] = remove(L, 1)\nL = append(L, list(X=X * 2))\nY = eval("normalizeApply", L)'),
+    row("assert of what cannot be exported", 'assert(toString(X) == "a" | nrow(X) > 0)\nY = X'),
     row("scaleApply", "Y = scaleApply(X, colMeans(X), colSds(X))"),
     row("lmPredict", "Y = lmPredict(X=X, B=B, icpt=1)", inputs={**X, "B": numbers(5, 1)}, bound=["B"]),
     row("dbscan", "[Y, M] = dbscan(X=X, eps=1.5, minPts=2)", sizes=[{"X": numbers(9, 4) / 2}]),
@@ -167,3 +175,14 @@ def test_short_loops_write_an_output_in_each_trip() -> None:
     model = export_script('X = read("X")\nfor (i in 1:3) { write(X * i, "Y" + i) }\n')
     found = run_model(model, {"X": np.ones((2, 2))})
     assert {name: array.sum() for name, array in found.items()} == {"Y1": 4, "Y2": 8, "Y3": 12}
+
+
+def test_functions_that_one_of_systemds_is_given() -> None:
+    """gridSearch calls both by their names. JMLC, by which the engine runs here, does not find them."""
+    call = ('[B, best] = gridSearch(X=X, y=X[, 1], train="fit", predict="loss", numB=ncol(X), params=list("reg"), '
+            'paramValues=list(matrix("0.1 0.5 0.3", 3, 1)), verbose=FALSE)')  # fmt: skip
+    model = export_script(f'{SEARCHED}\nX = read("X")\n{call}\nwrite(B, "B")\n', inputs={"X": "double[5,3]"})
+    x = numbers(5, 3)
+    fits = [x.T @ x[:, :1] * reg for reg in (0.1, 0.5, 0.3)]
+    best = min(fits, key=lambda fit: np.sum((x[:, :1] - x @ fit) ** 2))
+    np.testing.assert_allclose(run_model(model, {"X": x})["B"], best, rtol=1e-4)

@@ -24,6 +24,7 @@ def read(
     header: bool = False,
     sep: str = ",",
     nnz: Value | None = None,
+    indSep: str = "",
     target: str = "",
 ) -> Value:
     """A bound value, or an input of the model."""

@@ -18,7 +18,6 @@ refuse("transformcolmap", "transformmeta", "tokenize", "dropInvalidType", "dropI
        "freplicate", "getCategoricalMask", "colnames", reason="it works on a frame", hint=_ENCODE)  # fmt: skip
 refuse("toString", "typeof", reason="it gives a text")
 refuse("quantize_compress", "lineage", "local", "autoDiff", reason="it steers the engine")
-refuse("evalList", reason="the function it calls is named when the script runs")
 refuse("readMM", "read.csv", "sql", "federated", reason="it gets data from outside", hint="read(...) becomes an input")
 refuse("tensor", reason="DML keeps it apart from matrices", hint="use a matrix of rows and columns")
 refuse("rowClassMeet", "rcm", reason="ONNX has no operator that meets classes", hint="use table and order")

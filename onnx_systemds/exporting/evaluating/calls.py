@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
 from onnx_systemds.exporting.evaluating.outlined_calls import outlined
+from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.sources import JAR_PREFIX
 from onnx_systemds.exporting.values import BOOLEAN, ListValue, Scalar, Value
@@ -123,8 +124,20 @@ def _ifelse(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     return (chosen,)
 
 
-def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     """Call the function whose name is a known string; its arguments may be in a list."""
+    return _called_by_text(evaluator, node)[0]
+
+
+def _eval_list(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
+    """The same with all results, in a list with their names."""
+    results, function = _called_by_text(evaluator, node)
+    names = () if function is None else tuple(result.name for result in function.results)
+    return (ListValue(results, names if len(names) == len(results) else ()),)
+
+
+def _called_by_text(evaluator: Evaluator, node: tree.Call) -> tuple[tuple[Value, ...], tree.Function | None]:
+    """Call a function of the module, of the exported script, or a builtin; its results, and what it is in DML."""
     values = [evaluator.value(argument.value) for argument in node.arguments if argument.name is None]
     named = {a.name: evaluator.value(a.value) for a in node.arguments if a.name is not None}
     evaluator.enter_line(node)
@@ -138,8 +151,11 @@ def _eval(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
             rest = [] if packed.names else list(packed.items)
             named = dict(zip(packed.names, packed.items))
         inner = tree.Call(name, position=node.position)
-        found = evaluator.modules.find(inner, evaluator.frame.module)
-        return _dispatched(evaluator, inner, found, rest, named)
+        own = (evaluator.modules.find(inner, module) for module in (evaluator.frame.module, evaluator.main))
+        found = next((each for each in own if each is not None), None)
+        results = _dispatched(evaluator, inner, found, rest, named)
+        known = found or (None if name in BUILTINS else evaluator.modules.builtin(name))
+        return results, None if known is None else known[0]
 
 
 def _list(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
@@ -168,6 +184,20 @@ def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     return ()
 
 
+def _assert(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Leave out an ``assert`` whose condition cannot be evaluated: no result depends on it."""
+    try:
+        for argument in node.arguments:
+            evaluator.value(argument.value)
+    except (BudgetExceeded, InternalError):
+        raise
+    except TranspileError:
+        evaluator.enter_line(node)
+        evaluator.context.drop("assert is left out: its condition cannot be exported")
+        return ()
+    return None
+
+
 def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     """Leave out what only prints; its arguments are not evaluated."""
     evaluator.enter_line(node)
@@ -178,8 +208,10 @@ def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
 SPECIAL = {
     "ifelse": _ifelse,
     "eval": _eval,
+    "evalList": _eval_list,
     "list": _list,
     "exists": _exists,
+    "assert": _assert,
     "print": _message,
     "stop": _stop,
 }

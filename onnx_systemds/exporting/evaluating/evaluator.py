@@ -65,7 +65,7 @@ class Evaluator:
         self.arguments = dict(arguments)
         self.reasons = Reasons()
         self.context = Context(graph, interface, call=lambda name, *values: rules.call(self, name, values))
-        self.frame = Frame(module)
+        self.main, self.frame = module, Frame(module)
         self.target = ""
         self.outline = outline
         self.steps, self.forgiven = 0, limits.MOST_STEPS

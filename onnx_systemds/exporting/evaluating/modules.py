@@ -60,7 +60,7 @@ class Modules:
         if script is None:
             return None
         module = self.of(script)
-        for key in (f"m_{name}", f"s_{name}", name):
+        for key in (f"m_{name}", f"s_{name}", f"f_{name}", name):
             if key in module.functions:
                 return module.functions[key], module
         return None
