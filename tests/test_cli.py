@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from click.shell_completion import BashComplete
 from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
@@ -258,3 +259,12 @@ def test_verbose_lists_stages_in_both_directions(relu: Path, tmp_path: Path) -> 
         ("parse", "  0 statements, 1 functions"), ("run symbolically", "  1 nodes"), ("join and write", "  1 nodes"), ("in all", ""),
     ]  # fmt: skip
     assert "stages:" not in invoke(relu, "-o", tmp_path / "r.dml").output
+
+
+@pytest.mark.parametrize(("words", "begun", "completed"), [
+    ([], "ver", ["verify", "verify-script"]), (["model.onnx"], "--we", ["--weights"]), (["model.onnx", "--weights"], "", ["auto", "inline", "files"]),
+    (["s.dml"], "--op", ["--opset"]), (["verfy"], "--no-s", ["--no-simplify", "--no-specialise"]),
+])  # fmt: skip
+def test_completion(words: list[str], begun: str, completed: list[str]) -> None:
+    shell = BashComplete(main, {}, "onnx-systemds", "_ONNX_SYSTEMDS_COMPLETE")
+    assert [item.value for item in shell.get_completions(words, begun)] == completed

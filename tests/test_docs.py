@@ -1,11 +1,12 @@
 """Documents are fresh: what README shows is what happens, generated pages are what the registry says.
 
-``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, the script in README.md, program and plan
-in docs/scoring.md and what docs/adding_an_operator.md shows.
+``python -m tests.test_docs`` rewrites docs/operators.md, docs/builtins.md, docs/command_line.md, docs/python.md, the
+script in README.md, program and plan in docs/scoring.md and what docs/adding_an_operator.md shows.
 """
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import subprocess
@@ -20,6 +21,8 @@ import pytest
 from onnx_systemds.cli import builtin_table
 from onnx_systemds.cli.support_table import document
 from tests.command_line import run_dml
+from tests.docs import reference
+from tests.docs.pages import blocks_of
 from tests.official.survey import read_manifest
 
 ROOT = Path(__file__).parent.parent
@@ -29,6 +32,8 @@ README = ROOT / "README.md"
 SCORING = ROOT / "docs" / "scoring.md"
 PYTHON_API = ROOT / "docs" / "python_api_of_systemds.md"
 EXPORTING = ROOT / "docs" / "exporting.md"
+COMMANDS = ROOT / "docs" / "command_line.md"
+PYTHON = ROOT / "docs" / "python.md"
 ADDING = ROOT / "docs" / "adding_an_operator.md"
 REFRESH = "refresh by python -m tests.test_docs, and read the diff"
 
@@ -56,6 +61,17 @@ def generated_script(folder: Path) -> str:
 
 def test_operators_document_is_fresh() -> None:
     assert OPERATORS.read_text(encoding="utf-8") == document(), REFRESH
+
+
+def test_references_are_fresh() -> None:
+    assert COMMANDS.read_text(encoding="utf-8") == reference.command_line(), REFRESH
+    assert PYTHON.read_text(encoding="utf-8") == reference.python(), REFRESH
+
+
+def test_the_reference_of_python_is_python() -> None:
+    blocks = [block.text for block in blocks_of(PYTHON.read_text(encoding="utf-8"))]
+    names = [getattr(node, "name", "") for text in blocks for node in ast.parse(text).body]
+    assert {"import_model", "export_script", "ScoringFunction", "generator", "builtin"} <= {*names}
 
 
 def test_builtins_document_is_fresh() -> None:
@@ -188,6 +204,8 @@ def main() -> None:
     """Rewrite what is generated."""
     OPERATORS.write_text(document(), encoding="utf-8")
     BUILTINS.write_text(builtin_table.document(), encoding="utf-8")
+    COMMANDS.write_text(reference.command_line(), encoding="utf-8")
+    PYTHON.write_text(reference.python(), encoding="utf-8")
     with tempfile.TemporaryDirectory() as name:
         replace_example(README, "script", generated_script(Path(name)))
         replace_example(README, "verify", verification(Path(name)))

@@ -61,7 +61,7 @@ class DefaultToConvert(click.Group):
         """
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h", "--version"):
             meant = get_close_matches(args[0], self.commands, 1, cutoff=0.75)
-            if meant and not Path(args[0]).exists():
+            if meant and not Path(args[0]).exists() and not ctx.resilient_parsing:  # as for completion
                 raise click.UsageError(f"there is no command {args[0]}; did you mean {meant[0]}?", ctx)
             args = ["export" if args[0].lower().endswith(".dml") else "convert", *args]
         elif args[:1] == ["verify"] and any(text.lower().endswith(".dml") for text in args[1:]):
