@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from onnx_systemds import export_script, import_model
 from onnx_systemds.cli.commands import main
 from onnx_systemds.dml.templates import add_templates
-from onnx_systemds.errors import TranspileError
+from onnx_systemds.errors import PluginError, TranspileError
 from onnx_systemds.inference.registry import expanders, find, operator_generators, text_operators
 from onnx_systemds.operators import expander, generator, rewrite, shape_rule
 from onnx_systemds.plugins import load_plugins
@@ -214,6 +214,19 @@ def test_a_rewrite_says_why_not() -> None:
     rewrite("mine", "Neg")(lambda graph, node: "it is alone")
     notes = import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }")).notes
     assert [(note.fired, note.words) for note in notes if note.rule == "mine"] == [(False, "it is alone")]
+
+
+def test_results_of_another_kind() -> None:
+    text = "(float[2] X) => (float[2] Y) { Y = Neg(X) }"
+    shape_rule("Neg", override=True)(lambda node: node.tensor(node.dims(0)))
+    with pytest.raises(PluginError, match=r'node "#0" .*: the shape rule at .*test_plugins.py:\d+ gives Value, not a tuple'):
+        import_model(model(text))
+
+
+def test_a_generator_without_a_result() -> None:
+    generator("Neg", since=1, override=True)(lambda node: None)
+    with pytest.raises(PluginError, match=r"the generator at .*test_plugins.py:\d+ gives NoneType, not a fragment"):
+        import_model(model("(float[2] X) => (float[2] Y) { Y = Neg(X) }"))
 
 
 def test_what_no_plugin_wrote_as_dml() -> None:

@@ -25,7 +25,7 @@ from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.registry import find, operator_generators, place_of_generator, text_operators
+from onnx_systemds.inference.registry import find, operator_generators, place_of, text_operators, wrong_result
 from onnx_systemds.inference.signatures import refusal_by_onnx
 from onnx_systemds.inference.wide_integers import check_constants
 from onnx_systemds.limits import OverBudget, exhausted
@@ -112,6 +112,8 @@ class Body:
                     _check_text(scope, node)
                 check_constants(view)
                 fragment = without_elements(view) or generate(view)
+                if not isinstance(fragment, Fragment):
+                    raise wrong_result(operator_generators, view, "a fragment", fragment)
                 if checks := scope.sum_checks(position):
                     fragment = Fragment(tuple(checks)) + fragment
             elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):
@@ -164,7 +166,7 @@ def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:
 
 def _no_dml(error: ScriptSyntaxError, node: NodeView | None) -> InternalError:
     """The error for what a generator wrote, which names it if it is a plugin's."""
-    made = None if node is None else place_of_generator(node.node.identity, node.node.version)
+    made = None if node is None else place_of(operator_generators, node.node.identity, node.node.version)
     if made is None or made.is_own:
         return InternalError(f"a generator wrote what is no DML: {error}", _place(node))
     return PluginError(f"the generator at {made} wrote what is no DML: {error}", _place(node))

@@ -32,7 +32,7 @@ from onnx_systemds.inference.local_functions import call_values
 from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.inference.passes import rest_rewritten, rewritten, with_contents
 from onnx_systemds.inference.passes.differentiation import GRADIENT
-from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules
+from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules, wrong_result
 from onnx_systemds.inference.run_sizes import RunSizes
 from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
 from onnx_systemds.inference.typed_graph import TypedGraph
@@ -219,6 +219,8 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
         raise unsupported(facts)
     rule = find(shape_rules, node.identity, node.version)
     outputs = rule(facts) if rule is not None else infer_by_onnx(facts)
+    if not isinstance(outputs, tuple):
+        raise wrong_result(shape_rules, facts, "a tuple with a value for each output", outputs)
     if len(outputs) < len(node.outputs):
         outputs += tuple(Value("", None) for _ in node.outputs[len(outputs) :])
     outputs = tuple(_without_elements(output) for output in outputs)

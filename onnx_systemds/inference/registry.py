@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import onnx
 
-from onnx_systemds.errors import quoted
+from onnx_systemds.errors import InternalError, PluginError, TranspileError, quoted
 from onnx_systemds.registration import Place, Places
 
 if TYPE_CHECKING:
@@ -289,9 +289,16 @@ def signature_changes(domain: str = "") -> Mapping[str, tuple[int, ...]]:
     return changes
 
 
-def place_of_generator(identity: Identity, version: int) -> Place | None:
-    """Where the generator is registered that serves an operator at a version."""
-    return _PLACES.made.get(("generator", identity, _serving(operator_generators, identity, version)))
+def place_of(registry: Registry[Any], identity: Identity, version: int) -> Place | None:
+    """Where the entry is registered that serves an operator at a version, None where that is not known."""
+    return _PLACES.made.get((_kind(registry), identity, _serving(registry, identity, version)))
+
+
+def wrong_result(registry: Registry[Any], facts: NodeFacts, wanted: str, given: object) -> TranspileError:
+    """The error for an entry that gives something of another kind: a fault of the plugin that it is of, or of ours."""
+    made = place_of(registry, facts.node.identity, facts.node.version)
+    message = f"the {_kind(registry)} at {made} gives {type(given).__name__}, not {wanted}"
+    return (InternalError if made is None or made.is_own else PluginError)(message, facts.place)
 
 
 def _serving(registry: Registry[Any], identity: Identity, version: int) -> int:

@@ -70,3 +70,10 @@ def test_what_a_plugin_refuses_has_its_line(tmp_path: Path) -> None:
     result = exported(tmp_path, plugin)
     assert result.exit_code == 1
     assert f"{tmp_path}/m.dml:2:5: not today" in result.output
+
+
+def test_what_is_refused_can_be_exported(tmp_path: Path) -> None:
+    (tmp_path / "p.py").write_text(example("export plugin", EXPORTING).replace('"relu6"', '"transformmeta"'))
+    shown = [CliRunner().invoke(main, ["builtins", *words]).output for words in ([], ["--plugin", str(tmp_path / "p.py")])]
+    assert ["`transformmeta(" in text for text in shown] == [False, True]
+    assert ["`transformmeta`" in text for text in shown] == [True, False]

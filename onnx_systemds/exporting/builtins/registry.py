@@ -107,6 +107,7 @@ def builtin(*names: str, override: bool = False) -> Callable[[Callable[..., Any]
             if name in BUILTINS:
                 _PLACES.check(name, f"an exporter of {quoted(name)}", override)
             _PLACES.made[name] = _PLACES.caller()
+            REFUSED.pop(name, None)  # a plugin may export what we refuse
             BUILTINS[name] = Builtin(name, function, parameters)
         return function
 
