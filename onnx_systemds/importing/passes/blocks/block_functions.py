@@ -50,7 +50,18 @@ def with_blocks(script: Script, *, always: bool = False) -> Script:
 
 
 def _lines(script: Script) -> int:
-    return sum(print_statement(function).count("\n") for function in script.functions)
+    """Lines of the functions that nodes became; a constant is one line, however many its numbers take."""
+    constants = [it for function in script.functions for it in function.body if _is_constant(it)]
+    further = sum(print_statement(constant).count("\n") - 1 for constant in constants)
+    return sum(print_statement(function).count("\n") for function in script.functions) - further
+
+
+def _is_constant(statement: tree.Statement) -> bool:
+    """Whether it is a matrix of numbers that stand in the script."""
+    value = statement.value if isinstance(statement, tree.Assign) else None
+    return isinstance(value, tree.Call) and bool(value.arguments) and (
+        isinstance(value.arguments[0].value, tree.StringLiteral)
+    )
 
 
 def _with_blocks(script: Script) -> Script | None:
