@@ -53,7 +53,7 @@ def _command(name: str) -> str:
 
 
 def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|").replace("  [", " [")
+    return " ".join(text.split()).replace("|", ", ")  # a pipe ends a cell, and is no better with a backslash in code
 
 
 def _as_code(text: str) -> str:

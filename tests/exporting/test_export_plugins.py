@@ -77,3 +77,18 @@ def test_what_is_refused_can_be_exported(tmp_path: Path) -> None:
     shown = [CliRunner().invoke(main, ["builtins", *words]).output for words in ([], ["--plugin", str(tmp_path / "p.py")])]
     assert ["`transformmeta(" in text for text in shown] == [False, True]
     assert ["`transformmeta`" in text for text in shown] == [True, False]
+
+
+def test_a_builtin_that_fails_has_its_line(tmp_path: Path) -> None:
+    plugin = example("export plugin", EXPORTING).replace("    g = ctx.g\n", "    {}['nothing']\n")
+    line = plugin.splitlines().index("    {}['nothing']") + 1
+    result = exported(tmp_path, plugin)
+    assert result.exit_code == 1 and not (tmp_path / "m.onnx").exists()
+    assert f"{tmp_path}/m.dml:2:1: the plugin fails at {tmp_path}/my_builtins.py:{line}: KeyError: 'nothing'" in result.output
+
+
+def test_a_join_that_fails_has_its_name_and_line(tmp_path: Path) -> None:
+    plugin = example("export plugin", EXPORTING).replace("import Context", "import join, Context") + '\n\n@join("mine", "Min")\ndef mine(graph, node):\n    return node.nothing\n'
+    result = exported(tmp_path, plugin)
+    assert result.exit_code == 1 and not (tmp_path / "m.onnx").exists()
+    assert 'error: join "mine" at ' in result.output and f"the plugin fails at {tmp_path}/my_builtins.py:{len(plugin.splitlines())}: AttributeError" in result.output
