@@ -67,6 +67,14 @@ MODELS = {
         { t = Transpose <perm = [1, 0, 2]> (K) Y = MatMul(X, t) }""",
     "transposed-products, scaled": """g (float[2, 3, 4] X, float[2, 5, 4] K, float[5] s) => (float[2, 3, 5] Y)
         { t = Transpose <perm = [0, 2, 1]> (K) u = Mul(t, s) Y = MatMul(X, u) }""",
+    "scanned-distances": """g (float[4, 3] X, float[5, 3] R) => (float[5, 4] D)
+        { Y, D = Scan <num_scan_inputs = 1, body = b (float[4, 3] x, float[3] r) => (float[4, 3] y, float[4] d)
+            { y = Identity(x) s = Sub(x, r) d = ReduceSumSquare <axes = [1], keepdims = 0> (s) }>
+          (X, R) }""",
+    "scanned-distances, backwards": """g (float[4, 3] X, float[5, 3] R) => (float[5, 4] D)
+        { Y, D = Scan <num_scan_inputs = 1, scan_input_directions = [1], body = b (float[4, 3] x, float[3] r) => (float[4, 3] y, float[4] d)
+            { y = Identity(x) s = Sub(x, r) d = ReduceSumSquare <axes = [1], keepdims = 0> (s) }>
+          (X, R) }""",
     "own-places": """g (float[N, 2] X) => (float[N, 1, 2] Y) <int64 zero = {0}, int64 one = {1}, int64[1] a = {1}>
         { s = Shape <start = 0, end = 1> (X) n = Squeeze(s) r = Range(zero, n, one) i = Unsqueeze(r, a) Y = Gather(X, i) }""",
     "own-places, not all places": """g (float[N, 2] X) => (float[M, 1, 2] Y) <int64 zero = {0}, int64 two = {2}, int64[1] a = {1}>
