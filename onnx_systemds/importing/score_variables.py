@@ -16,6 +16,10 @@ TABLE = "table"
 """The argument for the file whose columns are the inputs."""
 MATRICES = "matrices"
 """The list of weights without the frame of texts."""
+NARROW = 32
+"""Columns of a result that Spark tasks put into lines of a block each. Of fewer columns in lines of their own the
+engine makes a dense matrix of all rows, and a sparse one again, for each block that a task puts there."""
+_MADE_OF_NAMES = ("_block", "_lines", "_part")
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
               "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
               "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS, WEIGHTS)  # fmt: skip
@@ -70,6 +74,11 @@ class Variable:
         start = f"({first} - 1) * {self.width} + 1" if self.width > 1 else first
         end = f"{last} * {self.width}" if self.width > 1 else last
         return f"{self.name}[, {start}:{end}]"
+
+    @property
+    def lines(self) -> int:
+        """How many columns it has where tasks put a block into a line, else 0."""
+        return self.columns if self.axis == 0 and isinstance(self.columns, int) and self.columns < NARROW else 0
 
     @property
     def other_size(self) -> Dim:
@@ -150,8 +159,8 @@ class Program:
 def program_of(script: Script) -> Program:
     """The variables of the program for a script."""
     names, given, made = Names(_VARIABLES), len(script.inputs), len(script.outputs)
-    parameters = [names.fresh(parameter.name) for parameter in script.main.parameters if parameter.name != WEIGHTS]
-    results = [names.fresh(result.name) for result in script.main.results]
+    parameters = [names.fresh(_apart(each.name)) for each in script.main.parameters if each.name != WEIGHTS]
+    results = [names.fresh(_apart(result.name)) for result in script.main.results]
     ports = zip((*parameters[:given], *results[:made]), (*script.inputs, *script.outputs))
     codes = [names.fresh(f"{name}_codes") if port.dtype == "string" else "" for name, port in ports]
     batch = script.batch
@@ -167,6 +176,11 @@ def program_of(script: Script) -> Program:
         return program
     inputs, outputs = (tuple(replace(each, axis=None) for each in side) for side in (program.inputs, program.outputs))
     return replace(program, inputs=inputs, outputs=outputs)
+
+
+def _apart(name: str) -> str:
+    """A name that is none of those that the program makes of other ones."""
+    return f"{name}s" if name.endswith(_MADE_OF_NAMES) else name
 
 
 def _is_cut(variable: Variable) -> bool:

@@ -69,6 +69,25 @@ def test_texts_of_blocks_are_put_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+def test_names_of_the_model_that_are_made_of_other_ones(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Neg", ["X"], ["Y"]), helper.make_node("Add", ["Y", "X_part"], ["Y_block"])]
+    script = _saved(nodes, [("X", 1, ["b", 1]), ("X_part", 1, ["b", 1])], [("Y", 1, ["b", 1]), ("Y_block", 1, ["b", 1])], tmp_path)
+    (tmp_path / "table.csv").write_text("1,5\n2,7\n", encoding="utf-8")
+    arguments = {"table": "table.csv", "Y": "Y.csv", "Y_blocks": "sums.csv", "rows": "1"}
+    run_dml(score_text(script, "model"), tmp_path, arguments=arguments)
+    assert np.array_equal(numbers(tmp_path / "Y.csv"), [[-1], [-2]])
+    assert np.array_equal(numbers(tmp_path / "sums.csv"), [[4], [5]])
+
+
+@pytest.mark.parametrize(("columns", "in_lines"), [(31, True), (32, False)])
+def test_tasks_put_blocks_of_few_columns_into_lines(columns: int, in_lines: bool, tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Neg", ["X"], ["Y"])], [("X", 1, ["b", columns])], [("Y", 1, ["b", columns])], tmp_path)
+    text = score_text(script, "model")
+    assert ("Y_lines[i, 1:length(Y_block)]" in text) is in_lines
+    assert text.count("Y[first:last, ] = Y_block") == (2 if in_lines else 3)
+
+
+@pytest.mark.engine
 def test_names_of_the_model_that_the_program_has_itself(tmp_path: Path) -> None:
     script = _saved([helper.make_node("Sub", ["rows", "n"], ["place"])], [("rows", 1, ["b", 2]), ("n", 1, ["b", 2])],
                     [("place", 1, ["b", 2])], tmp_path)  # fmt: skip
