@@ -91,7 +91,7 @@ def scored(case: Case, place: str, heap: str = HEAP, given: Mapping[str, str] | 
         (case.folder / f"failed-{place}.txt").write_text(ended.output)
         print(ended.output[-3000:], file=sys.stderr)
         return Scored(ended, None, 0, float("nan"))
-    jobs = sum(_jobs(path) for path in events.iterdir())
+    jobs = sum(count_jobs(path) for path in events.iterdir())
     for path in events.iterdir():
         path.unlink()
     return Scored(ended, float(found[2]), jobs, difference(read_matrix(target), expected(case.model, case.rows)))
@@ -120,7 +120,8 @@ def _java(heap: str) -> list[str]:
             "org.apache.sysds.api.DMLScript"]  # fmt: skip
 
 
-def _jobs(log: Path) -> int:
+def count_jobs(log: Path) -> int:
+    """How many jobs Spark has started, by the log of its events."""
     with log.open(encoding="utf-8") as lines:
         return sum(json.loads(line).get("Event") == "SparkListenerJobStart" for line in lines)
 

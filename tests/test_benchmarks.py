@@ -1,11 +1,15 @@
-"""What the benchmarks read from the engine's statistics."""
+"""What the benchmarks read from the engine's statistics, and of the programs that they run."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from benchmarks.engine_statistics import engine_statistics
 from benchmarks.programs import Counted
+from benchmarks.scale import count_jobs, difference, prepared, scored
 
 SCRIPT = """\
 gelu = function(matrix[double] X) return (matrix[double] Y) {
@@ -45,3 +49,32 @@ def test_what_else_the_engine_counts_is_read() -> None:
     found = engine_statistics(STATISTICS, SCRIPT)
     assert (found.recompiling, found.collecting) == (pytest.approx(1.45), 0.266)
     assert found.operations == 125 * 3 + 25  # without those that only name variables
+
+
+def test_a_program_that_scores_rows_is_measured(tmp_path: Path) -> None:
+    with prepared("mlp", 2_100, tmp_path) as case:
+        done = scored(case, "local", heap="512m")
+        failed = scored(case, "local", heap="512m", given={"rows": "none"})
+    assert done.seconds is not None and done.jobs == 0
+    assert done.difference < 1e-5
+    assert 1e7 < done.ended.largest <= done.ended.peak < 2e9
+    assert failed.seconds is None and np.isnan(failed.difference)
+
+
+def test_jobs_are_counted_in_the_events_of_spark(tmp_path: Path) -> None:
+    log = tmp_path / "events"
+    events = ("ApplicationStart", "JobStart", "JobEnd", "JobStart")
+    log.write_text("".join(f'{{"Event": "SparkListener{event}"}}\n' for event in events), encoding="utf-8")
+    assert count_jobs(log) == 2
+
+
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        pytest.param([[0.5, 3]], 0.25, id="of-small-numbers"),
+        pytest.param([[0.25, 5]], 2 / 3, id="in-relation-to-large-ones"),
+        pytest.param([[0.25, 3], [1, 1]], np.nan, id="of-other-sizes"),
+    ],
+)
+def test_difference_of_results(found: list[list[float]], expected: float) -> None:
+    assert difference(np.array(found), np.array([[0.25, 3]])) == pytest.approx(expected, nan_ok=True)
