@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from onnx import helper
 
 from onnx_systemds import import_model
+from onnx_systemds.engine.faults import FEDERATED, Fault
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
@@ -25,6 +27,15 @@ OPSETS = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ports]:
     with two_workers(tmp_path_factory.mktemp("workers")) as found:
         yield found
+
+
+@pytest.mark.parametrize("fault", FEDERATED, ids=lambda fault: fault.identifier)
+def test_fault_is_still_there(fault: Fault, ports: Ports, tmp_path: Path) -> None:
+    rows = np.array(fault.inputs)
+    script = f'X = read("X")\n{fault.script}\nwrite(result, "result.csv", format="csv")\n'
+    program = at_sites(script, rows.astype(object) if rows.dtype.kind == "U" else rows, 1, ports, tmp_path)
+    with pytest.raises(AssertionError, match=re.escape(fault.raises)):
+        run_dml(program, tmp_path)
 
 
 def test_a_model_without_weights(ports: Ports, tmp_path: Path) -> None:

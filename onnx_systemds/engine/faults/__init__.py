@@ -1,16 +1,18 @@
 """Known faults of the engine: what goes wrong, in which versions, a script that shows it, and how to be safe from it.
 
 Each fault has one entry in a module of its kind, and one function that generators use instead of the faulty form: of
-`safe_forms`, of the library, or a pass, as the entry says. `tests/engine/test_faults.py` runs each reproducer on the
-installed engine: where it has become right, the entry and its workaround may go.
+`safe_forms`, of the library, or a pass, as the entry says. `tests/engine/test_faults.py` runs each reproducer of FAULTS
+on the installed engine, `tests/scale/test_federated.py` those of FEDERATED: where it has become right, the entry
+and its workaround may go.
 """
 
 from onnx_systemds.engine.faults.control_flow import CONTROL_FLOW
 from onnx_systemds.engine.faults.fault import Fault
+from onnx_systemds.engine.faults.federated import FEDERATED
 from onnx_systemds.engine.faults.operations import OPERATIONS
 from onnx_systemds.engine.faults.simplifications import SIMPLIFICATIONS
 from onnx_systemds.engine.faults.sizes import SIZES
 
 FAULTS: tuple[Fault, ...] = (*CONTROL_FLOW, *SIZES, *SIMPLIFICATIONS, *OPERATIONS)
 
-__all__ = ["FAULTS", "Fault"]
+__all__ = ["FAULTS", "FEDERATED", "Fault"]
