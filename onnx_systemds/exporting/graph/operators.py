@@ -265,6 +265,12 @@ class Operators(GraphBuilder):
 
     def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
         """Return what stands at `indices` (int, from 0) along an axis."""
+        first, known = pieces(x, axis)[0], indices.constant
+        size = first.dims[axis]
+        if known is not None and known.size and isinstance(size, int) and 0 <= known.min() <= known.max() < size:
+            x = first
+            if known.tolist() == list(range(size)):
+                return x
         dims = (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :])
         return self.node("Gather", [x, indices], dims, x.kind, axis=axis)
 

@@ -37,7 +37,16 @@ from onnx_systemds.exporting.passes.idioms import (
     unit_rows,
 )
 from onnx_systemds.exporting.passes.plugin_joins import joined
-from onnx_systemds.exporting.passes.simplifications import based, clipped, moved_back, pooled, summed, without_axes
+from onnx_systemds.exporting.passes.simplifications import (
+    based,
+    classified,
+    clipped,
+    moved_back,
+    pooled,
+    summed,
+    without_axes,
+)
+from onnx_systemds.exporting.passes.stacks import exchanged, stacked
 from onnx_systemds.inference.dims import Dims
 
 SCALE = "_scale"
@@ -103,9 +112,10 @@ class _Fusing:
             "Div": (self.divided, self.softmax, *self.formulas(layer_normalization, unit_rows)),
             "If": self.formulas(missing_replaced),
             "Transpose": (self.turned,),
-            "Concat": (self.grouped,),
-            "Reshape": (self.reshaped, *self.formulas(pooled, without_axes)),
+            "Concat": (self.grouped, *self.formulas(stacked)),
+            "Reshape": (self.reshaped, *self.formulas(pooled, without_axes, exchanged)),
             "Slice": (self.chosen,),
+            "Softmax": self.formulas(classified),
             "Min": self.formulas(clipped),
             "Max": self.formulas(clipped),
             "ReduceSum": self.formulas(summed),
@@ -118,7 +128,10 @@ class _Fusing:
 
     def visit(self, node: Node) -> None:
         """Turn `node` into what it is together with the nodes in front of it."""
-        _ = joined(self, node) or any(rule(node) for rule in self.rules.get(node.op, ()))
+        before = node.op
+        found = joined(self, node) or any(rule(node) for rule in self.rules.get(before, ()))
+        if found and node.op != before:
+            self.visit(node)  # which may be part of a further pattern
 
     def single(self, tensor: Tensor | None, op: str) -> Node | None:
         """Return the node `op` that makes a tensor that only one node uses."""
@@ -339,7 +352,11 @@ class _Fusing:
         highest = lowered.inputs[1].node
         if highest is None or highest.op != "ReduceMax" or highest.inputs[0] is not lowered.inputs[0]:
             return False
-        return _only_axis(highest) == axis and self.become(node, "Softmax", [lowered.inputs[0]], axis=axis)
+        if _only_axis(highest) != axis:
+            return False
+        if self.uses[lowered.outputs[0]] == self.uses[highest.outputs[0]] == 1 and lowered.inputs[0] is not None:
+            self.uses[lowered.inputs[0]] -= 1  # once for both
+        return self.become(node, "Softmax", [lowered.inputs[0]], axis=axis)
 
     def turned(self, node: Node) -> bool:
         """A Softmax of a transposed matrix that is transposed back."""

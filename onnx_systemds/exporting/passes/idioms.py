@@ -13,7 +13,7 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Attribute, Node, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.dims import Dim, Dims
 
 _GELU_SINCE, _LAYER_NORM_SINCE = 20, 17
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
@@ -36,6 +36,9 @@ class Fusing(Protocol):
         self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor, attributes: Mapping[str, Attribute]
     ) -> Node:
         """Put a new node in front of another one."""
+
+    def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
+        """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
 
 
 def gelu(fusing: Fusing, node: Node) -> bool:

@@ -127,6 +127,19 @@ def pooled(fusing: Fusing, node: Node) -> bool:
     return fusing.become(node, "Reshape", [images, target])
 
 
+def classified(fusing: Fusing, node: Node) -> bool:
+    """The Softmax of the scores that a classifier gives, which it can give itself."""
+    scores = node.inputs[0]
+    made = fusing.single(scores, "LinearClassifier")
+    if made is None or node.attributes.get("axis") != 1 or made.attributes.get("post_transform") != "NONE":
+        return False
+    made.attributes = {**made.attributes, "post_transform": "SOFTMAX"}
+    shares = node.outputs[0]
+    made.outputs, shares.node = (made.outputs[0], shares), made
+    node.outputs = ()  # so that nothing needs it
+    return True
+
+
 def _number(tensor: Tensor | None) -> float | None:
     """Return the only known number of a tensor that is no NaN, None for others."""
     known = None if tensor is None else tensor.constant

@@ -1,0 +1,89 @@
+"""The classes that scores of converted models give: classifiers, and the places of the largest numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.library import template_function
+from onnx_systemds.exporting.graph.nodes import INT, Array, Node, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
+
+_FEWEST_CLASSES = 2
+
+
+@template_function("top_class")
+def top_class(ctx: Context, X: Matrix) -> Value | None:
+    """The place (from 0) of the largest score: of known weights as the classifier gives it that made the scores."""
+    scores = X.tensor
+    found = _linear(scores)
+    if found is None or ctx.g.dtype == "float64" or scores.node is None or scores.node.scope is not ctx.g.scope:
+        return None
+    data, weights, offsets = found
+    classes = weights.shape[1]
+    if classes < _FEWEST_CLASSES or scores.dims != X.dims:
+        return None
+    label = _classifying(scores.node, data, weights, offsets)
+    return ctx.matrix(ctx.g.floating(ctx.g.reshape(label, (X.rows, 1))))
+
+
+def _linear(scores: Tensor) -> tuple[Tensor, Array, Array] | None:
+    """Return what scores are made of: data, known weights and offsets; None for others."""
+    node = scores.node
+    for product, row in (node.inputs, node.inputs[::-1]) if node is not None and node.op == "Add" else ():
+        made = None if product is None else product.node
+        if made is None or made.op != "MatMul" or row is None or row.constant is None:
+            continue
+        data, weights = made.inputs
+        if data is None or weights is None or weights.constant is None or weights.constant.ndim != data.rank:
+            continue
+        if data.rank == 2 and row.constant.shape == (1, weights.constant.shape[1]):
+            return data, weights.constant, row.constant.ravel()
+    return None
+
+
+def _classifying(node: Node, data: Tensor, weights: Array, offsets: Array) -> Tensor:
+    """Let the node that makes scores be a classifier, which gives them and, what is returned, the labels."""
+    label = Tensor(INT, (data.dims[0],))
+    label.node = node
+    node.op, node.inputs, node.outputs = "LinearClassifier", (data,), (label, *node.outputs)
+    node.attributes = {
+        "coefficients": tuple(weights.T.ravel().tolist()), "intercepts": tuple(offsets.tolist()),
+        "classlabels_ints": tuple(range(weights.shape[1])), "post_transform": "NONE", "_domain": "ai.onnx.ml",
+    }  # fmt: skip
+    return label
+
+
+@template_function("row_arg_max")
+def row_arg_max(ctx: Context, X: Matrix) -> Value | None:
+    """The place (from 0) of the first largest number, where none is NaN."""
+    if not _never_missing(X.tensor):
+        return None
+    best = ctx.g.node("ArgMax", [ctx.flat(X)], (X.rows, 1), INT, axis=1, keepdims=1)
+    return ctx.matrix(ctx.g.floating(best))
+
+
+def _never_missing(tensor: Tensor | None) -> bool:
+    """Whether no number of a tensor can be NaN: what trees give, and known numbers are added to."""
+    if tensor is None:
+        return False
+    if tensor.constant is not None:
+        return bool(np.isfinite(tensor.constant).all())
+    node = tensor.node
+    if node is None or node.op != "Add":
+        return node is not None and node.op == "TreeEnsembleRegressor" and _has_numbers(node)
+    return all(map(_never_missing, node.inputs))
+
+
+def _has_numbers(trees: Node) -> bool:
+    """Whether all leaves of trees hold numbers."""
+    weights = trees.attributes["target_weights"]
+    return isinstance(weights, tuple) and bool(np.isfinite(weights).all())
+
+
+@template_function("gather_index")
+def gather_index(ctx: Context, I: Matrix, size: int) -> Value:  # noqa: E741 - its name
+    """Places from 1; negative ones count from the end, and those beyond are refused by what takes them."""
+    g, places = ctx.g, ctx.floats(I)
+    turned = g.where(g.binary("Less", places, g.number(0.0)), g.binary("Add", places, g.number(float(size))), places)
+    return Matrix(g.binary("Add", turned, g.number(1.0)), I.rows, I.cols)
