@@ -21,7 +21,7 @@ from onnx_systemds.operators import expander, generator, rewrite, shape_rule
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.verifying.verify import verify_model
 from tests.registries import restored
-from tests.test_docs import ROOT, example, run_python
+from tests.test_docs import ROOT, example
 
 PAGE = ROOT / "docs" / "plugins.md"
 
@@ -46,9 +46,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (package / "templates" / "library" / "swish.dml").write_text(example("library", PAGE))
     (package / "__init__.py").write_text(example("import plugin", PAGE))
     (package / "exporting.py").write_text(example("export plugin", PAGE))
-    run_python(example("model", PAGE), tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.chdir(tmp_path)
+    exec(compile(example("model", PAGE), "model", "exec"), {})
     return package
 
 
