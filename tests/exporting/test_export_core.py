@@ -186,3 +186,9 @@ def test_functions_that_one_of_systemds_is_given() -> None:
     fits = [x.T @ x[:, :1] * reg for reg in (0.1, 0.5, 0.3)]
     best = min(fits, key=lambda fit: np.sum((x[:, :1] - x @ fit) ** 2))
     np.testing.assert_allclose(run_model(model, {"X": x})["B"], best, rtol=1e-4)
+
+
+def test_a_file_that_the_script_has_written_is_no_input() -> None:
+    text = 'X = read("X")\nwrite(X * 2, "kept.csv", format="csv", sep=";")\nA = read("kept.csv", sep=";")\nY = A + 1\nwrite(Y, "Y")\n'
+    found = run_model(export_script(text), {"X": np.ones((2, 2))})
+    assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}

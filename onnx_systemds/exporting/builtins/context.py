@@ -25,13 +25,15 @@ class Context:
     """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
 
     dropped: notes on statements that the model leaves out. written: what the branches of If around the current place
-    write, None for the body of a Loop. call: evaluates another function by name, with values.
+    write, None for the body of a Loop. files: what has been written, by path. call: evaluates another function by name,
+    with values.
     """
 
     g: Operators
     interface: Interface
     dropped: list[str] = field(default_factory=list)
     written: list[dict[str, Value] | None] = field(default_factory=list)
+    files: dict[str, Value] = field(default_factory=dict)
     call: Callable[..., Value] = field(default=lambda *_: _no_calls())
 
     # From values to tensors

@@ -22,22 +22,26 @@ def read(
     data_type: str = "matrix",
     value_type: str = "double",
     header: bool = False,
-    sep: str = ",",
+    sep: Value | None = None,
     nnz: Value | None = None,
-    indSep: str = "",
+    indSep: Value | None = None,
     target: str = "",
 ) -> Value:
-    """A bound value, or an input of the model."""
+    """What the script itself has written to the file, a bound value, or an input of the model."""
+    if path in ctx.files:
+        return ctx.files[path]
     return ctx.interface.read(path, target, (rows, cols), data_type, value_type)
 
 
 @builtin("write")
 def write(
-    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: str = ",", sparse: bool = False,
-    dataset: str = "", indSep: str = "",
+    ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: Value | None = None,
+    sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
 ) -> None:  # fmt: skip
     """An output of the model, called like the file."""
     put(ctx, PurePosixPath(path).stem or path, x)
+    if not ctx.written:
+        ctx.files[path] = x
 
 
 def put(ctx: Context, name: str, value: Value) -> None:
