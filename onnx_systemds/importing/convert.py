@@ -20,6 +20,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
+from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
 from onnx_systemds.importing.script import Script
@@ -132,6 +133,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=functions == "blocks")
             words.append(f"{len(script.functions)} functions")
+    script = with_named_sizes(script)
     commented = replace(script.main, body=with_scope_comments(script.main.body))
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))
 

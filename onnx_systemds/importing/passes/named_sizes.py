@@ -1,0 +1,207 @@
+"""Sizes that the run decides, with a name each: what a function calculates again and again of the sizes it is given.
+
+The height of an image after three convolutions is ``(((h - 1) %/% 2) %/% 2) %/% 2 + 1`` wherever it is needed. It gets
+a name in front of its first use; the number is the same. The sum ``k*a*b + k*a + k*b + k`` is ``k*(a + 1)*(b + 1)``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.names import Names
+from onnx_systemds.dml.rewrite import with_origin
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.parameters import INTEGER
+from onnx_systemds.importing.script import Script
+
+_ARITHMETIC = frozenset(("+", "-", "*", "%/%", "%%"))
+_MOST_OPERATORS = 3
+"""Of sums and products that are as plain as a name."""
+_IMAGE = ("height", "width")
+_ONE = tree.IntLiteral(1)
+
+
+def with_named_sizes(script: Script) -> Script:
+    """The script whose functions have names for sizes; specialised are the sizes as they were (`Script.general`)."""
+    functions = tuple(with_named_sizes_in(function) for function in script.functions)
+    if all(new is old for new, old in zip(functions, script.functions)):
+        return script
+    return replace(script, functions=functions, general=script if script.general is None else script.general)
+
+
+def with_named_sizes_in(function: tree.Function) -> tree.Function:
+    """The function with names for sizes, where it calculates some more than once; else the same object."""
+    symbols = _symbols(function)
+    if not symbols:
+        return function
+    found = _Sizes(symbols)
+    for statement in function.body:
+        found.count(statement)
+    wanted = {size for size, count in found.counts.items() if count > 1 and _is_worth_a_name(size)}
+    if not wanted:
+        return function
+    taken = {node.name for node in tree.walk(function) if isinstance(node, (tree.Name, tree.Indexed, tree.Parameter))}
+    naming = _Naming(found, wanted, Names(taken.union(assigned(function.body))))
+    return replace(function, body=tuple(new for statement in function.body for new in naming.statements(statement)))
+
+
+def _symbols(function: tree.Function) -> set[str]:
+    """Integers that a function is given, or reads from its matrices once, outside of branches and loops."""
+    symbols = {parameter.name for parameter in function.parameters if parameter.type == INTEGER}
+    symbols |= {
+        it.target.name
+        for it in function.body
+        if isinstance(it, tree.Assign) and isinstance(it.value, tree.Call) and it.value.function in ("nrow", "ncol")
+    }
+    if symbols:
+        counts = Counter(name for statement in function.body for name in assigned((statement,)))
+        given = {parameter.name for parameter in function.parameters}
+        symbols = {name for name in symbols if counts[name] + (name in given) == 1}
+    return symbols
+
+
+class _Sizes:
+    """The sizes that statements calculate of symbols, and how often; hints: what those of images are called."""
+
+    def __init__(self, symbols: set[str]) -> None:
+        self.symbols = symbols
+        self.counts: Counter[tree.Expression] = Counter()
+        self.hints: dict[tree.Expression, str] = {}
+
+    def count(self, statement: tree.Statement) -> None:
+        """Count what a statement calculates."""
+        stack: list[tree.Node] = [statement]
+        while stack:
+            node = stack.pop()
+            if isinstance(node, tree.Binary) and self.is_size(node):
+                self._count_size(node)
+                continue
+            if isinstance(node, tree.CallArgument) and node.name == "input_shape":
+                for item, hint in zip(getattr(node.value, "items", ())[2:], _IMAGE):
+                    self.hints.setdefault(item, hint)
+            stack.extend(tree.children(node))
+
+    def is_size(self, node: tree.Expression) -> bool:
+        """Whether an expression is calculated of symbols and integers alone."""
+        stack: list[tree.Expression] = [node]
+        has_symbol = False
+        while stack:
+            found = stack.pop()
+            if isinstance(found, tree.Binary) and found.operator in _ARITHMETIC:
+                stack += (found.left, found.right)
+            elif isinstance(found, tree.Name) and found.name in self.symbols:
+                has_symbol = True
+            elif not isinstance(found, tree.IntLiteral):
+                return False
+        return has_symbol
+
+    def _count_size(self, size: tree.Binary) -> None:
+        factors = sides_of(size)
+        if factors is None:
+            self.counts[size] += 1
+            return
+        for side, hint in zip(factors[1:], _IMAGE):
+            self.counts[side] += 1
+            self.hints.setdefault(side, hint)
+
+
+def sides_of(size: tree.Expression) -> tuple[int, tree.Binary, tree.Binary] | None:
+    """``k``, ``a + 1`` and ``b + 1`` of the sum ``k*a*b + k*a + k*b + k``; None of any other size."""
+    terms: list[tree.Expression] = []
+    for _ in range(3):
+        if not isinstance(size, tree.Binary) or size.operator != "+":
+            return None
+        terms.append(size.right)
+        size = size.left
+    last, second, first = terms
+    if not isinstance(last, tree.IntLiteral):
+        return None
+    number, both = last.value, size
+    a, b = _without_factor(first, number), _without_factor(second, number)
+    if a is None or b is None or not isinstance(both, tree.Binary) or both.operator != "*" or both.right != b:
+        return None
+    if both.left != first:
+        return None
+    return number, tree.Binary("+", a, _ONE), tree.Binary("+", b, _ONE)
+
+
+def _without_factor(term: tree.Expression, number: int) -> tree.Expression | None:
+    """What is times the number in a product; None if it is no such product."""
+    if number == 1:
+        return term
+    is_product = isinstance(term, tree.Binary) and term.operator == "*" and term.left == tree.IntLiteral(number)
+    return term.right if isinstance(term, tree.Binary) and is_product else None
+
+
+def _is_worth_a_name(size: tree.Expression) -> bool:
+    operators = [node.operator for node in tree.walk(size) if isinstance(node, tree.Binary)]
+    return len(operators) > _MOST_OPERATORS or (len(operators) > 1 and not {"%/%", "%%"}.isdisjoint(operators))
+
+
+class _Naming:
+    """Writes names for sizes into statements, and defines each in front of the first that uses it."""
+
+    def __init__(self, sizes: _Sizes, wanted: set[tree.Expression], names: Names) -> None:
+        self.sizes = sizes
+        self.wanted = wanted
+        self.names = names
+        self.known: dict[tree.Expression, tree.Name] = {}
+        self.new: list[tree.Statement] = []
+
+    def statements(self, statement: tree.Statement) -> Iterator[tree.Statement]:
+        """The statement with names, the definitions that it needs in front of it."""
+        self.new = []
+        found = self._with_names(statement)
+        yield from (with_origin(definition, statement.origin) for definition in self.new)
+        yield found
+
+    def _with_names(self, node: Any) -> Any:
+        """A part of the tree with names; what has none stays the same object."""
+        if isinstance(node, tuple):
+            items = tuple(self._with_names(item) for item in node)
+            return node if all(new is old for new, old in zip(items, node)) else items
+        if isinstance(node, tree.Binary) and self.sizes.is_size(node):
+            return self._size(node)
+        if isinstance(node, tree.Binary):
+            return self._chain(node)
+        changed = {}
+        for field in tree.child_fields(type(node)):
+            value = getattr(node, field)
+            if value is not None and (new := self._with_names(value)) is not value:
+                changed[field] = new
+        return replace(node, **changed) if changed else node
+
+    def _chain(self, node: tree.Binary) -> tree.Expression:
+        """A chain of operations with names; it may be deep on the left."""
+        chain = [node]
+        while isinstance(chain[-1].left, tree.Binary) and not self.sizes.is_size(chain[-1].left):
+            chain.append(chain[-1].left)
+        result: tree.Expression = self._with_names(chain[-1].left)
+        for binary in reversed(chain):
+            right = self._with_names(binary.right)
+            is_same = result is binary.left and right is binary.right
+            result = binary if is_same else replace(binary, left=result, right=right)
+        return result
+
+    def _size(self, size: tree.Binary) -> tree.Expression:
+        if size in self.wanted:
+            return self._name(size)
+        factors = sides_of(size)
+        if factors is not None and self.wanted.issuperset(factors[1:]):
+            height, width = map(self._name, factors[1:])
+            first = height if factors[0] == 1 else tree.Binary("*", tree.IntLiteral(factors[0]), height)
+            return tree.Binary("*", first, width)
+        return size
+
+    def _name(self, size: tree.Binary) -> tree.Name:
+        name = self.known.get(size)
+        if name is None:
+            symbols = {node.name for node in tree.walk(size) if isinstance(node, tree.Name)}
+            hint = self.sizes.hints.get(size, "extent" if len(symbols) == 1 else "cells")
+            name = self.known[size] = tree.Name(self.names.fresh(hint))
+            self.new.append(tree.Assign(name, size))
+        return name
