@@ -111,6 +111,10 @@ FUNCTIONS = [
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
     row("computed integers", "Y = f(X, sum(abs(X)) + 0.5) + f(X, -sum(abs(X)) - 0.5) + f(X, nrow(X) / 2)",
         functions="f = function(matrix[double] A, int k) return (matrix[double] B) {\n B = A\n if (sum(A) > -1e9) { B = A * k } }"),
+    row("a number that an integer result may be", "Y = X * f(X)",
+        functions="f = function(matrix[double] A) return (integer r) {\n found = FALSE\n i = 1\n"
+                  " while (i <= ncol(A) & !found) { if (as.scalar(A[1, i]) > -9) { r = as.scalar(A[1, i])\n found = TRUE }\n i = i + 1 }\n"
+                  " if (!found) { r = -1 } }"),
     *(row(f"{name} as an integer", "Y = X * as.integer(as.scalar(K))", inputs={**X, "K": np.array([[k]])})
       for name, k in {"NaN": np.nan, "infinity": np.inf, "its opposite": -np.inf, "a large number": 1e30}.items()),
     row("stop with a computed message", 'if (sum(X) > 1e9) { stop("bad: " + min(X)) }\nY = X'),

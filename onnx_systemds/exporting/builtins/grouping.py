@@ -89,9 +89,8 @@ def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
     if dir != "rc":
         raise UnsupportedCase(f"the distinct elements in the direction {dir}")
     g = ctx.g
-    whole = x.tensor
-    if whole.node is not None and whole.node.op == "Concat" and whole.node.attributes["axis"] == 0 and whole.rank == 2:
-        return ctx.matrix(_distinct_rows(ctx, whole))
+    if x.tensor in ctx.stacked:
+        return ctx.matrix(_distinct_rows(ctx, x.tensor))
     numbers, undefined = _distinct(ctx, ctx.column(x))
     ending = g.node("Compress", [g.constant([math.nan], FLOAT), undefined], (g.size_symbol("nan"),), axis=0)
     g.bind_dims(ending)

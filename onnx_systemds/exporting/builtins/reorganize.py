@@ -206,7 +206,10 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
     others = {m.dims[1 - axis] for m in nonempty if isinstance(m.dims[1 - axis], int)}
     if len(others) > 1:
         raise UnsupportedCase(f"{' and '.join(map(str, nonempty[:4]))} do not fit together")
-    return ctx.matrix(ctx.g.concat([ctx.flat(m) for m in nonempty], axis))
+    joined = ctx.g.concat([ctx.flat(m) for m in nonempty], axis)
+    if axis == 0 and len(matrices) > 1:
+        ctx.stacked.add(joined)
+    return ctx.matrix(joined)
 
 
 @builtin("append")

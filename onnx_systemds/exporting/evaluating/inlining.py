@@ -68,6 +68,8 @@ def _result(evaluator: Evaluator, function: tree.Function, result: tree.Paramete
     value = evaluator.frame.variables.get(result.name)
     if value is None:
         return Poison(f"is the result {result.name} of {function.name}, which the function does not assign")
+    if isinstance(value, Scalar) and value.type == DOUBLE and result.type.value == INTEGER:
+        return value  # the engine refuses it where it sees that, and else hands it on uncut
     with evaluator.at(result):
         return _converted(evaluator.context, value, result, function.name)
 
