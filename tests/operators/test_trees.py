@@ -14,7 +14,7 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.printer import print_statement
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.operators.support import tree_tables
+from onnx_systemds.operators.support import ensembles, tree_tables
 from tests.command_line import run_dml
 from tests.operators.harness import Case, at_sizes, case_model, check_case
 from tests.operators.tree_models import MODES, data, listed, split
@@ -236,7 +236,7 @@ def _two_trees() -> dict[str, Any]:
 
 def test_tests_are_shared_and_those_that_follow_left_out() -> None:
     """Two tests serve both trees; leaves that no row comes to have no way."""
-    tables = tree_tables.node_tables(tree_tables.listed_ensemble(_two_trees(), "target", 1), 3, missing=False)
+    tables = tree_tables.node_tables(ensembles.listed_ensemble(_two_trees(), "target", 1), 3, missing=False)
     ways = tree_tables.all_ways(tables)
     assert ways is not None
     assert sorted(tables.cut[ways.branches].tolist()) == [3.0, 5.0]

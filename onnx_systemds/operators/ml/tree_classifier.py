@@ -22,18 +22,17 @@ from onnx_systemds.operators.ml.class_labels import label_result
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
 from onnx_systemds.operators.ml.trees import FLOAT, ML, attributes_of, data_view, walk, walked, with_base
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.tree_tables import (
+from onnx_systemds.operators.support.ensembles import (
     ALWAYS,
     NEVER,
     SOMETIMES,
     Array,
     Ensemble,
     base_values,
-    leaf_presence,
-    leaf_weights,
     listed_ensemble,
     target_presence,
 )
+from onnx_systemds.operators.support.tree_tables import leaf_presence, leaf_weights
 
 batch_rule("TreeEnsembleClassifier", domain=ML)(mixes_all_but_first)
 

@@ -19,18 +19,8 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.post_transforms import transformed_scores
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
-from onnx_systemds.operators.support.tree_tables import (
-    LARGEST,
-    Array,
-    Ensemble,
-    Tables,
-    all_ways,
-    base_values,
-    leaf_weights,
-    listed_ensemble,
-    node_tables,
-    split_ensemble,
-)
+from onnx_systemds.operators.support.ensembles import Array, Ensemble, base_values, listed_ensemble, split_ensemble
+from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
 ML = "ai.onnx.ml"
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
