@@ -21,8 +21,9 @@ NARROW = 32
 engine makes a dense matrix of all rows, and a sparse one again, for each block that a task puts there."""
 _MADE_OF_NAMES = ("_block", "_lines", "_part")
 _VARIABLES = ("model", "format", "header", "to", "pull", "rows", "place", "started", "n", "first", "last", "blocks",
-              "i", "features", "labels", "hyperparams", "gradients", "numbers", "rows_of_block", "arrived", "nothing",
-              "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS, WEIGHTS)  # fmt: skip
+              "i", "features", "labels", "hyperparams", "gradients", "numbers", "span", "rows_of_block", "arrived",
+              "nothing", "scored", "joined", "part", "task_rows", MATRICES, TABLE, f"{TABLE}_file", TEXTS,
+              WEIGHTS)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
