@@ -62,7 +62,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
             """BitCast Col2Im Compress CumProd DFT DeformConv DequantizeLinear Det GRU GlobalLpPool GridSample Hardmax
             InstanceNormalization LRN LSTM LpNormalization LpPool MaxRoiPool MaxUnpool MelWeightMatrix Mod OneHot RNN
             ReduceProd Resize ReverseSequence RoiAlign STFT Scatter ScatterElements ScatterND TensorScatter Tile TopK Unique
-            Upsample""",
+            Upsample com.microsoft.CDist""",
     },
     "integers": {
         "its results are indices, floats cut off, interpolated, or items of lists, whose numbers are no larger than 2^53":

@@ -24,7 +24,7 @@ def tested_branches(
     """The sums of the leaves to which each row comes, where the ways to them are those of trees."""
     tables = [table.constant for table in (feature, cut, steps, weights)]
     known = [table for table in tables if table is not None]
-    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all():
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or not np.isfinite(known[1]).all() or _is_finer(known[1]):
         return None
     columns, cuts, leaves = known[0].ravel().astype(np.int64) - 1, known[1].ravel(), known[3]
     data = _data(ctx, X)
@@ -44,7 +44,7 @@ def walked_trees(
     """The sums, least or largest of the leaves to which each row comes."""
     tables = [table.constant for table in (feature, cut, left, weights)]
     known = [table for table in tables if table is not None]
-    if ctx.g.dtype == "float64" or len(known) < len(tables) or how not in _AGGREGATES:
+    if ctx.g.dtype == "float64" or len(known) < len(tables) or how not in _AGGREGATES or _is_finer(known[1]):
         return None
     columns, first = (known[place].ravel().astype(np.int64) - 1 for place in (0, 2))
     data = _data(ctx, X)
@@ -63,6 +63,13 @@ def walked_trees(
             count += 2
     more = {} if how == "sum" else {"aggregate_function": _AGGREGATES[how]}
     return ctx.matrix(growing.ensemble.results(ctx, data.source, known[3].shape[1], **more))
+
+
+def _is_finer(cuts: Array) -> bool:
+    """Whether cuts are neither numbers of float32 nor the largest ones below: data at such a cut would change sides."""
+    above = np.nextafter(cuts, np.inf)
+    with np.errstate(over="ignore"):
+        return bool(((cuts.astype(np.float32) != cuts) & (above.astype(np.float32) != above)).any())
 
 
 @dataclass(frozen=True)
