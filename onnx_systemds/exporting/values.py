@@ -51,11 +51,15 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Matrix:
-    """A matrix of `rows` x `cols`; `tensor` holds its elements in row-major order with dims of its own."""
+    """A matrix of `rows` x `cols`; `tensor` holds its elements in row-major order with dims of its own.
+
+    is_stacked: whether it is several matrices below each other, by `rbind`.
+    """
 
     tensor: Tensor
     rows: Dim
     cols: Dim
+    is_stacked: bool = field(default=False, kw_only=True)
 
     @property
     def constant(self) -> Array | None:

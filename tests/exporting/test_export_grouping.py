@@ -50,6 +50,8 @@ CASES = [
     *(ExportCase(name, body, ROWS, symbols={"A": ["N", 2], "B": ["M", 2]}, sizes=[{"A": np.array([[2.0, 2], [5, 5]])}]) for name, body in {
         "distinct rows": "Y = unique(rbind(A, B))", "united rows": "Y = union(A, A)",
         "distinct rows that are known": 'C = rbind(matrix("3 4 1 2", 2, 2), matrix("3 4 5 6", 2, 2))\nY = unique(C) + A[1, ]',
+        "distinct elements of a matrix that is equal to stacked ones":
+            'C = rbind(matrix("3 4", 1, 2), matrix("4 3", 1, 2))\nM = matrix("3 4 4 3", 2, 2)\nY = order(target=unique(M), by=1) + sum(C) + as.scalar(A[1, 1])',
         "distinct numbers that are known": 'Y = unique(rbind(matrix("3 1", 2, 1), matrix("2 1", 2, 1))) + as.scalar(A[1, 1])',
         "sums of united rows": "Z = union(A, B)\nY = colSums(Z)"}.items()),
     ExportCase("groups of rows", 'X = matrix(X, 4, 3)\nG = matrix(G, 4, 1)\nY = aggregate(target=X, groups=G, fn="sum", ngroups=5)',

@@ -25,8 +25,8 @@ class Context:
     """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
 
     dropped: notes on statements that the model leaves out. written: what the branches of If around the current place
-    write, None for the body of a Loop. files: what has been written, by path. stacked: matrices that are others below
-    each other. call: evaluates another function by name, with values.
+    write, None for the body of a Loop. files: what has been written, by path. call: evaluates another function by name,
+    with values.
     """
 
     g: Operators
@@ -34,7 +34,6 @@ class Context:
     dropped: list[str] = field(default_factory=list)
     written: list[dict[str, Value] | None] = field(default_factory=list)
     files: dict[str, Value] = field(default_factory=dict)
-    stacked: set[Tensor] = field(default_factory=set)
     call: Callable[..., Value] = field(default=lambda *_: _no_calls())
 
     # From values to tensors

@@ -89,8 +89,8 @@ def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
     if dir != "rc":
         raise UnsupportedCase(f"the distinct elements in the direction {dir}")
     g = ctx.g
-    if x.tensor in ctx.stacked:
-        return ctx.matrix(_distinct_rows(ctx, x.tensor))
+    if x.is_stacked:
+        return ctx.matrix(_distinct_rows(ctx, ctx.flat(x)))
     numbers, undefined = _distinct(ctx, ctx.column(x))
     ending = g.node("Compress", [g.constant([math.nan], FLOAT), undefined], (g.size_symbol("nan"),), axis=0)
     g.bind_dims(ending)

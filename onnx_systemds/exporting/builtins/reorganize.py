@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted
@@ -206,10 +208,8 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
     others = {m.dims[1 - axis] for m in nonempty if isinstance(m.dims[1 - axis], int)}
     if len(others) > 1:
         raise UnsupportedCase(f"{' and '.join(map(str, nonempty[:4]))} do not fit together")
-    joined = ctx.g.concat([ctx.flat(m) for m in nonempty], axis)
-    if axis == 0 and len(matrices) > 1:
-        ctx.stacked.add(joined)
-    return ctx.matrix(joined)
+    joined = ctx.matrix(ctx.g.concat([ctx.flat(m) for m in nonempty], axis))
+    return replace(joined, is_stacked=axis == 0 and len(nonempty) > 1)
 
 
 @builtin("append")
