@@ -66,6 +66,8 @@ OPERATORS = [
     row("outer", 'Y = outer(X[,1], t(X[,2]), "+")'),
     row("replaced", "Y = replace(target=X * (X > 0), pattern=0, replacement=7)"),
     row("product", "Y = t(X) %*% X"),
+    row("large matrices full of numbers", "A = matrix(1, 300, 300) + matrix(2, 300, 300)\nY = X[, 1:2] * sum(A %*% rowMaxs(A / 3))"),
+    row("matrices full of numbers for each row", "A = matrix(3, nrow(X), 4) - matrix(2, nrow(X), 4)\nY = cbind(A, A > matrix(0, nrow(X), 4))"),
     row("trace of infinite elements", "Z = t(X) %*% X\nZ[1, 2] = 1 / 0\nY = X * trace(Z)"),
 ]
 

@@ -37,10 +37,19 @@ class Operators(GraphBuilder):
     def binary(self, op: str, a: Tensor, b: Tensor, dims: Dims | None = None) -> Tensor:
         """Return an elementwise operator; the operands broadcast as in ONNX. Both are of one kind."""
         dims = broadcast(a.dims, b.dims) if dims is None else dims
-        a, b = self._unexpanded(a, b), self._unexpanded(b, a)
+        one, other = self._repeated(a), self._repeated(b)
+        if one is not None and other is not None:
+            return self.expand(self.binary(op, one, other), dims)
+        a = self._unexpanded(a, b)
+        b = self._unexpanded(b, a)  # beside what is left of `a`: one of them must have the dims of the result
         if a.kind != b.kind:
             a, b = self.floating(a), self.floating(b)
         return self.node(op, [a, b], dims, BOOL if op in _BOOLEAN_RESULTS else a.kind)
+
+    def _repeated(self, x: Tensor) -> Tensor | None:
+        """Return the number (rank 0) that an Expand repeats, None for anything else."""
+        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        return source if source is not None and not source.dims and self.visible(source) else None
 
     def _unexpanded(self, x: Tensor, other: Tensor) -> Tensor:
         """Return what `x` repeats, where it broadcasts to the same beside `other`."""
