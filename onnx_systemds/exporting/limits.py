@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from onnx_systemds.errors import ScriptError, UnsupportedCase
@@ -13,6 +14,10 @@ MOST_ELEMENTS = 1 << 26
 """Elements of matrices that are calculated when the script is exported, all of them together; 512 MB."""
 LARGEST_MATRIX = 1 << 40
 """Elements of one matrix of the model, where its size is known: more fit into no machine."""
+LARGEST_BATCH = 1 << 26
+"""Elements that a matrix of a loop may have for all trips at once; a larger one takes memory, and saves no time."""
+SIZE_OF_THE_RUN = 64
+"""For how many a size counts that only the run knows, where it is asked about how large a matrix will be."""
 MOST_PARTS = 1 << 8
 """Matrices that one Concat joins; joined ones are joined again beyond."""
 LONGEST_TEXT = 1 << 20
@@ -41,6 +46,13 @@ def check_elements(dims: Iterable[Dim]) -> None:
     if total > LARGEST_MATRIX:
         size = " x ".join(map(str, shown))
         raise UnsupportedCase(f"a matrix of {size} has {total} elements or more, and {LARGEST_MATRIX} are possible")
+
+
+def estimated_elements(dims: Iterable[Dim]) -> int:
+    """Return about how many elements a matrix of these dims has."""
+    return math.prod(dim if isinstance(dim, int) else
+                     max(1, sum(factor * SIZE_OF_THE_RUN ** len(monomial) for monomial, factor in dim.terms))
+                     for dim in dims)  # fmt: skip
 
 
 def check_depth(graphs: int) -> None:

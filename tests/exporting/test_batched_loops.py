@@ -81,6 +81,15 @@ NONE = [
 ]  # fmt: skip
 
 
+WIDE = {"X": RNG.normal(size=(1000, 300)) + 1}
+TOO_LARGE_TOGETHER = [
+    ExportCase("matrices of all columns", "Y = matrix(0, 1, ncol(X))\nfor (i in 1:ncol(X)) { D = abs(X - X[,i])\nY[1,i] = sum(D) }", WIDE,
+               dtypes=["float32"]),
+    ExportCase("a matrix that is the same for all columns", "Y = matrix(0, 1000, 300)\nfor (i in 1:ncol(X)) { Y = Y + exp(X) }", WIDE,
+               dtypes=["float32"]),
+]  # fmt: skip
+
+
 def operators(model: onnx.ModelProto) -> set[str]:
     """The operators of the main graph."""
     return {node.op_type for node in model.graph.node}
@@ -107,6 +116,12 @@ def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int
 @pytest.mark.parametrize("case", DEPENDENT, ids=str)
 def test_trips_that_depend_on_each_other_stay_a_loop(case: ExportCase) -> None:
     assert "Loop" in operators(model_of(case, "float32"))
+
+
+@pytest.mark.parametrize("case", TOO_LARGE_TOGETHER, ids=str)
+def test_trips_that_are_too_large_together_stay_a_loop(case: ExportCase) -> None:
+    assert "Loop" in operators(model_of(case, "float32"))
+    check_export(case)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 3e38])

@@ -14,6 +14,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.idioms import reduced_axes
 from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
@@ -62,10 +63,12 @@ class Batching:
         assert trip is not None
         self.trip = trip
         self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
+        self.largest = LARGEST_BATCH
 
     def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
         """Let the body read of `state`, which holds `initial` before the loop, the block that the trip writes."""
         self.kept[state] = initial, block
+        self.largest = max(self.largest, estimated_elements(initial.dims))
 
     def of(self, tensor: Tensor) -> Batched:
         """Return a tensor of the body for all trips. Raises UnsupportedCase where that is not possible."""
@@ -96,8 +99,15 @@ class Batching:
             rule = _RULES.get(node.op)
             if rule is None or len(node.outputs) != 1:
                 raise UnsupportedCase(f"{node.op} is not calculated for several trips at once")
-            self.found[node.outputs[0]] = rule(self, node, inputs)
+            self.found[node.outputs[0]] = found = rule(self, node, inputs)
+            self._check_size(found.tensor.dims, *(own.tensor for own in inputs if own is not None))
         graph.place = before
+
+    def _check_size(self, dims: Dims, *operands: Tensor) -> None:
+        """Raise UnsupportedCase for a matrix that is large, and larger than its operands and what the loop writes."""
+        size = estimated_elements(dims)
+        if size > max(self.largest, *(estimated_elements(operand.dims) for operand in operands)):
+            raise UnsupportedCase(f"the trips of this loop make about {size} elements together")
 
     def _kept(self, node: Node) -> Batched | None:
         """Return what a state holds before the loop, for a node that reads of it just what its trip writes."""
@@ -139,6 +149,7 @@ class Batching:
         """Return a tensor for all trips with their axis in front also where it is the same in all of them."""
         if not found.same:
             return self.stacked(found, dims)
+        self._check_size((self.trips, *dims), found.tensor)
         return self.graph.expand(self.graph.reshape(found.tensor, (1, *dims)), (self.trips, *dims))
 
     def block(self, node: Node) -> Block | None:
