@@ -62,6 +62,8 @@ OPERATORS = [
     row("by columns", "Y = matrix(X, rows=4, cols=nrow(X), byrow=FALSE)"),
     row("sequence", "Y = seq(1, nrow(X)) * 2 + X[,1]"),
     row("diagonal", "Y = diag(X[,1]) %*% X"),
+    row("the diagonal of a column or a square matrix", "Y = diag(X) * 2", {"X": numbers(4, 1)}, {"X": ["N", "M"]},
+        [{"X": numbers(3, 3)}, {"X": numbers(1, 1)}]),
     row("reversed", "Y = rev(X) + X"),
     row("outer", 'Y = outer(X[,1], t(X[,2]), "+")'),
     row("replaced", "Y = replace(target=X * (X > 0), pattern=0, replacement=7)"),

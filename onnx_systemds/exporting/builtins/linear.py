@@ -6,6 +6,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.products import product
 from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, Dims, multiply
@@ -50,15 +51,31 @@ def trace(ctx: Context, target: Matrix) -> Value:
 def diagonal(ctx: Context, target: Matrix) -> Value:
     """The diagonal of a matrix as a column, or a matrix with a column on its diagonal."""
     g, x = ctx.g, ctx.flat(target)
-    if target.cols == 1 and target.rows != 1:
-        square = g.expand(x, (target.rows, target.rows))
-        eye = g.node("EyeLike", [square], square.dims)
-        # by Where: a product would turn infinite elements into NaN beside the diagonal
-        return ctx.matrix(g.where(g.truth(eye), square, g.number(0.0)))
-    if isinstance(target.rows, int) and isinstance(target.cols, int) and target.rows != target.cols:
+    rows, cols = target.dims
+    if cols == 1 and rows != 1:
+        return ctx.matrix(_with_diagonal(ctx, x))
+    if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
         raise UnsupportedCase(f"the diagonal of {target}, which is not square")
-    eye = g.node("EyeLike", [x], x.dims)
-    return ctx.matrix(g.reduce("ReduceSum", g.where(g.truth(eye), x, g.number(0.0)), (1,)))
+    if isinstance(cols, int) or rows in (1, cols):
+        return ctx.matrix(_diagonal_of(ctx, x))
+    is_column = g.reshape(g.binary("Equal", g.size_tensor(cols), g.constant([1])), ())
+    dims = (rows, g.size_symbol("cols"))
+    return ctx.matrix(g.choice(is_column, lambda: _with_diagonal(ctx, x), lambda: _diagonal_of(ctx, x), dims))
+
+
+def _with_diagonal(ctx: Context, column: Tensor) -> Tensor:
+    """Return a matrix that has a column on its diagonal."""
+    g, rows = ctx.g, column.dims[0]
+    square = g.expand(column, (rows, rows))
+    # by Where: a product would turn infinite elements into NaN beside the diagonal
+    return g.where(g.truth(g.node("EyeLike", [square], square.dims)), square, g.number(0.0))
+
+
+def _diagonal_of(ctx: Context, x: Tensor) -> Tensor:
+    """Return the diagonal of a matrix as a column."""
+    g = ctx.g
+    eye = g.truth(g.node("EyeLike", [x], x.dims))
+    return g.reduce("ReduceSum", g.where(eye, x, g.number(0.0)), (1,))
 
 
 @builtin("einsum")

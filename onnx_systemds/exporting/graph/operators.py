@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.grouped_convolutions import CONVOLUTIONS
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, Tensor
+from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, SubGraph, Tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, add, product
 
@@ -289,6 +289,20 @@ class Operators(GraphBuilder):
             a, b = self.floating(a), self.floating(b)
         dims = broadcast(condition.dims, broadcast(a.dims, b.dims))
         return self.node("Where", [condition, a, b], dims, a.kind)
+
+    def choice(self, condition: Tensor, one: Callable[[], Tensor], other: Callable[[], Tensor], dims: Dims) -> Tensor:
+        """Return what `one` makes where the condition (bool) holds, else what `other` makes, by an If.
+
+        dims: of both; sizes in which they differ are new symbols.
+        """
+        branches = []
+        for make in (one, other):
+            with self.subgraph() as scope:
+                branches.append(SubGraph(scope, (), tuple(self.own([make()]))))
+        kind, (then, otherwise) = branches[0].outputs[0].kind, branches
+        made = self.node("If", [condition], dims, kind, then_branch=then, else_branch=otherwise)
+        self.bind_dims(made)
+        return made
 
     def expand(self, x: Tensor, dims: Dims) -> Tensor:
         """Return `x` broadcast to `dims`."""
