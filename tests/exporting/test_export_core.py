@@ -153,6 +153,8 @@ SELECTING = [
     row("sorted by rounded numbers", "Y = order(target=round(X), by=1, decreasing=TRUE) + order(target=X, by=3, index.return=TRUE)"),
     row("contains", "Y = X\nif (contains(target=X, pattern=NaN)) { Y = X * 2 }"),
     row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
+    row("table of all elements", "Y = table(X, 1)", {"X": np.array([[2.0, 1], [2, 4]])}, {"X": ["N", "M"]},
+        [{"X": np.array([[3.0], [1], [3]])}]),
     row("table of counts", "Y = table(rowIndexMax(X), rowIndexMin(X), 4, 4)"),
 ]
 

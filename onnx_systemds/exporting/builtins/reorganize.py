@@ -290,7 +290,7 @@ def table(
     if isinstance(w, Scalar) and rows is not None and cols is None:
         w, rows, cols = None, w, rows
     if not isinstance(b, Matrix):
-        b = ctx.matrix(ctx.g.expand(ctx.floats(b), (a.rows, 1)))
+        b = ctx.matrix(ctx.g.expand(ctx.floats(b), a.dims))
     if isinstance(w, Scalar) and w.known != 1:
         w = ctx.matrix(ctx.g.expand(ctx.floats(w), a.dims))
     height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
