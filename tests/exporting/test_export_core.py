@@ -151,6 +151,8 @@ SELECTING = [
     row("nothing left", 'Y = removeEmpty(target=X, margin="rows", select=X[, 1] > 99)'),
     row("sorted", "Y = order(target=X, by=2)"),
     row("sorted by rounded numbers", "Y = order(target=round(X), by=1, decreasing=TRUE) + order(target=X, by=3, index.return=TRUE)"),
+    row("sorted, or the places", "Z = order(target=X, by=2, index.return=sum(X) > 0, decreasing=sum(X) > 0)\nY = rowSums(Z) + ncol(Z)",
+        sizes=[{"X": np.abs(numbers(3, 4))}, {"X": -np.abs(numbers(4, 4))}]),
     row("contains", "Y = X\nif (contains(target=X, pattern=NaN)) { Y = X * 2 }"),
     row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
     row("table of all elements", "Y = table(X, 1)", {"X": np.array([[2.0, 1], [2, 4]])}, {"X": ["N", "M"]},

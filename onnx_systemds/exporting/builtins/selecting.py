@@ -43,8 +43,9 @@ def remove_empty(
 
 @builtin("order")
 def order(
-    ctx: Context, target: Matrix, by: Value | None = None, decreasing: Value | None = None, index_return: bool = False
-) -> Value:
+    ctx: Context, target: Matrix, by: Value | None = None, decreasing: Value | None = None,
+    index_return: Value | None = None,
+) -> Value:  # fmt: skip
     """The rows sorted by columns, or where they were; equal rows keep their order."""
     g, x = ctx.g, ctx.flat(target)
     down = g.constant(False) if decreasing is None else g.reshape(ctx.truth(decreasing), ())
@@ -52,10 +53,17 @@ def order(
         places = g.where(down, *(_order(ctx, target, _columns(by), each) for each in (True, False)))
     else:
         places = _order(ctx, target, _columns(by), bool(down.constant))
-    if index_return:
-        numbered = g.floating(g.binary("Add", places, g.constant(1)))
-        return ctx.matrix(g.reshape(numbered, (target.rows, 1)))
-    return ctx.matrix(g.gather(x, places, 0))
+    numbered = g.constant(False) if index_return is None else g.reshape(ctx.truth(index_return), ())
+    if numbered.constant is not None:
+        return ctx.matrix(_numbered(ctx, places) if numbered.constant else g.gather(x, places, 0))
+    dims = (target.rows, target.cols if target.cols == 1 else g.size_symbol("cols"))
+    return ctx.matrix(g.choice(numbered, lambda: _numbered(ctx, places), lambda: g.gather(x, places, 0), dims))
+
+
+def _numbered(ctx: Context, places: Tensor) -> Tensor:
+    """Return places as a column of numbers, counted from 1."""
+    g = ctx.g
+    return g.reshape(g.floating(g.binary("Add", places, g.constant(1))), (places.dims[0], 1))
 
 
 def _order(ctx: Context, target: Matrix, columns: list[int], decreasing: bool) -> Tensor:
