@@ -137,7 +137,9 @@ def _with_item(evaluator: Evaluator, target: tree.Indexed, whole: ListValue, val
     if len(given) != len(positions):
         raise UnsupportedCase(f"{value} is assigned to {len(positions)} items of the list {target.name}")
     replaced = dict(zip(positions, given))
-    return ListValue(tuple(replaced.get(i, item) for i, item in enumerate(whole.items)), whole.names)
+    names = dict(zip(positions, value.names)) if isinstance(value, ListValue) and whole.names else {}
+    return ListValue(tuple(replaced.get(i, item) for i, item in enumerate(whole.items)),
+                     tuple(names.get(i, name) for i, name in enumerate(whole.names)))  # fmt: skip
 
 
 def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tensor:
