@@ -233,6 +233,16 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         inputs=((float("inf"),), (1,)),
     ),
     Fault(
+        "means-of-several-users",
+        "m = rowSums(X) / ncol(X), or colSums(X) / nrow(X), becomes a mean that is divided once more for each further"
+        " operation that uses m",
+        "3.4.0",
+        "m = rowSums(X) / ncol(X)\nresult = m + m * 2",
+        ((4.5,), (10.5,)),
+        "none is needed, as generators write means as products",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
         "determinant-of-product",
         "det(X %*% Y) becomes det(X) * det(Y), which are refused where these are not square",
         "3.4.0",
