@@ -59,6 +59,10 @@ CASES = [
     ExportCase("infinite in one group", 'Y = aggregate(target=X, groups=G, fn="sum")', {**G, "X": G["X"] * [[1], [1], [INF], [1], [1]]}),
     ExportCase("distinct elements in order", "Y = order(target=unique(X), by=1)", {"X": REPEATED[:3, :2]},
                symbols={"X": ["N", 2]}, sizes=[{"X": REPEATED[:1, :2]}]),
+    *(ExportCase(name, f'Z = replace(target=unique(X, dir="{way}"), pattern=NaN, replacement=9)\nZ = replace(target=Z, pattern=Inf, replacement=8)\n'
+                 f"Y = {sums}", DISTINCT, symbols=N3, sizes=SOME) for name, way, sums in (
+        ("distinct elements of each row", "r", "cbind(rowSums(Z), rowSums(Z ^ 2), rowSums(Z ^ 3)) + ncol(Z)"),
+        ("distinct elements of each column", "c", "rbind(colSums(Z), colSums(Z ^ 2), colSums(Z ^ 3)) + nrow(Z)"))),
     ExportCase("number of distinct elements", "Y = as.matrix(countDistinct(X))", DISTINCT, symbols=N3, sizes=SOME),
     ExportCase("distinct elements of rows", "Y = rowCountDistinct(X)", DISTINCT, symbols=N3, sizes=SOME),
     ExportCase("distinct elements of columns", "Y = colCountDistinct(X)", DISTINCT, symbols=N3, sizes=SOME[:1]),
@@ -93,7 +97,7 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
 @pytest.mark.parametrize(("body", "reason"), [
     ('Y = aggregate(target=X, groups=X, fn="median")', "no aggregate of groups that is exported"),
     ('Y = aggregate(target=X, groups=X, weights=X, fn="variance")', "with weights"),
-    ('Y = unique(X, dir="r")', "in the direction r"),
+    ('Y = unique(X, dir="x")', "in the direction x"),
     ("[Y, Z] = fft(X)", "their number is a known power of 2"),
     ("Y = as.matrix(countDistinctApprox(X))", "countDistinct and its like count"),
     ('Y = einsum("ijk->i", X)', "by ijk->i"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
@@ -10,7 +11,7 @@ from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.builtins.reorganize import certainly_within, places_of, table_size
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import Dim, add
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, add
 
 _SCATTER_SINCE = 16
 
@@ -85,10 +86,15 @@ def unique(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
     """The distinct elements as a column: the numbers in ascending order, then NaN if there is one.
 
     Of matrices below each other, ``unique(rbind(A, B))``, the distinct rows as they come up, as the engine has it.
+    By rows (dir "r") or columns ("c") those of each, and zeros after them up to the longest.
     """
-    if dir != "rc":
-        raise UnsupportedCase(f"the distinct elements in the direction {dir}")
     g = ctx.g
+    if dir == "r":
+        return ctx.matrix(_distinct_in_rows(ctx, ctx.flat(x)))
+    if dir == "c":
+        return ctx.matrix(g.transpose(_distinct_in_rows(ctx, g.transpose(ctx.flat(x), (1, 0))), (1, 0)))
+    if dir != "rc":
+        raise UnsupportedCase(f"the distinct elements in the direction {dir}", hint="r, c and rc are known")
     if x.is_stacked:
         return ctx.matrix(_distinct_rows(ctx, ctx.flat(x)))
     numbers, undefined = _distinct(ctx, ctx.column(x))
@@ -106,6 +112,23 @@ def _distinct_rows(ctx: Context, x: Tensor) -> Tensor:
     _, places = g.nodes("Unique", [keys], [(FLOAT, (count, keys.dims[1])), (INT, (count,))], axis=0, sorted=0)
     g.bind_dims(places)
     return g.gather(x, places, 0)
+
+
+def _distinct_in_rows(ctx: Context, x: Tensor) -> Tensor:
+    """Return the distinct elements of each row in the order of `unique`, then zeros."""
+    g, size = ctx.g, x.dims[1]
+    row = _sorted_along(ctx, x, 1)
+    first = g.slice(row.ordered, 1, 0, 1)
+    again = g.concat([g.unary("IsNaN", first), row.repeats], 1)  # the first one, which is no NaN, repeats nothing
+    numbers = _ascending(ctx, g.where(again, g.number(math.inf), row.ordered), 1)
+    count = g.binary("Mul", row.any_number, _added_up(ctx, g.unary("Not", again), 1))
+    columns = g.floating(g.reshape(g.count(0, size), (1, size)))
+    undefined = g.binary("And", g.truth(row.any_undefined), g.binary("Equal", columns, count))
+    ending = g.where(undefined, g.number(math.nan), g.number(0.0))
+    found = g.where(g.binary("Less", columns, count), numbers, ending)
+    longest = g.reduce("ReduceMax", g.binary("Add", count, row.any_undefined), (0, 1), keepdims=False)
+    width = g.integer_symbol(g.cast(longest, INT), "distinct", RUN_SIZE)
+    return g.slice(found, 1, 0, width, size=width)
 
 
 @builtin("countDistinct")
@@ -140,20 +163,45 @@ def column_distinct(ctx: Context, x: Matrix) -> Value:
     return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 0))
 
 
-def _distinct_along(ctx: Context, x: Tensor, axis: int) -> Tensor:
-    """Return how often the sorted elements change; a NaN stands as the smallest number, and is counted by itself."""
+@dataclass(frozen=True)
+class _Sorted:
+    """Rows or columns in ascending order, their NaN as the smallest number there; `repeats` compares neighbours.
+
+    any_number, any_undefined: 1 where there is a number, or a NaN.
+    """
+
+    ordered: Tensor
+    repeats: Tensor
+    any_number: Tensor
+    any_undefined: Tensor
+
+
+def _sorted_along(ctx: Context, x: Tensor, axis: int) -> _Sorted:
     g, size = ctx.g, x.dims[axis]
     undefined = g.unary("IsNaN", x)
     smallest = g.reduce("ReduceMin", g.where(undefined, g.number(math.inf), x), (axis,))
-    numbers = g.where(undefined, smallest, x)
-    ordered, _ = g.nodes("TopK", [numbers, g.size_tensor(size)], [(FLOAT, x.dims), (INT, x.dims)],
-                         axis=axis, largest=0, sorted=1)  # fmt: skip
+    ordered = _ascending(ctx, g.where(undefined, smallest, x), axis)
     before, after = g.slice(ordered, axis, 0, add(size, -1)), g.slice(ordered, axis, 1, size)
-    changes = g.reduce("ReduceSum", g.floating(g.unary("Not", g.binary("Equal", before, after))), (axis,))
     known = g.floating(g.unary("Not", undefined))
-    any_number = g.reduce("ReduceMax", known, (axis,))
     any_undefined = g.binary("Sub", g.number(1.0), g.reduce("ReduceMin", known, (axis,)))
-    return g.binary("Add", changes, g.binary("Add", any_number, any_undefined))
+    return _Sorted(ordered, g.binary("Equal", before, after), g.reduce("ReduceMax", known, (axis,)), any_undefined)
+
+
+def _ascending(ctx: Context, x: Tensor, axis: int) -> Tensor:
+    g = ctx.g
+    outputs = [(FLOAT, x.dims), (INT, x.dims)]
+    return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=0, sorted=1)[0]
+
+
+def _added_up(ctx: Context, truths: Tensor, axis: int) -> Tensor:
+    return ctx.g.reduce("ReduceSum", ctx.g.floating(truths), (axis,))
+
+
+def _distinct_along(ctx: Context, x: Tensor, axis: int) -> Tensor:
+    """Return how often the sorted elements change; a NaN is counted by itself."""
+    g, found = ctx.g, _sorted_along(ctx, x, axis)
+    changes = _added_up(ctx, g.unary("Not", found.repeats), axis)
+    return g.binary("Add", changes, g.binary("Add", found.any_number, found.any_undefined))
 
 
 refuse("countDistinctApprox", "rowCountDistinctApprox", "colCountDistinctApprox", reason="it estimates by hashes",
