@@ -125,6 +125,7 @@ FUNCTIONS = [
     row("items of a list replaced", "L = list(X, 1, 2, 3)\nL[2:4] = list(5, 6, 7)\nY = X * as.scalar(L[2]) + as.scalar(L[4])"),
     row("items of a list that get other names",
         'L = list(a=X, b=2, c=3)\nL[1] = list(f=4)\nZ = X + 1\nL["f"] = Z\nL["c"] = 7\nY = as.matrix(L[1]) * as.scalar(L["b"]) + as.scalar(L["c"])'),
+    row("strings joined", 's = "# sizes"\nfor (i in 1:2) { s = append(s, "size " + i) }\nY = rbind(cbind(s, "a"), "b")'),
     row("recursion", "Y = X * f(5)",
         functions="f = function(int n) return (int r) { r = 1\n if (n > 1) { q = f(n - 1)\n r = n * q } }"),
     row("list", 'L = list(a=X, b=2)\nZ = X + 1\nL = append(L, list(c=Z))\nY = as.matrix(L["a"]) * as.scalar(L["b"]) + as.matrix(L[3])'),

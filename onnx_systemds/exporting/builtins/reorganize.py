@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -12,7 +13,17 @@ from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Entries, Tensor
-from onnx_systemds.exporting.values import BOOLEAN, FrameValue, ListValue, Matrix, Scalar, Value, integer
+from onnx_systemds.exporting.values import (  # fmt: skip
+    BOOLEAN,
+    STRING,
+    FrameValue,
+    ListValue,
+    Matrix,
+    Scalar,
+    Value,
+    integer,
+    known_scalar,
+)
 from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply, product
 
 _DENSE = 1 << 12
@@ -182,13 +193,13 @@ def _wide(ctx: Context, value: Value) -> Tensor:
 
 @builtin("cbind")
 def cbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices beside each other, or those of a list; a list and more: see `append`."""
+    """Matrices beside each other, or those of a list; a list and more: see `append`. Strings become lines."""
     return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 1)
 
 
 @builtin("rbind")
 def rbind(ctx: Context, *parts: Value) -> Value:
-    """Matrices below each other, or those of a list; a list and more: see `append`."""
+    """Matrices below each other, or those of a list; a list and more: see `append`. Strings become lines."""
     return append(ctx, *parts) if _extends_list(parts) else _bound(ctx, parts, 0)
 
 
@@ -203,6 +214,8 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
         raise UnsupportedCase("there is nothing to join")
     if any(isinstance(part, FrameValue) for part in parts):
         return join_frames(ctx, parts, axis)
+    if all(isinstance(part, Scalar) and part.type == STRING for part in parts):
+        return reduce(lambda text, line: binary(ctx, "+", binary(ctx, "+", text, known_scalar("\n")), line), parts)
     matrices = [ctx.as_matrix(part) for part in parts]
     nonempty = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
     others = {m.dims[1 - axis] for m in nonempty if isinstance(m.dims[1 - axis], int)}
@@ -214,7 +227,7 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
 
 @builtin("append")
 def append(ctx: Context, target: Value, *parts: Value) -> Value:
-    """A list with more items, or matrices beside each other."""
+    """A list with more items, matrices beside each other, or strings as lines of one."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
     # a list of one item is unfolded, as in the engine
