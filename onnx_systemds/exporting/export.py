@@ -16,7 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_file, parse_script
 from onnx_systemds.errors import ScriptPlace, TranspileError, UnsupportedCase, quoted, quoted_list, raise_all
 from onnx_systemds.exporting.builtins import load_builtins
-from onnx_systemds.exporting.builtins.files import result_tensor
+from onnx_systemds.exporting.builtins.files import named_items, result_tensor
 from onnx_systemds.exporting.evaluating.blocks import execute, unique
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
@@ -164,8 +164,7 @@ def _poison_reasons(evaluator: Evaluator) -> tuple[TranspileError, ...]:
 
 def _output(evaluator: Evaluator, name: str, value: Value, result: tree.Parameter) -> None:
     if isinstance(value, ListValue):
-        names = value.names or tuple(str(i + 1) for i in range(len(value.items)))
-        for key, item in zip(names, value.items):
+        for key, item in named_items(value):
             _output(evaluator, f"{name}_{key}", item, result)
         return
     if isinstance(value, Poison):

@@ -78,7 +78,7 @@ LINES = [
     ('stop("never")\nY = X', "2:1", "the script stops here: never"),
     ("assert(ncol(X) == 4)\nY = X", "2:1", "the condition of this assert does not hold"),
     # what is written
-    ("Y = list(X)", "3:1", "a list of 1 cannot be an output"),
+    ("Y = list()", "3:1", "a list of 0 cannot be an output"),
     ("write(X)\nY = X", "2:1", "write needs the argument path"),
     ('Y = X\nwrite(X, "Y")', "4:1", '"Y" is written twice'),
     ('Y = X\nif (sum(X) > 0) { write(X, "Z") }', "3:1", '"Z" is written by one branch alone'),

@@ -207,3 +207,9 @@ def test_a_file_that_the_script_has_written_is_no_input() -> None:
     text = 'X = read("X")\nwrite(X * 2, "kept.csv", format="csv", sep=";")\nA = read("kept.csv", sep=";")\nY = A + 1\nwrite(Y, "Y")\n'
     found = run_model(export_script(text), {"X": np.ones((2, 2))})
     assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}
+
+
+def test_a_list_that_is_written_is_an_output_for_each_item() -> None:
+    text = 'X = read("X")\nL = list(a=X, b=2, c=list(X + 1, 3))\nif (sum(X) > 0) { L["b"] = 5 }\nwrite(L, "found")\n'
+    found = run_model(export_script(text), {"X": np.ones((2, 2))})
+    assert {name: array.sum() for name, array in found.items()} == {"found_a": 4, "found_b": 5, "found_c_1": 8, "found_c_2": 3}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import joined
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.values import FrameValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
 
@@ -38,7 +39,7 @@ def write(
     ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: Value | None = None,
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
 ) -> None:  # fmt: skip
-    """An output of the model, called like the file."""
+    """An output of the model, called like the file; of a list one for each item, with its name or number after it."""
     put(ctx, PurePosixPath(path).stem or path, x)
     if not ctx.written:
         ctx.files[path] = x
@@ -46,6 +47,10 @@ def write(
 
 def put(ctx: Context, name: str, value: Value) -> None:
     """Make a value an output; in a branch of an If it waits for what the other branch writes."""
+    if isinstance(value, ListValue) and value.items:
+        for key, item in named_items(value):
+            put(ctx, f"{name}_{key}", item)
+        return
     if not ctx.written:
         ctx.interface.write(name, result_tensor(ctx, value))
         return
@@ -56,6 +61,13 @@ def put(ctx: Context, name: str, value: Value) -> None:
     if name in branch:
         raise UnsupportedCase(f"{quoted(name)} is written twice")
     branch[name] = value
+
+
+def named_items(value: ListValue) -> Iterator[tuple[str, Value]]:
+    """Yield the items of a list with their names, or numbers where they have none."""
+    names = value.names or ("",) * len(value.items)
+    for number, (name, item) in enumerate(zip(names, value.items), 1):
+        yield name or str(number), item
 
 
 def result_tensor(ctx: Context, value: Value) -> object:
