@@ -64,6 +64,11 @@ CASES = [
         '  if (s == "a") { Y[i, 1] = i }\n}'),
     row("cells assigned", 'Y = F\nY[1, 1] = "q"\nY[2, ] = F[1, ]\nY[, 3] = F[, 1]'),
     row("filled", 'Y = cbind(F[1:2, ], frame("x", rows=2, cols=1))'),
+    row("filled column by column", 'Y = rbind(F, frame(data=["q", "5", "x y"], rows=2, cols=3, schema=["STRING"]))'),
+    row("filled row by row", 'Y = rbind(F, frame(data=["q", "5", "0.5", "r", "6", "-1"], rows=2, cols=3))'),
+    row("filled with types", 'G = frame(data=["1", "2.5", "q", "TRUE"], rows=2, cols=4, schema=["INT64", "FP64", "STRING", "BOOLEAN"])\n'
+        "H = cbind(G[, 1:2], G[, 4])\nY = as.matrix(H)\nY = Y + nrow(F)"),
+    row("filled with one number", 'Y = as.matrix(frame(3, rows=2, cols=2, schema=["FP64", "INT32"])) + nrow(F)'),
     row("text as a frame", 'G = as.frame("a")\nY = rbind(F[, 1], G)'),
     row("functions", "Y = f(F, 2)", keep=True,
         functions="f = function(frame[string] G, int k) return (frame[string] H) { H = cbind(G[, k], G[, 1]) }"),
@@ -139,11 +144,19 @@ def test_frames_are_parameters_of_a_function() -> None:
     assert found["G"].tolist() == F[:, :1].tolist() and found["X"].ravel().tolist() == [1, 2, 10, 3]
 
 
+def test_a_schema_of_numbers_makes_an_input_of_numbers() -> None:
+    read = 'F = read("F", data_type="frame", schema="{}")\nX = as.matrix(F)\nY = X * 2\nwrite(Y, "Y")\n'
+    for schema, kind in (("double, int", 1), ("FP64", 1), ("string,double", 8)):
+        assert [item.type.tensor_type.elem_type for item in export_script(read.format(schema)).graph.input] == [kind]
+
+
 REFUSED = [
     ('Y = F[, 1] == "a"', "'==' of a frame of N x 1 and a string"),
     ("Y = as.matrix(F[, 1] < F[, 2])", "'<' of frames"),
     ("s = as.scalar(F[1, 1]) + \"x\"\nY = as.frame(s)", "'+' with a string whose content only the run knows"),
     ('[X, M] = transformencode(target=F, spec="{}")\nY = X', "it learns codes from the data of each run"),
+    ('Y = frame(data=["a", "1"], rows=2, cols=2, schema=["FP64", "FP64"])', "a column of FP64 is filled with texts"),
+    ('Y = frame(data=["a", "1"], rows=2, cols=3)', "filled with 2 texts"),
     ('Y = map(F, "x -> x")', "map has no counterpart in ONNX: it runs Java on each element"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"recode\\": [1]}", meta=F)', "the meta frame must be known"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),

@@ -30,12 +30,6 @@ def frame_of(ctx: Context, x: Value) -> FrameValue:
     return x if isinstance(x, FrameValue) else FrameValue((ctx.g.reshape(ctx.tensor(x), (1, 1)),))
 
 
-@builtin("frame")
-def frame(ctx: Context, data: Scalar, rows: Dim, cols: Dim) -> Value:
-    """A frame that holds one text everywhere."""
-    return FrameValue((ctx.g.expand(ctx.tensor(data), (rows, cols)),))
-
-
 def numbers(ctx: Context, part: Tensor) -> Tensor:
     """Return texts as the numbers they show, empty ones as NaN."""
     if part.kind == TEXT and ctx.g.opset >= EQUAL_TEXTS:
