@@ -102,6 +102,7 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
     ("Y = as.matrix(countDistinctApprox(X))", "countDistinct and its like count"),
     ('Y = einsum("ijk->i", X)', "by ijk->i"),
     ("Y = max_pool_backward(X, X, input_shape=[1,1,4,4], pool_size=[2,2], stride=[1,1], padding=[0,0])", "overlapping"),
+    ("[Y, M] = compress(X, matrix(3, 1, 1))", "into bins, which it learns"),
     ("Y = as.matrix(toString(X))", "gives a text"),
 ])  # fmt: skip
 def test_what_cannot_be_exported_is_refused(body: str, reason: str) -> None:

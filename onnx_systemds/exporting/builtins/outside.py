@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.values import Value
 
 
 @builtin("compress", "decompress")
-def compressed(ctx: Context, target: Value) -> Value:
+def compressed(ctx: Context, target: Value, bins: Value | None = None) -> Value:
     """The matrix itself: how it is stored is a matter of the engine."""
+    if bins is not None:
+        raise UnsupportedCase("compress into bins, which it learns from the data of each run",
+                              hint="encode before, and bind its meta frame")  # fmt: skip
     return target
 
 
