@@ -124,6 +124,14 @@ def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bo
         assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
 
 
+def test_embeddings_of_words_agree_with_the_engine() -> None:
+    """Their product would be zeros in the engine; so are the numbers of a text that has no code."""
+    words, meta = texts("cat", "dog", "fish", "bird", "cat"), texts("dog·2", "cat·1", "bird·3")
+    data = {"F": words, "M": meta, "E": np.arange(1.0, 7).reshape(3, 2)}
+    body = 's = "{ids: true, word_embedding: [1]}"\nY = transformapply(target=F, spec=s, meta=M, embedding=E)\nY = Y + 1'
+    check_export(ExportCase("embedding", body, data, bound=["M"], symbols={"F": ["N", 1]}, sizes=[{"F": words[:2]}]))
+
+
 def test_meta_frame_that_the_engine_wrote_is_bound(tmp_path: Path) -> None:
     encode = f'[X, M] = transformencode(target=F, spec={quoted(SPECS[2])})\nwrite(M, "{tmp_path}/M", format="csv")\nwrite(X, "./X")'
     expected = engine().prepare(f'F = read("./F", data_type="frame")\n{encode}\n', ["F"], ["X"])({"F": LEARNED})["X"]
@@ -159,6 +167,7 @@ REFUSED = [
     ('Y = frame(data=["a", "1"], rows=2, cols=3)', "filled with 2 texts"),
     ('Y = map(F, "x -> x")', "map has no counterpart in ONNX: it runs Java on each element"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"recode\\": [1]}", meta=F)', "the meta frame must be known"),
+    ('Y = transformapply(target=F, spec="{ids: true, word_embedding: [1]}", meta=F)', "needs the argument embedding"),
     ('Y = transformapply(target=F, spec="{\\"ids\\": true, \\"hash\\": [1]}", meta=F)', '"hash"'),
     ("Y = cbind(F, as.frame(matrix(1, nrow(F), 1)))", "a frame of texts and numbers, which no tensor can hold"),
     ("Y = cbind(F, matrix(1, nrow(F), 1))", "frames can only be joined with frames"),

@@ -1,4 +1,4 @@
-"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode and bin."""
+"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode, bin and embeddings of words."""
 
 from __future__ import annotations
 
@@ -8,26 +8,32 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase, quoted_list
+from onnx_systemds.errors import UnsupportedCase, quoted, quoted_list
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Tensor
-from onnx_systemds.exporting.values import Value
+from onnx_systemds.exporting.values import Matrix, Value
 
 _BETWEEN = "·"
 """Between a text and its code, or the ends of a bin, in a cell of a meta frame."""
-_METHODS = ("recode", "dummycode", "bin")
+_EMBEDDING = "word_embedding"
+_METHODS = ("recode", "dummycode", "bin", _EMBEDDING)
 _WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 
 
 @builtin("transformapply")
-def transform_apply(ctx: Context, target: Value, spec: str, meta: Value) -> Value:
-    """Texts as the codes that a meta frame gives them; a text without a code is NaN, or zeros as dummies."""
+def transform_apply(
+    ctx: Context, target: Value, spec: str, meta: Value, embedding: Matrix | None = None
+) -> Value:  # fmt: skip
+    """Texts as the codes that a meta frame gives them, or as the rows of `embedding` that these are the numbers of.
+
+    A text without a code is NaN, or zeros as dummies and as an embedding.
+    """
     frame, known = frame_of(ctx, target), frame_of(ctx, meta)
     if not isinstance(frame.cols, int):
         raise UnsupportedCase(f"{frame} is transformed, whose columns must be known")
-    chosen = _methods(spec, frame.cols)
+    chosen = _methods(spec, frame.cols, embedding is not None)
     cells = joined(ctx, known).constant
     if cells is None:
         raise UnsupportedCase("the meta frame must be known when the script is exported",
@@ -41,7 +47,9 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value) -> Valu
         if place in chosen:
             column = joined(ctx, column_part(ctx, frame, place, 1))
             entries = [str(cell) for cell in cells[:, place].tolist() if cell]
-            found.append(_coded(ctx, column, entries, chosen[place]))
+            vectors = embedding if _EMBEDDING in chosen[place] else None
+            found.append(_coded(ctx, column, entries, chosen[place]) if vectors is None else
+                         _embedded(ctx, column, entries, vectors))  # fmt: skip
         else:
             while place + width < frame.cols and place + width not in chosen:
                 width += 1
@@ -50,7 +58,7 @@ def transform_apply(ctx: Context, target: Value, spec: str, meta: Value) -> Valu
     return ctx.matrix(ctx.g.concat(found, 1))
 
 
-def _methods(spec: str, cols: int) -> dict[int, set[str]]:
+def _methods(spec: str, cols: int, has_embedding: bool) -> dict[int, set[str]]:
     """Return what a spec asks for, by column counted from 0."""
     try:
         content = json.loads(_WORDS.sub(_quoted_word, spec))
@@ -58,6 +66,8 @@ def _methods(spec: str, cols: int) -> dict[int, set[str]]:
         raise UnsupportedCase(f"the spec of transformapply is no JSON: {error}") from error
     if not isinstance(content, dict):
         raise UnsupportedCase("the spec of transformapply is no JSON object")
+    if _EMBEDDING in content and not has_embedding:
+        raise UnsupportedCase(f"transformapply with {quoted(_EMBEDDING)} in its spec needs the argument embedding")
     unknown = [key for key in content if key not in (*_METHODS, "ids")]
     if unknown:
         raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
@@ -101,6 +111,14 @@ def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str]) 
     if codes.kind == FLOAT:
         return codes
     return g.where(g.binary("Equal", codes, g.constant(0)), g.number(np.nan), g.floating(codes))
+
+
+def _embedded(ctx: Context, column: Tensor, entries: list[str], embedding: Matrix) -> Tensor:
+    """Return the rows of a matrix that the codes of texts are the numbers of, zeros for those without one."""
+    g, rows = ctx.g, ctx.flat(embedding)
+    codes, _ = _recoded(ctx, column, entries)
+    padded = g.concat([g.filled(0.0, (1, embedding.cols)), rows], 0)
+    return g.gather(padded, g.reshape(codes, codes.dims[:1]), 0)
 
 
 def _recoded(ctx: Context, column: Tensor, entries: list[str]) -> tuple[Tensor, int]:
