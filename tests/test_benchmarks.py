@@ -5,10 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 
 from benchmarks.engine_statistics import engine_statistics
 from benchmarks.programs import Counted
+from benchmarks.round_trip import measure
 from benchmarks.scale import count_jobs, difference, prepared, scored
 
 SCRIPT = """\
@@ -78,3 +81,25 @@ def test_jobs_are_counted_in_the_events_of_spark(tmp_path: Path) -> None:
 )
 def test_difference_of_results(found: list[list[float]], expected: float) -> None:
     assert difference(np.array(found), np.array([[0.25, 3]])) == pytest.approx(expected, nan_ok=True)
+
+
+@pytest.mark.parametrize(("error", "said"), [(0.0, ""), (0.25, "Y differs by 2.0e-01")])
+def test_a_model_that_comes_back_is_measured(error: float, said: str, tmp_path: Path) -> None:
+    path, random = tmp_path / "mlp.onnx", np.random.default_rng(0)
+    weights = {"W": random.normal(size=(4, 3)).astype(np.float32), "V": np.full((3, 1), 9, np.float32)}
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["h"]), helper.make_node("Relu", ["h"], ["r"]),
+             helper.make_node("Identity", ["r"], ["i"]), helper.make_node("MatMul", ["i", "V"], ["s"]),
+             helper.make_node("Clip", ["s", "zero", "one"], ["Y"])]  # fmt: skip
+    weights |= {"zero": np.zeros((), np.float32), "one": np.ones((), np.float32)}
+    ends = [helper.make_tensor_value_info(name, 1, ["N", size]) for name, size in (("X", 4), ("Y", 1))]
+    held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "mlp", ends[:1], ends[1:], held)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    x = random.normal(size=(5, 4)).astype(np.float32)
+    y = np.clip(np.maximum(x @ weights["W"], 0) @ weights["V"], 0, 1)
+    y[y.argmax()] += error
+    np.savez(path.with_suffix(".npz"), in_X=x, out_Y=y)
+    trip, differing = measure(path)
+    assert (trip.before.total(), trip.after) == (5, {"MatMul": 2, "Relu": 1, "Clip": 1})
+    assert (trip.ratio, trip.grown()) == (0.8, "- Identity 1")
+    assert differing == said
