@@ -70,6 +70,8 @@ OPERATORS = [
     row("product", "Y = t(X) %*% X"),
     row("large matrices full of numbers", "A = matrix(1, 300, 300) + matrix(2, 300, 300)\nY = X[, 1:2] * sum(A %*% rowMaxs(A / 3))"),
     row("matrices full of numbers for each row", "A = matrix(3, nrow(X), 4) - matrix(2, nrow(X), 4)\nY = cbind(A, A > matrix(0, nrow(X), 4))"),
+    row("aggregates of no columns", "Z = matrix(0, 100, 0)\nm = mean(Z)\ns = sd(Z)\nY = rbind(as.matrix(min(Z) == Inf), "
+        "as.matrix(max(Z) == -Inf), as.matrix(sum(Z) == 0), as.matrix(m != m), as.matrix(s != s)) * X[1, 1]", sizes=()),
     row("trace of infinite elements", "Z = t(X) %*% X\nZ[1, 2] = 1 / 0\nY = X * trace(Z)"),
 ]
 

@@ -143,13 +143,13 @@ def column_deviations(ctx: Context, target: Matrix) -> Value:
 
 
 def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
-    """Return the sample variance along an axis; that of a single element is 0."""
+    """Return the sample variance along an axis; that of a single element is 0, that of none NaN."""
     g = ctx.g
     centered = g.binary("Sub", x, g.reduce("ReduceMean", x, (axis,)))
     squares = g.reduce("ReduceSum", g.binary("Mul", centered, centered), (axis,))
     size: Dim = x.dims[axis]
     if isinstance(size, int):
-        return g.binary("Div", squares, g.number(float(max(size - 1, 1))))
+        return g.binary("Div", squares, g.number(float(max(size - 1, 1) if size else 0)))
     less = g.floating(g.size_tensor(size + -1))
     return g.binary("Div", squares, g.binary("Max", less, g.number(1.0)))
 

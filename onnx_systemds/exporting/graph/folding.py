@@ -32,12 +32,21 @@ def moved(op: str) -> Callable[..., Any] | None:
     return _RULES[op] if op in _MOVES or op in ("Gather", "Pad") else None
 
 
-def _reduced(function: Callable[..., Any]) -> Callable[..., Any]:
+def _reduced(function: Callable[..., Any], of_none: float | None = None) -> Callable[..., Any]:
+    """Return the rule of a reduction; `of_none` is what it gives of no elements, where numpy has no such number."""
+
     def rule(data: Array, axes: Array | None = None, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
         along = None if axes is None else tuple(int(axis) for axis in np.ravel(axes))
-        return function(data, axis=along, keepdims=bool(keepdims))
+        initial = {} if of_none is None or data.size or data.dtype.kind != "f" else {"initial": of_none}
+        return function(data, axis=along, keepdims=bool(keepdims), **initial)
 
     return rule
+
+
+def _mean(data: Array, axis: tuple[int, ...] | None, keepdims: bool) -> Any:
+    """Return the mean, NaN of no elements (of which numpy warns)."""
+    total = np.sum(data, axis=axis, keepdims=keepdims)
+    return np.divide(total, data.size // max(np.size(total), 1))
 
 
 def _reshape(data: Array, shape: Array, allowzero: int = 0) -> Array:
@@ -139,9 +148,9 @@ _RULES: dict[str, Callable[..., Any]] = {
     "MatMul": np.matmul,
     "Gemm": _gemm,
     "ReduceSum": _reduced(np.sum),
-    "ReduceMean": _reduced(np.mean),
-    "ReduceMax": _reduced(np.max),
-    "ReduceMin": _reduced(np.min),
+    "ReduceMean": _reduced(_mean),
+    "ReduceMax": _reduced(np.max, -np.inf),
+    "ReduceMin": _reduced(np.min, np.inf),
     "ReduceProd": _reduced(np.prod),
     "ArgMax": _argmax,
     "CumSum": lambda x, axis, exclusive=0, reverse=0: None if exclusive or reverse else np.cumsum(x, int(axis)),

@@ -94,8 +94,9 @@ class Operators(GraphBuilder):
         if node is not None and node.op == "Expand" and node.inputs[0] is not None and not node.inputs[0].dims:
             return self.expand(node.inputs[0], dims)
         target = self.target(x, dims)
-        # of computed sizes one may be 0, and is meant so
-        zero = {"allowzero": 1} if target.constant is None and self.opset >= _ALLOWZERO_SINCE else {}
+        # of computed sizes one may be 0, and is meant so, as are known ones
+        means_zero = (target.constant is None or 0 in dims) and self.opset >= _ALLOWZERO_SINCE
+        zero = {"allowzero": 1} if means_zero else {}
         found = self.node("Reshape", [x, target], dims, x.kind, **zero)
         if not found.hint and x.node is None and found.constant is not None:
             found.hint = x.hint
@@ -112,7 +113,7 @@ class Operators(GraphBuilder):
                 target.append(0)
             else:
                 target.append(-1)
-        if target.count(-1) > 1 or (-1 in target and 0 in dims) or (0 in dims and 0 in target and 0 in x.dims):
+        if target.count(-1) > 1 or 0 in dims:
             if 0 in dims:
                 return self.node("Identity", [self.sizes_tensor(dims)], (len(dims),), INT)
             return self.sizes_tensor(dims)
