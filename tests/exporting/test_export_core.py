@@ -211,6 +211,11 @@ def test_a_file_that_the_script_has_written_is_no_input() -> None:
     assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}
 
 
+def test_how_a_file_is_divided_is_no_matter_of_a_model() -> None:
+    text = 'X = read("X", format="hdf5", dataset="D")\nwrite(X, "Y", format="binary", rows_in_block=2, cols_in_block=3)\n'
+    assert run_model(export_script(text), {"X": np.ones((2, 2))})["Y"].sum() == 4
+
+
 def test_a_list_that_is_written_is_an_output_for_each_item() -> None:
     text = 'X = read("X")\nL = list(a=X, b=2, c=list(X + 1, 3))\nif (sum(X) > 0) { L["b"] = 5 }\nwrite(L, "found")\n'
     found = run_model(export_script(text), {"X": np.ones((2, 2))})

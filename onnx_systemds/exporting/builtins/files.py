@@ -30,6 +30,7 @@ def read(
     nnz: Value | None = None,
     indSep: Value | None = None,
     schema: str = "",
+    dataset: Value | None = None,
     target: str = "",
 ) -> Value:
     """What the script itself has written to the file, a bound value, or an input of the model."""
@@ -45,6 +46,7 @@ def read(
 def write(
     ctx: Context, x: Value, path: str, format: str = "", header: bool = False, sep: Value | None = None,
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
+    rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:  # fmt: skip
     """An output of the model, called like the file; of a list one for each item, with its name or number after it."""
     put(ctx, PurePosixPath(path).stem or path, x)
