@@ -135,6 +135,17 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((1,), (1,), (1,)),
     ),
     Fault(
+        "product-of-embeddings",
+        "a product with what transformapply makes of embeddings of words is 0",
+        "3.4.0",
+        'F = frame(data=["a", "b"], rows=2, cols=1)\nE = matrix("1 2 3 4", 2, 2)\n'
+        '[Z, M] = transformencode(target=F, spec="{ids: true, recode: [1]}")\n'
+        'Y = transformapply(target=F, spec="{ids: true, word_embedding: [1]}", meta=M, embedding=E)\n'
+        'result = Y %*% matrix("1 2", 2, 1)',
+        ((5,), (11,)),
+        "none is needed, as no generator transforms frames",
+    ),
+    Fault(
         "cumsum-forgets-nan",
         "cumsum and rowcumsum are infinite from an infinity on, after NaN as well",
         "3.4.0",
