@@ -14,9 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.engine.launcher import find_class_path, find_java
 from onnx_systemds.engine.matrix_files import write_matrix
-from tests.command_line import SHORT_RUN
+from tests.command_line import SHORT_RUN, engine_command
 
 HEAP = "512m"
 SECONDS = 60
@@ -70,8 +69,7 @@ def times_fetched(statistics: str) -> int:
 
 @contextlib.contextmanager
 def _worker(port: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    command = [find_java(), "--add-modules=jdk.incubator.vector", *SHORT_RUN, f"-Xmx{HEAP}", "-cp", ":".join(find_class_path()),
-               "org.apache.sysds.api.DMLScript", "-w", str(port)]  # fmt: skip
+    command = [*engine_command([*SHORT_RUN, f"-Xmx{HEAP}"]), "-w", str(port)]
     with (folder / f"worker{port}.log").open("wb") as log:
         worker = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:
