@@ -54,6 +54,20 @@ def test_reshapes_leave_no_statement() -> None:
     assert text.endswith("{\n  tall = -X\n  Y = max(tall, 0)\n}\n")
 
 
+@pytest.mark.parametrize(("size", "in_list"), [(30, []), (70, ["W", "b"])])
+def test_biases_are_in_the_list_of_weights_where_there_is_one(size: int, in_list: list[str]) -> None:
+    """Up to 8 elements, and matrices of one number, stay in the script."""
+    rng = np.random.default_rng(0)
+    weight, bias = rng.random((2, size // 2)), rng.random(size // 2)
+    nodes = [helper.make_node("MatMul", ["X", "W"], ["XW"]), helper.make_node("Add", ["XW", "b"], ["XWb"]),
+             helper.make_node("Add", ["XWb", "ones"], ["sum"]), helper.make_node("Mul", ["sum", "short"], ["Y"])]  # fmt: skip
+    script = import_model(model(nodes, {"X": ["n", 2]}, {"Y": [2, "n", size // 2]}, W=weight.astype(np.float32),
+                                b=bias.astype(np.float32), ones=np.ones(size // 2, np.float32),
+                                short=np.array([[[0.5]], [[3]]], np.float32)))  # fmt: skip
+    assert sorted(weight.name for weight in script.weights) == in_list
+    assert ('matrix("0.5 3"' in script.text) and "matrix(1, " in script.text
+
+
 STACK = """\
 /venv/lib/python3.9/site-packages/torch/nn/modules/linear.py(114): forward
 /venv/lib/python3.9/site-packages/torch/nn/modules/module.py(1501): _call_impl

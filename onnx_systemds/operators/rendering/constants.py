@@ -38,7 +38,9 @@ class Constants:
         """Definitions of the constants, by the number of the fragment that uses them first.
 
         They stand near their use: a value that lives through many blocks costs compile time in each of them.
+        Where the function takes the list of weights anyway, all but a few numbers come out of it.
         """
+        self.uses_weights = self.uses_weights or any(map(self._parts.goes_to_file, self._arrays.values()))
         statements: dict[int, list[str]] = {}
         for name in reversed(list(self._arrays)):
             view = next(iter(self._forms.of(name)))
@@ -48,9 +50,8 @@ class Constants:
 
     def _lines(self, name: str, view: View) -> list[str]:
         array = self._arrays[name]
-        if not self._parts.goes_to_file(array):
+        if not self._parts.goes_to_file(array, has_list=self.uses_weights):
             return self._forms.define(name, self._literal(name, array, view), view)
-        self.uses_weights = True
         key = self._parts.weight_key(name, array, view)
         text = f'as.matrix({WEIGHTS}["{key}"])'
         if self._parts.weights[key].array.shape != (view.rows, view.cols):  # of another function, or by another name

@@ -16,6 +16,7 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 LARGEST_LITERAL = 64  # elements of a weight that `auto` still writes into the script
+LARGEST_BESIDE_LIST = 8  # the same of a function that takes the list of weights anyway
 
 
 @dataclass
@@ -79,11 +80,12 @@ class ScriptParts:
                 return key
         return ""
 
-    def goes_to_file(self, array: Array) -> bool:
-        """Whether a constant becomes a file beside the script."""
+    def goes_to_file(self, array: Array, *, has_list: bool = False) -> bool:
+        """Whether a constant becomes a file beside the script. has_list: whether its function takes weights anyway."""
         if self.weights_mode == "inline" or array.size <= 1:
             return False
-        return self.weights_mode == "files" or (array.size > LARGEST_LITERAL and not is_uniform(array))
+        largest = LARGEST_BESIDE_LIST if has_list else LARGEST_LITERAL
+        return self.weights_mode == "files" or (array.size > largest and not is_uniform(array))
 
 
 def _camel_case(name: str) -> str:
