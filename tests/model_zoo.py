@@ -26,3 +26,9 @@ def model_cases(*folders: str, where: Callable[[Path], bool] = lambda path: True
     """Return pytest parameters, one per model for which `where` holds, or a single skipped one with the reason."""
     found = [pytest.param(path, id=f"{path.parent.name}/{path.stem}") for path in model_paths(*folders) if where(path)]
     return found or [pytest.param(None, id="no-models", marks=pytest.mark.skip(reason=REASON))]
+
+
+def groups_by_size(paths: Sequence[Path], most: int = 6) -> list[list[Path]]:
+    """The models in groups of the next in size, for tests that run several in one program; the largest come first."""
+    ordered = sorted(paths, key=lambda path: -sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")))
+    return [ordered[start : start + most] for start in range(0, len(ordered), most)]

@@ -58,17 +58,50 @@ def calls_plainly(
     folder: Path | None = None,
 ) -> list[dict[str, Any]]:
     """The same for several calls in one program, their inputs of whatever sizes the script takes."""
+    return programs_plainly([(script, calls)], open_sizes=open_sizes, mode=mode, heap=heap, folder=folder)[0]
+
+
+def programs_plainly(
+    cases: Sequence[tuple[Script, Sequence[Mapping[str, Any]]]],
+    *,
+    open_sizes: bool = False,
+    mode: str = "singlenode",
+    heap: str = "2g",
+    folder: Path | None = None,
+) -> list[list[dict[str, Any]]]:
+    """The same for the calls of each of several scripts, which one program sources."""
     if folder is None:
         with tempfile.TemporaryDirectory(prefix="plain-engine-") as name:
-            return calls_plainly(script, calls, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
+            return programs_plainly(cases, open_sizes=open_sizes, mode=mode, heap=heap, folder=Path(name))
+    names = [f"model{place or ''}" for place in range(len(cases))]
     found = [
-        PlainCall(script, inputs, folder, f"call{number}_", "model", open_sizes) for number, inputs in enumerate(calls)
+        [PlainCall(script, inputs, folder, f"{name}_call{number}_", name, open_sizes) for number, inputs in enumerate(calls)]
+        for name, (script, calls) in zip(names, cases, strict=True)
     ]
-    program = [*sourced(script, folder, "model"), "never = time() < 0", *list_transfer.functions(script)]
-    program += [statement for call in found for statement in call.statements()]
-    is_long = sum(weight.array.size for weight in script.weights) > _WEIGHTS_OF_A_SHORT_RUN
+    heads = [sourced(script, folder, name) for name, (script, _) in zip(names, cases, strict=True)]
+    # source statements stand at the top of a script
+    program = [lines[0] for lines in heads] + [line for lines in heads for line in lines[1:]]
+    program += ["never = time() < 0", *dict.fromkeys(text for script, _ in cases for text in list_transfer.functions(script))]
+    program += [statement for calls in found for call in calls for statement in call.statements()]
+    is_long = sum(weight.array.size for script, _ in cases for weight in script.weights) > _WEIGHTS_OF_A_SHORT_RUN
     run_dml("\n".join(program) + "\n", folder, mode, heap, virtual_machine=LONG_RUN if is_long else SHORT_RUN)
-    return [call.results() for call in found]
+    return [[call.results() for call in calls] for calls in found]
+
+
+def scored_together(
+    cases: Mapping[str, tuple[Script, Sequence[Mapping[str, Any]]]], *, open_sizes: bool = False
+) -> dict[str, list[dict[str, Any]]]:
+    """The outputs of the calls of each named script, all in one program; an error names the scripts that fail alone."""
+    try:
+        return dict(zip(cases, programs_plainly(list(cases.values()), open_sizes=open_sizes), strict=True))
+    except AssertionError as error:
+        failing = []
+        for name, (script, calls) in cases.items():
+            try:
+                calls_plainly(script, calls, open_sizes=open_sizes)
+            except AssertionError:
+                failing.append(name)
+        raise AssertionError(f"{', '.join(failing) or 'none fails alone, but together'}: {error}") from None
 
 
 def sourced(script: Script, folder: Path, namespace: str) -> list[str]:

@@ -15,10 +15,10 @@ from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.all_forms import results_of_all_forms
-from tests.model_zoo import model_cases
+from tests.model_zoo import groups_by_size, model_cases, model_paths, needs_models
 from tests.models.test_models import ALLOWED, STEP
 from tests.operators.harness import Array, compare
-from tests.plain_engine import calls_plainly
+from tests.plain_engine import scored_together
 
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
@@ -89,17 +89,26 @@ def test_two_further_sizes(path: Path, specialise_after: int) -> None:
                     agree(outputs[name], judge, f"{path.parent.name}/{path.stem}", name, decided(expected))
 
 
-@pytest.mark.parametrize("path", model_cases("real", "generated", where=has_dynamic_dims))
-def test_two_further_sizes_on_the_plain_command_line(path: Path) -> None:
-    with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
-        vectors = {name: stored[name] for name in stored.files}
-    symbols = symbol_sizes(path, vectors)
-    calls = [inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
-             for number in range(2)]  # fmt: skip
-    for inputs, outputs in zip(calls, calls_plainly(import_model(path), calls, open_sizes=True), strict=True):
-        expected = judging.judge(path, inputs)
-        for name, judge in expected.items():
-            agree(outputs[name], judge, f"{path.parent.name}/{path.stem}", name, decided(expected))
+@needs_models
+@pytest.mark.parametrize(
+    "paths",
+    groups_by_size([path for path in model_paths("real", "generated") if has_dynamic_dims(path)]),
+    ids=lambda paths: paths[0].stem,
+)
+def test_two_further_sizes_on_the_plain_command_line(paths: list[Path]) -> None:
+    cases = {}
+    for path in paths:
+        with np.load(path.with_suffix(".npz"), allow_pickle=True) as stored:
+            vectors = {name: stored[name] for name in stored.files}
+        symbols = symbol_sizes(path, vectors)
+        calls = [inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
+                 for number in range(2)]  # fmt: skip
+        cases[f"{path.parent.name}/{path.stem}"] = import_model(path), calls
+    for path, (model, results) in zip(paths, scored_together(cases, open_sizes=True).items(), strict=True):
+        for inputs, outputs in zip(cases[model][1], results, strict=True):
+            expected = judging.judge(path, inputs)
+            for name, judge in expected.items():
+                agree(outputs[name], judge, model, name, decided(expected))
 
 
 def decided(outputs: Mapping[str, Any]) -> Any:

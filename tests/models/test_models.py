@@ -11,9 +11,9 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
-from tests.model_zoo import MODELS, model_paths, needs_models
+from tests.model_zoo import MODELS, groups_by_size, model_paths, needs_models
 from tests.operators.harness import Array, compare
-from tests.plain_engine import score_plainly
+from tests.plain_engine import scored_together
 
 PASSING = [
     line.strip()
@@ -83,11 +83,12 @@ def test_agrees(name: str) -> None:
 
 
 @needs_models
-@pytest.mark.parametrize("name", PASSING)
-def test_agrees_on_the_plain_command_line(name: str) -> None:
-    assert MODELS is not None
-    inputs, expected = _vectors(name)
-    _compare(name, score_plainly(import_model(MODELS / f"{name}.onnx"), inputs), expected)
+@pytest.mark.parametrize("paths", groups_by_size(model_paths("real", "generated")), ids=lambda paths: paths[0].stem)
+def test_agree_on_the_plain_command_line(paths: list[Path]) -> None:
+    vectors = {path: _vectors(f"{path.parent.name}/{path.stem}") for path in paths}
+    cases = {f"{path.parent.name}/{path.stem}": (import_model(path), [vectors[path][0]]) for path in paths}
+    for path, (name, (outputs,)) in zip(paths, scored_together(cases).items(), strict=True):
+        _compare(name, outputs, vectors[path][1])
 
 
 def _run(name: str) -> tuple[Path, dict[str, Array], dict[str, Array]]:
