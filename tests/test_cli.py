@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner, Result
 from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.cli.commands import main
+from onnx_systemds.stages import Stages
 from tests.model_zoo import MODELS, needs_models
 from tests.registries import restored
 
@@ -259,6 +261,36 @@ def test_verbose_lists_stages_in_both_directions(relu: Path, tmp_path: Path) -> 
         ("parse", "  0 statements, 1 functions"), ("run symbolically", "  1 nodes"), ("join and write", "  1 nodes"), ("in all", ""),
     ]  # fmt: skip
     assert "stages:" not in invoke(relu, "-o", tmp_path / "r.dml").output
+
+
+@pytest.mark.engine
+def test_verbose_lists_stages_of_what_runs(relu: Path, tmp_path: Path) -> None:
+    given, found, script = tmp_path / "in.npz", tmp_path / "out.npz", tmp_path / "r.dml"
+    np.savez(given, X=np.ones((5, 3), np.float32))
+    assert invoke(relu, "-o", script).exit_code == 0
+    conversion = ["load", "simplify", "infer types", "write DML", "specialise", "find blocks"]
+    rows = {
+        ("run", relu, "--inputs", given, "--outputs", found): [*conversion, "compile", "run"],
+        ("score", relu, "--input", given, "--output", found): [*conversion, "score"],
+        ("verify", relu, "--per-node"): ["load", "judge", *conversion[1:], "compile and run", "node by node"],
+        ("verify", script, "--function", "gen_tiny", "--input", "X=double[n,3]"): ["parse", "run symbolically", "join and write", "judge", "compile and run"],
+    }
+    for words, stages in rows.items():
+        told = invoke(*words, "--verbose")
+        assert re.findall(r"^  (\w[\w ]*?) +\d+\.\d{3} s", told.stderr, re.MULTILINE) == [*stages, "in all"], told.output
+        assert ("not all sizes of the inputs are known" in told.stderr) is ("specialise" in stages)
+        assert "stages:" not in told.stdout + invoke(*words).stderr
+
+
+def test_time_within_a_stage_counts_once() -> None:
+    stages = Stages()
+    with stages.stage("outer"):
+        with stages.stage("inner"):
+            time.sleep(0.2)
+        with stages.stage("inner"):
+            pass
+    assert list(stages.times()) == ["inner", "outer"]
+    assert stages.times()["inner"] >= 0.2 > stages.times()["outer"]
 
 
 @pytest.mark.parametrize(("words", "begun", "completed"), [

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from onnx_systemds.cli import converting
+from onnx_systemds.model.load import load_model
+from onnx_systemds.verifying import verify as verifying
 from tests.test_cli import invoke
 
 OPEN = TensorProto.FLOAT, None
@@ -47,7 +51,7 @@ def test_an_array_file_is_a_constant(total: Path) -> None:
 
 
 @pytest.mark.engine
-def test_run_score_and_verify_are_told(total: Path) -> None:
+def test_run_score_and_verify_are_told(total: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, found = total.with_name("in.npz"), total.with_name("out.npz")
     np.savez(given, X=X)
     for command in (("run", "--inputs", given, "--outputs", found), ("score", "--input", given, "--output", found)):
@@ -55,8 +59,12 @@ def test_run_score_and_verify_are_told(total: Path) -> None:
         assert result.exit_code == 0, result.output
         np.testing.assert_array_equal(np.load(found)["Y"], [[6], [16]])
         found.unlink()
+    loaded: list[Any] = []
+    for module in (converting, verifying):
+        monkeypatch.setattr(module, "load_model", lambda source: loaded.append(source) or load_model(source))
     result = invoke("verify", total, *OPTIONS, "--per-node")
     assert result.exit_code == 0, result.output
+    assert loaded == [total]
     assert "X: float32 [2, 3]" in result.output and "axes: int64 [1]" in result.output
     assert "passed: 1 of 1 outputs agree" in result.output
 

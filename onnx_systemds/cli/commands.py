@@ -15,7 +15,7 @@ import onnx_systemds
 from onnx_systemds.array_files import write_npz
 from onnx_systemds.cli import INTERRUPTED
 from onnx_systemds.cli.builtin_table import builtin_lines, builtin_summary
-from onnx_systemds.cli.converting import converted, progress
+from onnx_systemds.cli.converting import converted, progress, read_model
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.export_command import export, verify_script
 from onnx_systemds.cli.facet_table import facet_lines
@@ -30,6 +30,7 @@ from onnx_systemds.cli.options import (
     json_option,
     plugin_options,
     print_report,
+    print_stages,
     read_tensors,
     verification_options,
     written_to,
@@ -44,7 +45,6 @@ from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
-from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.model.load import load_model
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
@@ -106,15 +106,12 @@ def main() -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="The script; - is the standard output [default: beside the model].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("-v", "--verbose", is_flag=True,
-              help="List stages with their times, and which passes over the graph fired, and why others did not.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write which lines of the script each node of the model is.")
 @conversion_options
 def convert(
-    model: Path, output: Path | None, quiet: bool, verbose: bool, scored: bool, map_file: Path | None,
-    options: ConversionOptions,
+    model: Path, output: Path | None, quiet: bool, scored: bool, map_file: Path | None, options: ConversionOptions
 ) -> None:  # fmt: skip
     """Convert MODEL.onnx to a DML script (the default command)."""
     sizes, given = options.sizes(), options.given()
@@ -123,9 +120,7 @@ def convert(
         if model.suffix.lower() == ".dml":
             raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         stages = Stages()
-        with stages.stage("load") as words:
-            loaded = given.put_into(load_model(model))
-            words.append(f"{len(loaded.graph.nodes)} nodes, {len(loaded.graph.initializers)} weights")
+        loaded = read_model(model, given, stages)
         target = written_to(output, model.with_suffix(".dml"))
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(target, sources)
@@ -144,9 +139,7 @@ def convert(
             save_program(target.with_name(PROGRAM), program)
         if map_file is not None:
             save_map(map_file, script_map(script, target.stem))
-        if verbose:
-            for line in [*stages.lines(), *note_lines(script.notes)]:
-                click.echo(line, err=True)
+        print_stages(stages, verbose=options.verbose)
         if not quiet:
             for line in success_lines(script.interface, model, target):
                 click.echo(line, err=True)
@@ -170,13 +163,17 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
     with explained(options.traceback):
         options.load_plugins()
         tensors = read_tensors(inputs) if inputs else {}
-        loaded = given.put_into(load_model(model))
+        stages = Stages()
+        loaded = read_model(model, given, stages)
         sources = [model, *loaded.data_files, *options.plugins, *given.files]
         check_target(outputs, [*sources, *([inputs] if inputs else [])])
-        script = converted(loaded, sizes, options)
-        with ScoringFunction(script) as function:
+        script = converted(loaded, sizes, options, stages=stages)
+        with stages.stage("compile"):
+            function = ScoringFunction(script)
+        with function, stages.stage("run"):
             results = flat_results(function(nested_inputs(script.inputs, tensors)))
         _write_tensors(outputs, results)
+        print_stages(stages, verbose=options.verbose)
     for name, tensor in results.items():
         kind = "string" if tensor.dtype.kind == "U" else tensor.dtype
         click.echo(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
@@ -199,14 +196,17 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     with explained(options.traceback):
         options.load_plugins()
         verification.check_page([model, *options.plugins, *given.files])
-        types, constants = given.read_for(model)
+        stages = Stages()
+        loaded = read_model(model, None, stages)
+        types, constants = given.read_for(loaded)
         report = verify_model(
-            model, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
+            loaded, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
             per_node=per_node, function_name=options.function_name, weights=options.weights,
             functions=options.functions, simplified=not options.no_simplify, omitted=options.omitted,
-            specialised=not options.no_specialise, **verification.arguments(),
+            specialised=not options.no_specialise, stages=stages, **verification.arguments(),
         )  # fmt: skip
         verification.write_page(report, model)
+        print_stages(stages, verbose=options.verbose)
     print_report(report, as_json=verification.as_json)
 
 

@@ -5,14 +5,26 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
+from onnx_systemds.cli.given import GivenInputs
 from onnx_systemds.cli.options import ConversionOptions
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
+from onnx_systemds.model.load import load_model
 from onnx_systemds.stages import Stages
+
+
+def read_model(path: Path, given: GivenInputs | None, stages: Stages) -> Model:
+    """The model of a file, with what is given of its inputs. Raises TranspileError, OSError."""
+    with stages.stage("load") as words:
+        loaded = load_model(path)
+        loaded = loaded if given is None else given.put_into(loaded)
+        words.append(f"{len(loaded.graph.nodes)} nodes, {len(loaded.graph.initializers)} weights")
+    return loaded
 
 
 def converted(

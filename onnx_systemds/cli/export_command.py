@@ -19,11 +19,13 @@ from onnx_systemds.cli.options import (
     gathered,
     plugin_options,
     print_report,
+    print_stages,
     read_tensors,
     verification_options,
     with_options,
     written_to,
 )
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import list_script
 from onnx_systemds.dml.parser import parse_file
 from onnx_systemds.errors import TranspileError
@@ -52,6 +54,7 @@ class ExportOptions:
     functions: str
     plugins: tuple[Path, ...]
     no_plugins: bool
+    verbose: bool
     traceback: bool
 
     def sources(self, script: Path) -> list[Path]:
@@ -98,6 +101,7 @@ def _export_options(command: Command) -> Command:
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),
         plugin_options,
+        click.option("-v", "--verbose", is_flag=True, help="List stages with their times."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])  # fmt: skip
 
@@ -107,7 +111,6 @@ def _export_options(command: Command) -> Command:
 @click.option("-o", "--output", type=click.Path(path_type=Path),
               help="The model; - is the standard output [default: beside the script].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("-v", "--verbose", is_flag=True, help="List stages with their times.")
 @click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
               help="Write of which line of the script each node of the model is.")
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
@@ -115,9 +118,9 @@ def _export_options(command: Command) -> Command:
                    "[default: those from 1024 on where the model would take more than 2 GB].")
 @click.option("--list", "listing", is_flag=True, help="Show functions and arguments of the script, and write nothing.")
 @_export_options
-def export(  # noqa: PLR0913 - an argument for each option
-    script: Path, output: Path | None, quiet: bool, verbose: bool, map_file: Path | None, external_data: int | None,
-    listing: bool, options: ExportOptions,
+def export(
+    script: Path, output: Path | None, quiet: bool, map_file: Path | None, external_data: int | None, listing: bool,
+    options: ExportOptions,
 ) -> None:  # fmt: skip
     """Convert SCRIPT.dml to an ONNX model.
 
@@ -130,9 +133,7 @@ def export(  # noqa: PLR0913 - an argument for each option
             for line in list_script(parse_file(script)):
                 click.echo(line)
             return
-        with stages.stage("parse") as words:
-            parsed = parse_file(script)
-            words.append(f"{len(parsed.statements)} statements, {len(parsed.functions)} functions")
+        parsed = _parsed(script, stages)
         target = written_to(output, script.with_suffix(".onnx"))
         sources = options.sources(script)
         options.load_plugins()
@@ -147,8 +148,7 @@ def export(  # noqa: PLR0913 - an argument for each option
         )  # fmt: skip
         if map_file is not None:
             save_map(map_file, model_map(model))
-    for line in stages.lines() if verbose else ():
-        click.echo(line, err=True)
+    print_stages(stages, verbose=options.verbose)
     for note in notes:
         click.echo(f"note: {note}", err=True)
     if not quiet:
@@ -172,16 +172,26 @@ def verify_script(
     if options.function is None:
         raise click.UsageError("only a function can be verified: --function NAME")
     sizes = fixed_sizes(dims)
+    stages = Stages()
     with explained(options.traceback):
         options.load_plugins()
         verification.check_page(options.sources(script))
         contents = read_tensors(verification.contents) if verification.contents else None
         report = scripts.verify_script(
-            script, options.function, dims=sizes, specs=_specs(options.inputs), bindings=options.bindings(),
-            **{**verification.arguments(), "inputs": contents}, **options.others(),
+            _parsed(script, stages), options.function, dims=sizes, specs=_specs(options.inputs),
+            bindings=options.bindings(), stages=stages, **{**verification.arguments(), "inputs": contents},
+            **options.others(),
         )  # fmt: skip
         verification.write_page(report, script)
+        print_stages(stages, verbose=options.verbose)
     print_report(report, as_json=verification.as_json)
+
+
+def _parsed(script: Path, stages: Stages) -> tree.Script:
+    with stages.stage("parse") as words:
+        parsed = parse_file(script)
+        words.append(f"{len(parsed.statements)} statements, {len(parsed.functions)} functions")
+    return parsed
 
 
 def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:

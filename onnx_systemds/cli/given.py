@@ -18,7 +18,6 @@ from onnx_systemds.importing.convert import with_constants, with_types
 from onnx_systemds.importing.part import part_of
 from onnx_systemds.model.given_inputs import given_tensor
 from onnx_systemds.model.ir import Array, Dims, Model, TensorType, Type
-from onnx_systemds.model.load import load_model
 
 _TYPE = re.compile(r"\s*(\w+)\s*\[([^\[\]]*)\]\s*")
 _DIM = re.compile(r"[0-9]{1,9}|[A-Za-z_]\w*|\?", re.ASCII)
@@ -78,11 +77,9 @@ class GivenInputs:
             contents[name] = array
         return contents
 
-    def read_for(self, path: Path) -> tuple[dict[str, Type], dict[str, Array]]:
-        """The types and contents for the model of a file, read only for some. Raises TranspileError, OSError."""
-        if not self.types and not self.constants:
-            return {}, {}
-        model = part_of(load_model(path), self.starts, self.ends)
+    def read_for(self, model: Model) -> tuple[dict[str, Type], dict[str, Array]]:
+        """The types and contents for the part of the model. Raises TranspileError, OSError."""
+        model = part_of(model, self.starts, self.ends)
         return self.types_in(model), self.constants_in(model)
 
     def put_into(self, model: Model) -> Model:

@@ -21,6 +21,7 @@ from onnx_systemds.files import check_target, replacing
 from onnx_systemds.importing.convert import FUNCTIONS_MODES, WEIGHTS_MODES
 from onnx_systemds.inference.passes import check_omitted
 from onnx_systemds.plugins import load_plugins
+from onnx_systemds.stages import Stages
 
 if TYPE_CHECKING:
     from onnx_systemds.verifying.report import Report
@@ -55,6 +56,7 @@ class ConversionOptions:
     no_simplify: bool
     omitted: tuple[str, ...]
     no_specialise: bool
+    verbose: bool
     traceback: bool
 
     def sizes(self) -> dict[str, int]:
@@ -161,6 +163,9 @@ def conversion_options(command: Command) -> Command:
                      help="Do without this pass over the graph, as -v names it; repeatable."),
         click.option("--no-specialise", is_flag=True,
                      help="Keep the script general where all sizes are known; it is slower then."),
+        click.option("-v", "--verbose", is_flag=True,
+                     help="List stages with their times, and which passes over the graph fired, and why others did "
+                          "not."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),
     ])  # fmt: skip
 
@@ -210,6 +215,12 @@ def read_tensors(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise TranspileError("it holds one array; an .npz file names them", path, "write it by np.savez(path, X=array)")
     return content
+
+
+def print_stages(stages: Stages, *, verbose: bool) -> None:
+    """Print what was done, on the standard error, if it is asked for."""
+    for line in stages.lines() if verbose else ():
+        click.echo(line, err=True)
 
 
 def print_report(report: Report, *, as_json: bool) -> None:

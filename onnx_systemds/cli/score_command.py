@@ -14,16 +14,16 @@ import click
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
-from onnx_systemds.cli.converting import converted
+from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained
-from onnx_systemds.cli.options import ConversionOptions, conversion_options
+from onnx_systemds.cli.options import ConversionOptions, conversion_options, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
-from onnx_systemds.model.load import load_model
+from onnx_systemds.stages import Stages
 from onnx_systemds.tables.csv_files import CsvTable
 from onnx_systemds.tables.parquet_files import ParquetTable
 from onnx_systemds.tables.reading import Table
@@ -69,15 +69,16 @@ def score(  # noqa: PLR0913 - an argument for each option
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         options.load_plugins()
-        loaded = given.put_into(load_model(model))
+        stages = Stages()
+        loaded = read_model(model, given, stages)
         check_target(target, [model, source, *loaded.data_files, *options.plugins, *given.files])
         if target.suffix.lower() not in WRITERS:
             raise TranspileError(f"it is called none of {', '.join(f'*{suffix}' for suffix in WRITERS)}", target)
         spark = _spark_options(engine, master, settings)
         chosen = None if columns is None else [name.strip() for name in columns.split(",")]
-        convert = partial(converted, loaded, sizes, options)
+        convert = partial(converted, loaded, sizes, options, stages=stages)
         script, rows = _opened(loaded, source, chosen, not no_header, convert)
-        with closing(rows):
+        with closing(rows), stages.stage("score") as words:
             if spark is None:
                 count, seconds = _score(script, rows, target, chunk_rows)
             else:
@@ -86,6 +87,8 @@ def score(  # noqa: PLR0913 - an argument for each option
                 start = time.perf_counter()
                 count = score_on_spark(script, rows, target, chunk_rows, spark)
                 seconds = time.perf_counter() - start
+            words.append(f"{count} rows")
+        print_stages(stages, verbose=options.verbose)
     click.echo(f"{target}: {count:,} rows, {count / seconds:,.0f} rows/s", err=is_stream(target))
 
 

@@ -27,6 +27,7 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
+from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.inference.passes import check_omitted, simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
@@ -69,7 +70,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
     `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
     these (the results are equal up to rounding). progress: called with the number of nodes rendered so far.
-    stages: takes what was done, and how long it took. Raises
+    stages: takes what was done, how long it took, and what passes did. Raises
     ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons
     when the model cannot be converted.
     """
@@ -135,6 +136,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
             words.append(f"{len(script.functions)} functions")
     script = with_named_sizes(script)
     commented = replace(script.main, body=with_scope_comments(script.main.body))
+    stages.remarks += note_lines(script.notes)
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))
 
 

@@ -19,6 +19,7 @@ from onnx_systemds.exporting.sources import JAR_PREFIX, SourceFiles
 from onnx_systemds.model.given_inputs import given_values
 from onnx_systemds.model.load import load_model
 from onnx_systemds.runtime.boundary_tensors import boundary_matrix
+from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
 from onnx_systemds.verifying.random_inputs import RandomInputs
@@ -29,7 +30,7 @@ _VERIFIED = "verified.dml"
 
 
 def verify_script(  # noqa: PLR0913 - a public entry point: all but the first three go by name
-    path: str | Path,
+    source: str | Path | tree.Script,
     function: str,
     inputs: Mapping[str, Any] | None = None,
     *,
@@ -39,21 +40,27 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
     seed: int = 0,
     specs: Mapping[str, Any] | None = None,
     bindings: Mapping[str, Any] | None = None,
+    stages: Stages | None = None,
     **options: Any,
 ) -> Report:
     """Export a function of a script, run both, and compare the model's outputs with what the engine computes.
 
-    inputs: contents by name; random ones when there are none. dims: sizes of the names in dims. specs, bindings:
-    ``inputs`` and ``bindings`` of `export_script`, as are the other options. Raises TranspileError, EngineError.
+    source: a script on disk, or its tree. inputs: contents by name; random ones when there are none. dims: sizes of the
+    names in dims. specs, bindings: ``inputs`` and ``bindings`` of `export_script`, as are the other options. stages:
+    takes what was done, and how long it took. Raises TranspileError, EngineError.
     """
-    script = parse_file(path)
-    model = export_script(script, function, inputs=specs, bindings=bindings, **options)
+    stages = stages or Stages()
+    script = source if isinstance(source, tree.Script) else parse_file(source)
+    model = export_script(script, function, inputs=specs, bindings=bindings, stages=stages, **options)
     graph = load_model(model).graph
     drawn = None if inputs is not None else RandomInputs(graph, dims or {}, seed)
     given = inputs or {} if drawn is None else drawn.contents
     contents = given_values(given, {port.name: port.type for port in graph.inputs})
-    model_side = judgement(model, contents)
-    engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
+    with stages.stage("judge") as words:
+        model_side = judgement(model, contents)
+        words.append(model_side.judge)
+    with stages.stage("compile and run"):
+        engine_side = _run(script, script.functions[function], contents, bindings or {}, options.get("arguments") or {})
     return Report(
         f"SystemDS, for the model on {model_side.judge}",
         model_side.reasons,
@@ -63,6 +70,7 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         (),
         tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
               for name, found in model_side.outputs.items()),
+        seconds=stages.times(),
     )  # fmt: skip
 
 

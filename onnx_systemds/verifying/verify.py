@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +23,7 @@ from onnx_systemds.model.ir import MapType, Model, Node, OptionalType, SequenceT
 from onnx_systemds.model.load import load_model
 from onnx_systemds.model.walk import names_read, nodes_written
 from onnx_systemds.runtime.list_transfer import flat_results, nested_inputs
+from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.data_folders import read_contents
 from onnx_systemds.verifying.judging import Judgement, judgement
@@ -34,7 +34,7 @@ _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
 
 
 def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two go by name
-    source: str | Path | onnx.ModelProto,
+    source: str | Path | onnx.ModelProto | Model,
     inputs: Mapping[str, Any] | str | Path | None = None,
     *,
     dims: Mapping[str, int] | None = None,
@@ -47,20 +47,24 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     rtol: float | None = None,
     atol: float | None = None,
     seed: int = 0,
+    stages: Stages | None = None,
     **options: Any,
 ) -> Report:
     """Run a model on both sides and compare the outputs.
 
+    source: the model; one that is loaded is from a file, which the judge reads, too.
     inputs: contents by name, lists and maps as such or as arrays NAME/0, NAME/keys (see `nested_inputs`), or a file or
     folder of them (see `read_contents`); random ones when there are none. dims: sizes of symbols, for the conversion
     and the random inputs. starts, ends: of the part of the model that is verified, see `part_of`. types, constants:
     those of `import_model`, tensors; the judge is given the constants as inputs. expected: outputs by name, or those in
     the folder, are the judge, where they are given. per_node: whether the intermediate values of the graph are
-    compared, too, with those of onnxruntime. rtol, atol: see `compare_tensors`. options: of `import_model`.
+    compared, too, with those of onnxruntime. rtol, atol: see `compare_tensors`. stages: takes what was done, and how
+    long it took. options: of `import_model`.
     Raises TranspileError when the model cannot be converted, or no judge runs it; EngineError when the engine does not.
     """
-    path = Path(source) if isinstance(source, str | Path) else source
-    model = part_of(load_model(source), starts, ends)
+    stages = stages or Stages()
+    path, model = _loaded(source)
+    model = part_of(model, starts, ends)
     if isinstance(inputs, str | Path):
         inputs, found_beside = read_contents(Path(inputs), model)
         expected = found_beside if expected is None else expected
@@ -71,23 +75,24 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
     engine = _Engine(model, {**options, "dims": dims})
-    fed, watch = _fed({**contents, **known}), _Watch()
-    # first: it knows best what is wrong with inputs
-    judged = judgement(path, fed, part=part) if expected is None else _given_judgement(model, expected)
-    watch.note("the judge")
-    found = engine.run(contents)
-    watch.note("conversion and engine")
+    fed = _fed({**contents, **known})
+    with stages.stage("judge") as words:  # first: it knows best what is wrong with inputs
+        judged = judgement(path, fed, part=part) if expected is None else _given_judgement(model, expected)
+        words.append(judged.judge)
+    with stages.stage("compile and run"):
+        found = engine.outputs(contents, stages)
     nodes: list[NodeComparison] = []
     if per_node:
-        producers = engine.comparable_values(contents)
-        values = engine.run(contents, list(producers))
-        inner = judgement(path, fed, list(producers), part).outputs
-        nodes = [
-            NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
-                           producers[found.name].op_type, found)
-            for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
-        ]  # fmt: skip
-        watch.note("node by node")
+        with stages.stage("node by node") as words:
+            producers = engine.comparable_values(contents)
+            values = engine.values(contents, list(producers))
+            inner = judgement(path, fed, list(producers), part).outputs
+            nodes = [
+                NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
+                               producers[found.name].op_type, found)
+                for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
+            ]  # fmt: skip
+            words.append(f"{len(nodes)} values")
     return Report(
         judged.judge,
         judged.reasons,
@@ -97,21 +102,17 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         engine.required_constants,
         tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol)),
         tuple(nodes),
-        watch.seconds,
+        stages.times(),
     )
 
 
-class _Watch:
-    """What stages took, from one note to the next."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self._last = time.perf_counter()
-
-    def note(self, stage: str) -> None:
-        """End a stage."""
-        now = time.perf_counter()
-        self.seconds[stage], self._last = now - self._last, now
+def _loaded(source: str | Path | onnx.ModelProto | Model) -> tuple[Path | onnx.ModelProto, Model]:
+    """What the judge reads, and the model. Raises ValueError for a loaded model that is not from a file."""
+    if not isinstance(source, Model):
+        return Path(source) if isinstance(source, str) else source, load_model(source)
+    if source.path is None:
+        raise ValueError("the model is not from a file: give its protobuf")
+    return source.path, source
 
 
 def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:
@@ -131,10 +132,12 @@ class _Engine:
         self.options = options
         self.required_constants: tuple[str, ...] = ()
 
-    def run(self, contents: Mapping[str, Any], wanted: list[str] | None = None) -> dict[str, Any]:
-        """The outputs of the model, or the ``wanted`` values, by name."""
-        if wanted is None:
-            return self._run(self.model, contents)
+    def outputs(self, contents: Mapping[str, Any], stages: Stages) -> dict[str, Any]:
+        """The outputs of the model, by name."""
+        return self._run(self.model, contents, stages)
+
+    def values(self, contents: Mapping[str, Any], wanted: list[str]) -> dict[str, Any]:
+        """The ``wanted`` values, by name."""
         found: dict[str, Any] = {}
         for start in range(0, len(wanted), _VALUES_AT_ONCE):
             outputs = tuple(ValueInfo(name, None) for name in wanted[start : start + _VALUES_AT_ONCE])
@@ -142,8 +145,8 @@ class _Engine:
             found |= self._run(model, contents)
         return found
 
-    def _run(self, model: Model, contents: Mapping[str, Any]) -> dict[str, Any]:
-        prepared = SystemDSBackendRep(model, **self.options)
+    def _run(self, model: Model, contents: Mapping[str, Any], stages: Stages | None = None) -> dict[str, Any]:
+        prepared = SystemDSBackendRep(model, **self.options, stages=stages)
         try:
             outputs = prepared.run(contents)
         finally:
