@@ -12,6 +12,9 @@ import onnx
 import pytest
 
 from onnx_systemds.cli.layered_layout import Layout, layered
+from onnx_systemds.importing import convert
+from onnx_systemds.inference.infer import infer
+from onnx_systemds.model.ir import Graph
 from tests.test_cli import invoke
 
 HEADER = '<ir_version: 8, opset_import: ["" : 17]>'
@@ -51,6 +54,13 @@ def test_text(saved: Path) -> None:
     result = invoke("inspect", saved, "--graph", target)
     assert result.exit_code == 0 and "can be converted" in result.output
     assert target.read_text() == TEXT
+
+
+def test_types_are_inferred_once(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed: list[Graph] = []
+    monkeypatch.setattr(convert, "infer", lambda graph, context: typed.append(graph) or infer(graph, context))
+    assert "can be converted" in invoke("inspect", saved, "--graph", saved.with_name("g.txt"), "--dim", "batch=4").output
+    assert len(typed) == 1
 
 
 def test_picture(saved: Path) -> None:

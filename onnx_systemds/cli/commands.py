@@ -42,6 +42,7 @@ from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
+from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
@@ -231,19 +232,20 @@ def inspect(  # noqa: PLR0913 - one parameter an option
     Exit code 0 for every model that can be read; with --plan for those that can be converted and scored.
     """
     from onnx_systemds.cli.graph_picture import graph_file
-    from onnx_systemds.cli.inspecting import inspect_model, typed_graph
+    from onnx_systemds.cli.inspecting import inspect_model
 
     sizes, given = fixed_sizes(dims), given_inputs(types, constants, starts, ends)
     with explained(traceback):
         load_plugins(plugins, installed=not no_plugins)
-        loaded = given.put_into(load_model(model))
+        loaded, typed = given.put_into(load_model(model)), None
         if picture is not None:
             check_target(picture, [model, *loaded.data_files, *plugins, *given.files])
-            content = graph_file(typed_graph(loaded, sizes), picture, model.name)
+            typed = typed_model(loaded, sizes)
+            content = graph_file(typed.graph, picture, model.name)
             with replacing(picture) as stream:
                 stream.write(content.encode())
         if plan is None:
-            found = inspect_model(loaded, sizes)
+            found = inspect_model(loaded, sizes, typed)
             lines = [json_text(found.summary())] if as_json else found.lines()
         else:
             scored = plan_of(loaded, sizes, common_rows(loaded), plan)

@@ -11,17 +11,14 @@ import numpy as np
 import onnx
 
 from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
-from onnx_systemds.importing.convert import import_model
+from onnx_systemds.importing.convert import TypedModel, script_of, typed_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.facts import NodeFacts, find_schema
-from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.memory import Memory, memory_of
 from onnx_systemds.inference.onnx_inference import has_dims, unsupported
-from onnx_systemds.inference.passes import simplify
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
-from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import (
     Array,
     Graph,
@@ -148,35 +145,27 @@ def _ports(infos: Sequence[ValueInfo]) -> list[dict[str, str]]:
 
 
 def inspect_model(
-    source: str | Path | bytes | onnx.ModelProto | Model, dims: Mapping[str, int] | None = None
-) -> Inspection:
+    source: str | Path | bytes | onnx.ModelProto | Model, dims: Mapping[str, int] | None = None,
+    typed: TypedModel | None = None,
+) -> Inspection:  # fmt: skip
     """Look at a model and try its conversion, with ``dims`` as sizes for its symbols.
 
-    Raises TranspileError when it is no model.
+    typed: the model with these sizes, where its types are known already. Raises TranspileError when it is no model.
     """
     model = source if isinstance(source, Model) else load_model(source)
     memory: Memory | None = None
     symbols: tuple[str, ...] = ()
     try:
-        script = import_model(model, dims=dims, functions="keep")
+        typed = typed_model(model, dims) if typed is None else typed
+        script = script_of(typed, functions="keep")
         reasons: tuple[str, ...] = ()
         symbols = tuple(dict.fromkeys(name for port in script.inputs for name in dim.symbols(port.dims)))
-        memory = None if symbols else _memory(model, dims)
+        memory = None if symbols else memory_of(typed.graph)
     except MultipleErrors as error:
         reasons = tuple(map(str, error.reasons))
     except TranspileError as error:
         reasons = (str(error),)
     return Inspection(model, tuple(_uses(model)), _weights(model), reasons, memory, symbols)
-
-
-def typed_graph(model: Model, dims: Mapping[str, int] | None = None) -> TypedGraph:
-    """The graph as the conversion reads it; what cannot be typed is of unknown type. Raises TranspileError."""
-    context = Context(dict(dims or {}), model.functions)
-    return infer(simplify(model.graph, context.notes), context)
-
-
-def _memory(model: Model, dims: Mapping[str, int] | None) -> Memory | None:
-    return memory_of(typed_graph(model, dims))
 
 
 def all_nodes(model: Model) -> Iterator[Node]:

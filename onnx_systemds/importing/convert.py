@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -82,13 +82,35 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
-    written = nodes_written(model.graph, model.functions)
-    context = Context(
-        dict(dims or {}), model.functions, keeps_functions=functions != "flat", simplify=simplified,
-        omitted=frozenset(omitted), written=written,
-    )  # fmt: skip
-    graph = with_constants(with_types(model.graph, types or {}), constants or {})
     stages = stages or Stages()
+    graph = with_constants(with_types(model.graph, types or {}), constants or {})
+    typed = typed_model(
+        replace(model, graph=graph), dims, keeps_functions=functions != "flat", simplified=simplified, omitted=omitted,
+        stages=stages,
+    )  # fmt: skip
+    return script_of(typed, function_name, weights, functions, specialised, progress, stages)
+
+
+@dataclass(frozen=True, slots=True)
+class TypedModel:
+    """A model whose every value is known by dtype and dims. context: with the reasons against its conversion so far."""
+
+    model: Model
+    graph: TypedGraph
+    context: Context
+
+
+@seldom_collected()
+def typed_model(
+    model: Model, dims: Mapping[str, int] | None = None, *, keeps_functions: bool = True, simplified: bool = True,
+    omitted: Collection[str] = (), stages: Stages | None = None,
+) -> TypedModel:  # fmt: skip
+    """The model as the conversion reads it; see `import_model`. Raises TranspileError where there is no typing it."""
+    stages, graph = stages or Stages(), model.graph
+    context = Context(
+        dict(dims or {}), model.functions, keeps_functions=keeps_functions, simplify=simplified,
+        omitted=frozenset(omitted), written=nodes_written(graph, model.functions),
+    )  # fmt: skip
     if simplified:
         with stages.stage("simplify") as words:
             words.append(f"{len(graph.nodes)} nodes")
@@ -97,6 +119,17 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     with stages.stage("infer types") as words:
         typed = infer(graph, context)
         words.append(f"{len(typed.nodes)} nodes")
+    return TypedModel(model, typed, context)
+
+
+@seldom_collected()
+def script_of(
+    source: TypedModel, function_name: str | None = None, weights: str = "auto", functions: str | None = None,
+    specialised: bool = True, progress: Progress | None = None, stages: Stages | None = None,
+) -> Script:  # fmt: skip
+    """The script of a typed model; see `import_model`. Raises TranspileError with all reasons against it."""
+    stages = stages or Stages()
+    model, typed, context = source.model, source.graph, source.context
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
