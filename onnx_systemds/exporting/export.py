@@ -58,7 +58,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
     folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
-    notes: takes what the script does and the model leaves out. external: takes weights that `export_file` writes.
+    notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
     stages: takes what was done, and how long it took.
     Raises TranspileError with every reason.
     """
@@ -89,11 +89,11 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
         hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
         raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
-    if notes is not None:
-        notes += [*script.warnings, *evaluator.context.dropped]
     with stages.stage("join and write") as words:
         model = write_model(graph, name, Provenance(script, function, folder), external)
         words.append(f"{len(model.graph.node)} nodes")
+    if notes is not None:
+        notes += [*script.warnings, *evaluator.context.dropped, *graph.notes]
     return model
 
 

@@ -30,6 +30,7 @@ from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
+from onnx_systemds.exporting.passes.widening import widen
 from onnx_systemds.exporting.provenance import Provenance
 from onnx_systemds.inference.dims import ANY_SIGN, RUN_SIZE, Dim, symbols
 
@@ -47,6 +48,7 @@ def write_model(
     """
     hoist(builder)
     fuse(builder)
+    widen(builder)
     narrow(builder)
     model = _Writer(builder, origin, external).model(name)
     origin.describe(model)

@@ -52,7 +52,7 @@ _SMALL = 1 << 10
 
 
 class GraphBuilder:
-    """A graph under construction. `place` is the ``file:line`` that new nodes come from.
+    """A graph under construction. `place` is the ``file:line`` that new nodes come from, `notes` what to tell of it.
 
     Builtins use its subclass `graph_operators.Operators`, which knows the dims of the results.
     """
@@ -69,6 +69,7 @@ class GraphBuilder:
         self.inputs: list[Tensor] = []
         self.outputs: list[tuple[str, Tensor]] = []
         self.stored_weights: dict[tuple[StoredMatrix, Dims], Tensor] = {}
+        self.notes: list[str] = []
         self.unit = Unit()
         self.main = self.scope = self.unit.scope
         self._symbol_of: dict[int, tuple[Tensor, Dim]] = {}

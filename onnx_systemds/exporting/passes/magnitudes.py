@@ -1,0 +1,222 @@
+"""How large the numbers of a finished graph may be, and whether they are whole: `magnitudes`.
+
+The bounds follow from constants and operators alone. What nothing is known of (inputs, weights in files, what a loop
+hands on) counts as whole and as large as `unknown`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.limits import estimated_elements
+from onnx_systemds.exporting.passes.graph_passes import needed_nodes
+from onnx_systemds.exporting.passes.retyping import fed_back
+
+
+@dataclass(frozen=True)
+class Magnitude:
+    """The largest that a number can be, whatever its sign, and whether it is whole."""
+
+    largest: float
+    whole: bool = True
+
+    def joined(self, other: Magnitude) -> Magnitude:
+        """Return that of either."""
+        return Magnitude(max(self.largest, other.largest), self.whole and other.whole)
+
+
+_Rule = Callable[[Node, Sequence[Magnitude]], Magnitude]
+_LARGEST_WHOLE = 2.0**63
+
+
+def magnitudes(scope: Scope, outputs: Iterable[Tensor], unknown: float) -> Mapping[Tensor, Magnitude]:
+    """Return the magnitudes of all numbers that `outputs` need, those of the bodies of loops included."""
+    found = _Magnitudes(unknown)
+    found.visit(scope, outputs)
+    return found.known
+
+
+class _Magnitudes:
+    """Walks the nodes in their order; a body first as it begins, then with what it hands on, too."""
+
+    def __init__(self, unknown: float) -> None:
+        self.unknown = unknown
+        self.known: dict[Tensor, Magnitude] = {}
+
+    def visit(self, scope: Scope, outputs: Iterable[Tensor]) -> None:
+        for node in needed_nodes(scope, [], outputs):
+            for tensor in node.outputs:
+                self.known.pop(tensor, None)
+            bodies = [body for _, body in node.subgraphs()]
+            for body in bodies:
+                self.visit_body(node, body)
+            if not bodies:
+                self.known.update((tensor, self.result(node, tensor)) for tensor in node.outputs)
+
+    def visit_body(self, node: Node, body: SubGraph) -> None:
+        self.join(body.inputs, node.inputs[: len(body.inputs)])
+        self.visit(body.scope, body.outputs)
+        results = body.outputs[len(body.outputs) - len(node.outputs) :]
+        states = fed_back(node, body)
+        if states:
+            self.join(states, results)
+            self.visit(body.scope, body.outputs)
+        self.join(node.outputs, results)
+
+    def join(self, tensors: Sequence[Tensor], given: Sequence[Tensor | None]) -> None:
+        for tensor, other in zip(tensors, given):
+            found = self.of(other)
+            self.known[tensor] = self.known[tensor].joined(found) if tensor in self.known else found
+
+    def of(self, tensor: Tensor | None) -> Magnitude:
+        if tensor is None or tensor.kind in (BOOL, TEXT):
+            return Magnitude(1.0)
+        if tensor not in self.known:
+            known = tensor.constant
+            self.known[tensor] = Magnitude(self.unknown) if known is None else _of_constant(known)
+        return self.known[tensor]
+
+    def result(self, node: Node, tensor: Tensor) -> Magnitude:
+        rule = RULES.get(node.op)
+        if rule is None:
+            return Magnitude(self.unknown, whole=tensor.kind == INT)
+        return rule(node, [self.of(given) for given in node.inputs])
+
+
+def _of_constant(content: Array) -> Magnitude:
+    finite = np.abs(content[np.isfinite(content)])
+    largest = float(finite.max()) if finite.size else 0.0
+    return Magnitude(largest, largest < _LARGEST_WHOLE and bool((np.floor(finite) == finite).all()))
+
+
+def _first(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return given[0]
+
+
+def _any_of(node: Node, given: Sequence[Magnitude]) -> Magnitude:
+    """Return that of the inputs of the kind of the result."""
+    kind = node.outputs[0].kind
+    own = [each for each, tensor in zip(given, node.inputs) if tensor is not None and tensor.kind == kind]
+    return Magnitude(max(each.largest for each in own), all(each.whole for each in own))
+
+
+def _rounded(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(given[0].largest)
+
+
+def _sign(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(1.0)
+
+
+def _clipped(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    bound = max((each.largest for each in given[1:]), default=math.inf)
+    return Magnitude(min(given[0].largest, bound), all(each.whole for each in given))
+
+
+def _sum(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(sum(each.largest for each in given), all(each.whole for each in given))
+
+
+def _difference(node: Node, given: Sequence[Magnitude]) -> Magnitude:
+    divisor = remainder_divisor(node)
+    return _sum(node, given) if divisor is None else Magnitude(_of_constant(divisor).largest, given[0].whole)
+
+
+def remainder_divisor(node: Node) -> Array | None:
+    """Return the number `b` where a Sub is ``a - floor(a / b) * b``, or with a quotient that is cut off."""
+    product = None if node.inputs[1] is None else node.inputs[1].node
+    if product is None or product.op != "Mul":
+        return None
+    for cut, b in (product.inputs, product.inputs[::-1]):
+        quotient = _cut_quotient(cut)
+        if quotient is not None and b is not None and b.constant is not None and quotient.inputs == (node.inputs[0], b):
+            return b.constant
+    return None
+
+
+def _cut_quotient(x: Tensor | None) -> Node | None:
+    """Return the Div whose result, without its fraction, a tensor is."""
+    node = None if x is None else x.node
+    if node is not None and node.op == "Mul":
+        node = next((part.node for part in node.inputs if part is not None and part.node is not None
+                     and part.node.op == "Floor"), None)  # fmt: skip
+    source = None if node is None or node.op != "Floor" else whole_quotient(node) or node.inputs[0]
+    made = source.node if isinstance(source, Tensor) else source
+    return made if made is not None and made.op == "Div" else None
+
+
+def whole_quotient(node: Node) -> Node | None:
+    """Return the Div whose absolute value a Floor rounds: integer division cuts off so."""
+    inner = node.inputs[0].node if node.op == "Floor" and node.inputs[0] is not None else None
+    source = inner.inputs[0] if inner is not None and inner.op == "Abs" else None
+    made = None if source is None else source.node
+    return made if made is not None and made.op == "Div" else None
+
+
+def _product(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(given[0].largest * given[1].largest, given[0].whole and given[1].whole)
+
+
+def _quotient(node: Node, given: Sequence[Magnitude]) -> Magnitude:
+    divisor = node.inputs[1].constant if node.inputs[1] is not None else None
+    least = 1.0 if divisor is None or not divisor.size else float(np.abs(divisor).min()) or 1.0
+    return Magnitude(given[0].largest / least, node.outputs[0].kind == INT)
+
+
+def _remainder(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(given[1].largest, given[0].whole and given[1].whole)
+
+
+def _power(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    base, exponent = given[0].largest, given[1].largest
+    largest = math.inf if exponent * math.log2(max(base, 2.0)) > 64 else base**exponent
+    return Magnitude(largest, given[0].whole and given[1].whole and math.isfinite(largest))
+
+
+def _added_up(node: Node, given: Sequence[Magnitude]) -> Magnitude:
+    data = node.inputs[0]
+    assert data is not None
+    if node.op == "CumSum":
+        axis = None if node.inputs[1] is None else node.inputs[1].constant
+        count = estimated_elements(data.dims if axis is None else (data.dims[int(axis.item())],))
+    else:
+        count = max(1, estimated_elements(data.dims) // estimated_elements(node.outputs[0].dims))
+    return Magnitude(given[0].largest * count, given[0].whole)
+
+
+def _matrix_product(node: Node, given: Sequence[Magnitude]) -> Magnitude:
+    left = node.inputs[0]
+    assert left is not None
+    inner = left.dims[0 if node.attributes.get("transA") else -1]
+    found = given[0].largest * given[1].largest * estimated_elements((inner,))
+    return Magnitude(found + sum(each.largest for each in given[2:]), all(each.whole for each in given))
+
+
+def _bits(_: Node, given: Sequence[Magnitude]) -> Magnitude:
+    return Magnitude(2 * max(each.largest for each in given))
+
+
+_MOVES = ("Cast", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape", "Slice",
+          "Squeeze", "Tile", "TopK", "Transpose", "Unsqueeze")  # fmt: skip
+RULES: Mapping[str, _Rule] = {
+    **dict.fromkeys((*_MOVES, "Abs", "Neg", "ReduceMax", "ReduceMin", "Relu"), _first),
+    **dict.fromkeys(("Concat", "Max", "Min", "Pad", "ScatterElements", "ScatterND", "Where"), _any_of),
+    **dict.fromkeys(("Ceil", "Floor", "Round"), _rounded),
+    **dict.fromkeys(("ReduceSum", "CumSum"), _added_up),
+    **dict.fromkeys(("MatMul", "Gemm"), _matrix_product),
+    **dict.fromkeys(("BitwiseAnd", "BitwiseOr", "BitwiseXor"), _bits),
+    "Add": _sum,
+    "Clip": _clipped,
+    "Div": _quotient,
+    "Mod": _remainder,
+    "Mul": _product,
+    "Pow": _power,
+    "Sign": _sign,
+    "Sub": _difference,
+}  # fmt: skip
+"""How the magnitude of a result follows from those of the inputs."""

@@ -1,0 +1,186 @@
+"""Puts whole numbers that float32 does not hold into float64: `widen`.
+
+Hashes, moduli and words of bits are calculated with whole numbers beyond 2^24, of which float32 holds some alone. What
+is only an output, or goes on as a float, may be rounded. What is rounded to a whole number, divided with a remainder or
+made an int must be exact, and so must all that it is calculated from; so must a difference of such numbers, and what is
+compared or put in order. Inputs and weights are what float32 holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Union
+
+import numpy as np
+from onnx import TensorProto
+
+from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Scope, Tensor
+from onnx_systemds.exporting.passes.graph_passes import needed_nodes
+from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
+    RULES,
+    Magnitude,
+    magnitudes,
+    remainder_divisor,
+    whole_quotient,
+)
+from onnx_systemds.exporting.passes.retyping import Retyping, fed_back
+
+_EXACT = 2.0**24
+"""Up to here float32 holds every whole number."""
+_LARGEST = 2.0**53
+_GROWING = frozenset(("Add", "Cast", "CumSum", "Gemm", "MatMul", "Mul", "Pow", "ReduceSum", "Sub"))
+"""What may give a larger number than it takes; the others choose one, or make it smaller."""
+_ROUNDING = frozenset(("Ceil", "Floor", "Mod", "Round"))
+_COMPARING = frozenset(("ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "TopK"))
+_OF_ANY_FLOAT = frozenset((*_COMPARING, "Cast", "IsInf", "IsNaN"))
+"""What takes float64 as well, and has results of other kinds."""
+
+_Edge = tuple[Sequence[Union[Tensor, None]], Tensor]
+
+
+def widen(builder: GraphBuilder) -> None:
+    """Calculate whole numbers beyond 2^24 in float64 where they must be exact; notes those that are rounded even so."""
+    if builder.dtype != "float32":
+        return
+    outputs = [tensor for _, tensor in builder.outputs]
+    nodes = list(_nodes(builder.main, outputs))
+    edges = [edge for node in nodes for edge in _edges(node)]
+    sizes = magnitudes(builder.main, outputs, _EXACT - 1)
+    wide: set[Tensor] = set()
+    _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
+    _demand(edges, _beyond(nodes, edges, sizes), filter(_divides_whole, nodes), wide)
+    words = {node.outputs[0] for node in nodes if node.op == "Cast" and _is_beyond(node.outputs[0], sizes)}
+    before = -1
+    while before != len(wide):
+        before = len(wide)
+        reached = _reached(edges, wide | words)
+        compared = (node for node in nodes if node.op in _COMPARING
+                    or (node.op in ("Add", "Sub") and any(tensor in wide for tensor in node.inputs)))  # fmt: skip
+        _demand(edges, reached, compared, wide)
+    builder.notes += _notes(builder, nodes, {tensor for tensor in reached if _is_beyond(tensor, sizes)})
+    if wide:
+        wide.update(_carried(nodes, wide))
+        _retype(builder, wide)
+
+
+def _nodes(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
+    """Yield the needed nodes, those of bodies before what they are the bodies of."""
+    for node in needed_nodes(scope, [], outputs):
+        for _, body in node.subgraphs():
+            yield from _nodes(body.scope, body.outputs)
+        yield node
+
+
+def _edges(node: Node) -> Iterator[_Edge]:
+    """Yield what the results of a node, or the inputs and results of its bodies, are made of."""
+    if node.op in RULES:
+        for tensor in node.outputs:
+            yield node.inputs, tensor
+    for _, body in node.subgraphs():
+        results = body.outputs[len(body.outputs) - len(node.outputs) :]
+        for given, taken in ((node.inputs, body.inputs), (results, fed_back(node, body)), (results, node.outputs)):
+            yield from (((tensor,), to) for tensor, to in zip(given, taken))
+
+
+def _rounds(node: Node) -> bool:
+    """Whether a node makes whole numbers of others, or takes them for exact."""
+    return node.op in _ROUNDING or (node.op == "Cast" and node.outputs[0].kind in (INT, WIDE))
+
+
+def _divides_whole(node: Node) -> bool:
+    """Whether a node is certainly about whole numbers, of inputs, too: a quotient or remainder of such, or bits."""
+    if node.op == "Cast" and node.outputs[0].kind == INT and node.inputs[0] is not None:
+        source = node.inputs[0].node
+        return source is not None and source.op == "Clip"
+    return node.op == "Mod" or whole_quotient(node) is not None or (
+        node.op == "Sub" and remainder_divisor(node) is not None)  # fmt: skip
+
+
+def _is_beyond(tensor: Tensor, sizes: Mapping[Tensor, Magnitude]) -> bool:
+    found = sizes.get(tensor)
+    return tensor.kind == FLOAT and found is not None and found.whole and found.largest > _EXACT
+
+
+def _beyond(nodes: Iterable[Node], edges: Sequence[_Edge], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
+    """Return the floats in whose calculation a whole number beyond 2^24 has a part."""
+    found = {tensor for node in nodes for tensor in node.outputs
+             if (node.op in _GROWING and _is_beyond(tensor, sizes))
+             or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}  # fmt: skip
+    return _reached(edges, found)
+
+
+def _reached(edges: Sequence[_Edge], begin: set[Tensor]) -> set[Tensor]:
+    """Return the floats that are calculated from those of `begin`, and these."""
+    found, before = set(begin), -1
+    while before != len(found):
+        before = len(found)
+        found.update(to for given, to in edges if to.kind == FLOAT and any(tensor in found for tensor in given))
+    return found
+
+
+def _demand(edges: Sequence[_Edge], beyond: set[Tensor], starts: Iterable[Node], wide: set[Tensor]) -> None:
+    """Add to `wide` what nodes that need exact numbers are calculated from, as far as it is `beyond`."""
+    for node in starts:
+        if any(tensor in beyond for tensor in node.inputs):
+            wide.update(tensor for tensor in node.inputs if tensor in beyond)
+            wide.update(tensor for tensor in node.outputs if tensor.kind == FLOAT)
+    before = -1
+    while before != len(wide):
+        before = len(wide)
+        for given, to in reversed(edges):
+            if to in wide:
+                wide.update(tensor for tensor in given if tensor in beyond)
+
+
+def _carried(nodes: Iterable[Node], wide: set[Tensor]) -> set[Tensor]:
+    """Return what loops carry and give in the end where either is wide: both are of one type."""
+    pairs = (pair for node in nodes for _, body in node.subgraphs() for pair in zip(fed_back(node, body), node.outputs))
+    return {tensor for pair in pairs if wide & set(pair) for tensor in pair}
+
+
+def _notes(builder: GraphBuilder, nodes: Iterable[Node], beyond: Collection[Tensor]) -> Iterator[str]:
+    """Yield where float32 rounds a whole number that may matter: in an output, and beside what is compared."""
+    advice = "--dtype float64 has them exact"
+    for name, tensor in builder.outputs:
+        if tensor in beyond:
+            yield f"the output {name} has whole numbers beyond 2^24, which float32 rounds; {advice}"
+    for node in nodes:
+        if node.op in _COMPARING and any(_is_rounded(tensor) for tensor in node.inputs):
+            yield f"{node.place}: compares whole numbers beyond 2^24, which float32 rounds; {advice}"
+
+
+def _is_rounded(tensor: Tensor | None) -> bool:
+    if tensor is None or tensor.kind != FLOAT or tensor.constant is None:
+        return False
+    content = tensor.constant[np.abs(tensor.constant) < _LARGEST]
+    return bool(((np.floor(content) == content) & (content.astype(np.float32) != content)).any())
+
+
+def _retype(builder: GraphBuilder, wide: set[Tensor]) -> None:
+    outputs = [(name, _as_float(builder, tensor) if tensor in wide else tensor) for name, tensor in builder.outputs]
+    for tensor in wide:
+        tensor.kind = WIDE
+    _Widening(wide).visit(builder.main)
+    builder.outputs[:] = outputs
+
+
+def _as_float(builder: GraphBuilder, tensor: Tensor) -> Tensor:
+    found = Tensor(FLOAT, tensor.dims, tensor.hint)
+    found.node = Node("Cast", (tensor,), (found,), {"to": TensorProto.FLOAT}, builder.place, builder.main)
+    builder.main.nodes.append(found.node)
+    return found
+
+
+class _Widening(Retyping):
+    """Lets what has a result in `wide` work in float64."""
+
+    def __init__(self, wide: Collection[Tensor]) -> None:
+        super().__init__(WIDE, TensorProto.DOUBLE)
+        self.wide = wide
+
+    def choose(self, node: Node) -> tuple[Sequence[bool], str] | None:
+        if not any(tensor in self.wide for tensor in (*node.inputs, *node.outputs)):
+            return None
+        is_wide = node.op in _OF_ANY_FLOAT or any(tensor in self.wide for tensor in node.outputs)
+        return [False] * len(node.inputs), WIDE if is_wide else FLOAT

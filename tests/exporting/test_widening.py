@@ -1,0 +1,72 @@
+"""Whole numbers beyond 2^24 in models of float32: hashes, moduli, words of bits, large ids, and what is told of the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from onnx_systemds.exporting.export import export_script
+from tests.exporting.export_harness import ExportCase, check_export, model_of
+from tests.exporting.test_idioms import operators
+
+X = np.array([[1.0, 2, 3], [100, 65536, 1000003], [7, 16777215, 12345]])
+HASH = "h = (X * 2654435761) %% 4294967296\n"
+
+
+def row(name: str, body: str, **options: object) -> ExportCase:
+    return ExportCase(name, body, {"X": X}, tolerance={"float64": 1e-12, "float32": 2e-7}, **options)  # type: ignore[arg-type]
+
+
+CASES = [
+    row("a hash", f"{HASH}Y = h %/% 1048576\nZ = h %% 97", outputs=("Y", "Z")),
+    row("a hash of columns", "h = matrix(0, nrow(X), 1)\nfor (j in 1:ncol(X)) {\n  h = (h * 31 + X[, j]) %% 1000000007\n}\nY = h %% 1000"),
+    row("a hash that a loop carries", "h = matrix(0, 3, 1)\ni = 1\nwhile (i <= sum(X[1, 1]) + 2) {\n"
+        "  h = (h * 31 + X[, i]) %% 1000000007\n  i = i + 1\n}\nY = h %% 1000"),
+    row("a loop of a scalar", "s = as.scalar(X[1, 1])\nwhile (s < 1000000000) {\n  s = s * 3 + 1\n}\nY = matrix(s %% 1000, 1, 1)"),
+    row("a hash in a branch", f"{HASH}if (sum(X) > 3) {{\n  h = (h + 5) %% 4294967296\n}}\nY = h %% 97"),
+    row("a function that is kept", f"{HASH}Y = digit(h)", keep=True,
+        functions="digit = function(matrix[double] H) return (matrix[double] Y) { Y = (H * 3) %% 7 }"),
+    row("products and sums", "Y = (X * X) %% 1000 + rowSums(X * 1001) %% 10 + cumsum(X * 1000003) %% 1000 + (X %*% t(X)) %% 1000"),
+    row("a large offset", "Y = (X + 1000000007) %% 1000"),
+    row("a modulus by a difference", "h = X * 1000003\nY = h - floor(h / 1009) * 1009 + (X * 31 - floor(X * 31 / 1000) * 1000)"),
+    row("a divisor beyond", "Y = (X * 3) %/% 16777215 + floor(X * 3 / 16777217)"),
+    row("parts of a hash", f"{HASH}Y = floor(h / 4294967296 * 10) + floor(h * 0.001) %% 100"),
+    row("comparisons", f"{HASH}Y = (h == 1013904226) + 2 * (h < 2654435762) + 4 * (h > 2654435760)"),
+    row("choices", "h = ifelse(X > 50, X * 40503, X * 1000003)\nY = h %% 128 + rowIndexMax((h * 31) %% 16777259)"),
+    row("bits", "Y = bitwAnd(bitwXor(X * 65537, bitwShiftR(X * 65537, 5)), 1023) + bitwAnd(bitwShiftL(X, 9), 511)"),
+    row("groups by a hash", f"{HASH}Y = table(seq(1, 3), rowSums(h) %% 5 + 1, 3, 5)"),
+    row("a place", "i = as.integer(as.scalar((X[2, 3] * 1000003) %% 3)) + 1\nY = X[i, ]"),
+    row("differences", f"{HASH}Y = h - 2654435761 - (h - 5) * (X == 2)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_numbers(case: ExportCase) -> None:
+    check_export(case)
+
+
+@pytest.mark.parametrize(("body", "used"), [
+    ("Y = floor(X * 255 + 0.5)", ["Mul", "Add", "Floor"]),
+    ("Y = X %/% 10", ["Div", "Sign", "Abs", "Floor", "Mul"]),
+    ("Y = X + (X > 0) * -1000000000", ["Greater", "Cast", "Mul", "Add"]),
+    ("Y = X * 123456789 > 1000000000", ["Mul", "Greater", "Cast"]),
+])  # fmt: skip
+def test_other_numbers_stay_in_float32(body: str, used: list[str]) -> None:
+    assert operators(model_of(row("plain", body), "float32")) == used
+
+
+def notes_of(body: str, dtype: str = "float32") -> list[str]:
+    notes: list[str] = []
+    export_script(f'X = read("X")\n{body}\nwrite(Y, "Y")\n', inputs={"X": "double[3,3]"}, dtype=dtype, notes=notes)
+    return notes
+
+
+def test_what_is_rounded_even_so_is_told() -> None:
+    advice = "which float32 rounds; --dtype float64 has them exact"
+    output = f"the output Y has whole numbers beyond 2^24, {advice}"
+    compared = f"<text>:2: compares whole numbers beyond 2^24, {advice}"
+    assert notes_of(f"{HASH}Y = h") == notes_of(f"{HASH}Y = t(h) + 1") == [output]
+    assert notes_of("Y = X == 123456789") == [compared]
+    for body in (f"{HASH}Y = h %% 97", "Y = X == 16777216", "Y = X * 1e12", "Y = X * 2654435761", "Y = X < 0.1"):
+        assert notes_of(body) == []
+    assert notes_of(f"{HASH}Y = h", "float64") == notes_of("Y = X == 123456789", "float64") == []
