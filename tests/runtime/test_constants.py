@@ -33,7 +33,7 @@ split = function(matrix[double] A) return (matrix[double] B, matrix[double] C) {
 def script_of(body: str, rows: int | str = 2, weight: np.ndarray = WEIGHT) -> Script:
     """A script of these statements, of X with three columns, a number n, and a weight W."""
     head = "f = function(matrix[double] X, integer n, list[unknown] weights)\n    return (matrix[double] Y)\n{\n"
-    lines = ['W = as.matrix(weights["W"]); W = W[1:{}, 1:{}]'.format(*weight.shape), *body.split("\n")]
+    lines = [*loaded("W", *weight.shape), *body.split("\n")]
     text = head + "".join(f"  {line}\n" for line in lines) + "}"
     main = function_of(text)
     x, y = (Port(name, "double", (symbol(rows) if isinstance(rows, str) else rows, 3)) for name in "XY")
@@ -68,18 +68,18 @@ def computing(script: Script) -> list[str]:
 
 
 def loaded(name: str, rows: int, cols: int) -> list[str]:
-    return [f'{name} = as.matrix(weights["{name}"]); {name} = {name}[1:{rows}, 1:{cols}]']
+    return [f'{name} = matrix(as.matrix(weights["{name}"]), rows={rows}, cols={cols})']
 
 
 @pytest.mark.parametrize(
     ("body", "names", "left"),
     [
         ("V = t(W)\nY = X %*% V", ["V"], [*loaded("V", 2, 3), "Y = X %*% V"]),
-        ("V = W\nV = V[1:3, 1:2]\nY = X %*% V", [], None),
+        ("V = W\nY = X %*% V", [], None),
         ("m = 2\nY = m * X", [], None),
         ("V = t(W)\nU = V + 1\nY = X %*% U", ["U"], [*loaded("U", 2, 3), "Y = X %*% U"]),
         ("V = t(W)\nY = X %*% V\nV = V + 1\nY = Y %*% V", ["V_2", "V"],
-         ['V = as.matrix(weights["V_2"]); V = V[1:2, 1:3]', "Y = X %*% V", *loaded("V", 2, 3), "Y = Y %*% V"]),
+         ['V = matrix(as.matrix(weights["V_2"]), rows=2, cols=3)', "Y = X %*% V", *loaded("V", 2, 3), "Y = Y %*% V"]),
         ("V = matrix(0, rows=2, cols=2)\nV[1, ] = colSums(W)\nY = X %*% V", ["V"], [*loaded("V", 2, 2), "Y = X %*% V"]),
         ("V = twice(W)\nY = X %*% V", ["V"], [*loaded("V", 3, 2), "Y = X %*% V"]),
         ("V = noisier(W)\nY = X %*% V", [], None),
@@ -192,7 +192,7 @@ def test_what_keeps_the_engine_from_mistakes_is_where_the_constants_are_computed
     guard = "never = time() < 0\nif (never) { print(nrow(twice(matrix(0, rows=1, cols=1)))) }\n"
     script = made(guard + "V = max(twice(W), 1)\nV = max(V, t(V))\nY = X %*% V")
     first = [line.split("  #")[0] for line in computing(script)]
-    assert first == [*guard.splitlines(), 'W = as.matrix(weights["W"]); W = W[1:3, 1:2]', "V = max(twice(W), 1)",
+    assert first == [*guard.splitlines(), *loaded("W", 3, 2), "V = max(twice(W), 1)",
                      'if (never) { print("never") }', "V = max(V, t(V))"]  # fmt: skip
     assert not any("never" in line for line in computing(made(guard + "V = t(W)\nY = X %*% V")))
 

@@ -53,13 +53,11 @@ class Constants:
         if not self._parts.goes_to_file(array, has_list=self.uses_weights):
             return self._forms.define(name, self._literal(name, array, view), view)
         key = self._parts.weight_key(name, array, view)
-        text = f'as.matrix({WEIGHTS}["{key}"])'
-        if self._parts.weights[key].array.shape != (view.rows, view.cols):  # of another function, or by another name
-            return self._forms.define(name, f"matrix({text}, rows={view.rows}, cols={view.cols})", view)
-        read, *others = self._forms.define(name, text, view)
-        # the whole range tells the compiler the sizes, for a tenth of what a reshape costs
-        identifier = self._forms.of(name)[view]
-        return [f"{read}; {identifier} = {identifier}[1:{view.rows}, 1:{view.cols}]", *others]
+        rows, cols = self._parts.weights[key].array.shape
+        text = f'matrix(as.matrix({WEIGHTS}["{key}"]), rows={rows}, cols={cols})'  # tells the compiler the sizes
+        if (rows, cols) != (view.rows, view.cols):  # of another function, or by another name
+            text = f"matrix({text}, rows={view.rows}, cols={view.cols})"
+        return self._forms.define(name, text, view)
 
     def _literal(self, name: str, array: Array, view: View) -> str:
         """A constant in the script; the engine must not see it in what nodes calculate of constants alone."""

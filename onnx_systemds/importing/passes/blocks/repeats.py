@@ -15,7 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
 from onnx_systemds.dml.scopes import assigned, once
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
-from onnx_systemds.importing.passes.specialisation.trees import is_load, reads
+from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 FEWEST_STATEMENTS = 8
@@ -150,10 +150,7 @@ class _Finder:
         moved: set[int] = set()
         alike = Counter(shape for shape in self.shapes if shape is not None)
         for place, statement in enumerate(self.body):
-            if is_load(self.body[place : place + 2]) and self.counts[assigned((statement,))[0]] == 2:
-                moved |= {place, place + 1}
-                known |= {*assigned((statement,))}
-            elif self.shapes[place] is not None:
+            if self.shapes[place] is not None:
                 needed = reads(statement)
                 is_alone = alike[self.shapes[place]] == 1 or _is_size(statement)
                 if needed <= {WEIGHTS} or (is_alone and needed <= known):

@@ -16,7 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
-from onnx_systemds.importing.passes.specialisation.trees import call, is_entry, is_number
+from onnx_systemds.importing.passes.specialisation.trees import call, is_load, is_number
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 
@@ -69,9 +69,7 @@ def _sized(main: tree.Function, functions: Mapping[str, tree.Function]) -> set[s
         if parameter.type.kind == "matrix" and not counts[parameter.name]
     }
     for statement in main.body:
-        if isinstance(statement, tree.Assign) and is_entry(statement.value):
-            counts[statement.target.name] -= 1  # the index by its whole range, which follows, tells the size
-        elif isinstance(statement, tree.Assign) and _is_sized(statement.value, found, functions):
+        if isinstance(statement, tree.Assign) and _is_sized(statement.value, found, functions):
             name = statement.target.name
             counts[name] -= 1
             if not counts[name]:  # all that is assigned to it is such
@@ -97,7 +95,7 @@ def _is_sized(node: tree.Expression, sized: set[str], functions: Mapping[str, tr
         return len(bounds) == 4 and all(isinstance(bound, tree.IntLiteral) for bound in bounds)
     if not isinstance(node, tree.Call):
         return False
-    if node.function in _IMAGES:
+    if node.function in _IMAGES or is_load(node):
         return True
     of_operands = [_is_sized(argument.value, sized, functions) for argument in node.arguments]
     if node.function in FLAT:

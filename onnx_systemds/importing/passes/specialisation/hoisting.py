@@ -16,8 +16,15 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import call, calls, is_entry, known_sizes, reads
-from onnx_systemds.operators.api.reserved_names import WEIGHTS
+from onnx_systemds.importing.passes.specialisation.trees import (
+    calls,
+    entry,
+    is_entry,
+    is_load,
+    known_sizes,
+    load,
+    reads,
+)
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
 _NEVER_CONSTANT = {
@@ -132,7 +139,7 @@ def hoisted(
     left: list[tree.Statement] = []
     for number in sorted(flow.needed(chosen)):
         statement = body[number]
-        left += _taken(statement, names[number], shapes.get(number)) if number in chosen else [statement]
+        left.append(_taken(statement, names[number], shapes.get(number)) if number in chosen else statement)
     return Hoisted(
         tuple(left),
         tuple(names[number] for number in chosen),
@@ -163,19 +170,11 @@ def _target(statement: tree.Statement) -> str:
     return target
 
 
-def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> list[tree.Statement]:
-    """What takes a constant out of the list; the whole range tells the compiler its sizes."""
+def _taken(statement: tree.Statement, key: str, shape: Shape | None) -> tree.Statement:
+    """What takes a constant out of the list."""
     assert isinstance(statement, tree.Assign)
-    target = tree.Name(statement.target.name)
-    entry = tree.Indexed(WEIGHTS, tree.Span(tree.StringLiteral(key)))
-    taken: list[tree.Statement] = [tree.Assign(target, call("as.matrix", entry), comments=statement.comments)]
-    if shape is not None:
-        rows, cols = (tree.Span(tree.IntLiteral(1), tree.IntLiteral(size)) for size in shape)
-        taken.append(tree.Assign(target, tree.Indexed(target.name, rows, cols)))
-        tree.keep_spelling(taken[1], "", shares_line=True)
-    for new in taken:
-        tree.keep_origin(new, statement.origin)
-    return taken
+    value = entry(key) if shape is None else load(key, *shape)
+    return tree.Assign(tree.Name(statement.target.name), value, comments=statement.comments, origin=statement.origin)
 
 
 def _computing(
@@ -209,13 +208,12 @@ def _makes_sparse(statement: tree.Statement) -> bool:
 def _is_worth_hoisting(statement: tree.Statement, numbers: Mapping[str, int]) -> bool:
     """Whether it takes the engine longer than to take it out of a list.
 
-    Neither is that a number, nor another name, a weight, a matrix cut to what are its own sizes, or one of a literal.
+    Neither is that a number, nor another name, a weight, or a matrix of a literal.
     """
     assert isinstance(statement, tree.Assign)
     value = statement.value
-    is_cut = isinstance(value, tree.Indexed) and value.name == statement.target.name
     is_filled = isinstance(value, tree.Call) and value.function == "matrix" and not _reads_matrices(value, numbers)
-    is_left = is_cut or is_filled or isinstance(value, tree.Name) or is_entry(value)
+    is_left = is_filled or isinstance(value, tree.Name) or is_entry(value) or is_load(value)
     return not is_left and _reads_matrices(statement, numbers)
 
 

@@ -1,7 +1,7 @@
 """Weights and constants taken out of their list before all else, in a block of their own.
 
 What comes out of a list has no size that the engine's compiler knows, and it compiles a block with such a matrix anew
-at each call, all of it. The index by the whole range tells the sizes: after a cut they are known.
+at each call, all of it. A load tells the sizes: after a cut they are known.
 """
 
 from __future__ import annotations
@@ -16,20 +16,12 @@ from onnx_systemds.importing.passes.specialisation.trees import is_load
 
 def with_loads_first(body: tree.Block) -> tree.Block:
     """The statements, with those in front that take matrices of known sizes out of the list."""
-    if not any(is_load(body[place : place + 2]) for place in range(len(body))):
-        return body
     counts = Counter(name for statement in body for name in assigned((statement,)))
     loads: list[tree.Statement] = []
     others: list[tree.Statement] = []
-    place = 0
-    while place < len(body):
-        pair = body[place : place + 2]
-        if is_load(pair) and counts[assigned(pair)[0]] == 2:
-            loads += pair
-            place += 2
-        else:
-            others.append(body[place])
-            place += 1
+    for statement in body:
+        is_first = is_load(statement) and counts[assigned((statement,))[0]] == 1
+        (loads if is_first else others).append(statement)
     if not loads:
         return body
     never = cut(NEVER)

@@ -41,24 +41,32 @@ def call(function: str, *operands: tree.Expression) -> tree.Call:
     return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
 
 
+def entry(key: str) -> tree.Call:
+    """``as.matrix(weights["..."])``."""
+    return call("as.matrix", tree.Indexed(WEIGHTS, tree.Span(tree.StringLiteral(key))))
+
+
 def is_entry(node: tree.Expression) -> bool:
-    """Whether it is ``as.matrix(weights["..."])``."""
+    """Whether it is an `entry`."""
     if not isinstance(node, tree.Call) or node.function != "as.matrix":
         return False
     operand = node.arguments[0].value
     return isinstance(operand, tree.Indexed) and operand.name == WEIGHTS
 
 
-def is_load(pair: tree.Block) -> bool:
-    """Whether two statements are ``X = as.matrix(weights["X"])`` and ``X = X[1:m, 1:n]``."""
-    if len(pair) != 2:
+def load(key: str, rows: int, cols: int) -> tree.Call:
+    """``matrix(as.matrix(weights["..."]), rows=m, cols=n)``: what comes out of the list has no size without that."""
+    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
+    return tree.Call("matrix", (tree.CallArgument(None, entry(key)), *sizes))
+
+
+def is_load(node: tree.Node) -> bool:
+    """Whether it is a `load`, or the statement that assigns one to a variable."""
+    if isinstance(node, tree.Assign):
+        return not node.accumulate and isinstance(node.target, tree.Name) and is_load(node.value)
+    if not isinstance(node, tree.Call) or node.function != "matrix" or not is_entry(node.arguments[0].value):
         return False
-    first, second = pair
-    if not isinstance(first, tree.Assign) or not isinstance(second, tree.Assign) or first.accumulate:
-        return False
-    if not isinstance(first.target, tree.Name) or first.target != second.target or not is_entry(first.value):
-        return False
-    return isinstance(second.value, tree.Indexed) and second.value.name == first.target.name
+    return all(isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])
 
 
 def is_number(node: tree.Expression) -> bool:
