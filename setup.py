@@ -33,7 +33,7 @@ setup(
         "pipelines": ["pandas>=2", "scikit-learn>=1.5", "skl2onnx>=1.19", "onnxmltools>=1.14", "xgboost-cpu>=2.1,<4",
                       "lightgbm>=4.3", "catboost>=1.2"],
         "spark": ["pyspark>=3.5.7,<3.6"],
-        "pytorch": ["torch>=2.6", "onnxscript>=0.5"],
+        "pytorch": ["torch>=2.6", "onnxscript>=0.5", "keras>=3.10,<4"],
         "dev": ["ruff>=0.9", "mypy>=1.13", "mkdocs-material>=9.6,<10"],
     },
     entry_points={"console_scripts": ["onnx-systemds = onnx_systemds.__main__:run"]},
