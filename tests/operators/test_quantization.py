@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.operators.harness import Array, Case, at_sizes, check_case, random
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.importing.convert import import_model
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
 
 X = random(2, 3, 4, 5) * np.float32(3)
 TIES = np.array([0.25, 0.35, 0.45, -0.25, 12.75, 1e9, -1e9, np.inf, -np.inf], np.float32)
@@ -168,6 +170,14 @@ CASES = [
         "bs": scale(0.2), "bz": np.array(3, np.uint8), "ys": scale(0.05), "yz": np.array(100, np.uint8)}),
         {"a": ["batch", "seq", 4], "b": ["batch", 4, 3]},
         {"a": random(1, 5, 4, dtype="uint8"), "b": random(1, 4, 3, dtype="uint8")}),
+    *[Case(op_type, 13, {"x": x, "scale": SCALES, "zero": np.full(3, zero, x.dtype if x.dtype.kind == "i" else "int8")},
+           {"axis": 1}, ["scale", "zero"], note=f"{op_type} {zero} known")
+      for op_type, x in [("QuantizeLinear", X), ("DequantizeLinear", quantized("int8"))] for zero in (0, -7)],
+    Case("QuantizeLinear", 13, {"x": X, "scale": SCALES, "zero": np.array([0, 10, 255], np.uint8)}, {"axis": 1},
+         ["scale", "zero"], note="known"),
+    *[Case(op_type, 21, {"x": x, "scale": np.abs(random(2, 3)) + np.float32(0.05), "zero": np.full((2, 3), 3, "int8")},
+           {"axis": 1, "block_size": 3}, ["scale", "zero"], expected=blocked, note=f"{op_type} known")
+      for op_type, x in [("QuantizeLinear", random(2, 7)), ("DequantizeLinear", random(2, 7, dtype="int8"))]],
     *[Case(op_type, 23, {"x": x, "scale": scale(0.05), "zero": np.array(3, np.uint8)}, note=f"{op_type} {x.shape}")
       for x in (random(2, 3, 4), np.array(0.7, np.float32)) for op_type in ("QuantizeLinear",)],
 ]  # fmt: skip
@@ -176,3 +186,11 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+def test_a_zero_point_of_0_does_not_stand_there() -> None:
+    zeros, x = np.zeros(3, np.int8), quantized("int8")
+    script = import_model(case_model(Case("DequantizeLinear", 13, {"x": x, "scale": SCALES, "zero": zeros}, {"axis": 1}, ["scale", "zero"])))
+    text = print_statement(script.main)
+    assert "x_by_4 * matrix(cbind(scale_, scale_)" in text
+    assert " - " not in text and "(-" not in text and "zero" not in text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import TensorProto
 
-from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.inference.facts import NodeFacts
@@ -62,10 +62,10 @@ def _scaling_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return not single and axis == node.normalize_axis(1 if given is None else int(given), node.rank("x"))
 
 
-def scaled_operands(node: NodeView, statements: list[str]) -> Operands:
-    """Input, scale and zero point (if any) in one view: per tensor, per axis (13) or per block (21)."""
+def scaled_operands(node: NodeView, statements: list[str], *, shifted: bool) -> Operands:
+    """Input, scale and (if ``shifted``) zero point in one view: per tensor, per axis (13) or per block (21)."""
     dims, scale = node.dims("x"), node.dims(1)
-    positions = [0, 1, 2] if node.has(2) else [0, 1]
+    positions = [0, 1, 2] if shifted else [0, 1]
     if product(scale) == 1:
         return operands(Aligned(node, dict.fromkeys(positions[2:], scale)), positions, dims)
     axis = _scaled_axis(node)
@@ -161,14 +161,14 @@ def quantize_linear(node: NodeView) -> Fragment:
     Opset 13 brought scales per axis, 19 float8, 21 blocks and the output's type, 23 the precision of the division.
     """
     statements: list[str] = []
-    given = scaled_operands(node, statements)
-    target = node.output_dtype()
+    target, zero = node.output_dtype(), _one_zero(node)
+    shifted = node.has(2) and (zero is None or target not in INTEGER_DTYPES)
+    given = scaled_operands(node, statements, shifted=shifted)
     precision = _dtype_attribute(node, "precision") or node.dtype("y_scale")
     quotient = _quotient(node, given, precision)
     if target not in INTEGER_DTYPES:
         return node.fragment(statements) + _to_small_float(node, given, quotient, target)
     low, high = integer_range(target)
-    zero = _one_zero(node)
     # cut off first, infinities among it: what is out of range, or beyond the reach of any zero point
     bounds = (low - high - 1, high - low + 1) if zero is None else (low - zero, high - zero)
     # many zeros would have the engine make a matrix sparse, and dense again where the zero point is added
@@ -189,9 +189,10 @@ def _one_zero(node: NodeView) -> float | None:
     if not node.has(2):
         return 0
     known = node.constant(2)
-    if known is None or known.size != 1:
+    if known is None or not known.size or not is_uniform(known):
         return None
-    return int(known.item()) if node.dtype(2) in INTEGER_DTYPES else float(known.item())
+    first = known.ravel()[0]
+    return int(first) if node.dtype(2) in INTEGER_DTYPES else float(first)
 
 
 def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
@@ -224,8 +225,9 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: 
 def dequantize_linear(node: NodeView) -> Fragment:
     """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
     statements: list[str] = []
-    given = scaled_operands(node, statements)
-    x, zero = given.items[0], _one_zero(node)
+    zero = _one_zero(node)
+    given = scaled_operands(node, statements, shifted=zero is None)
+    x = given.items[0]
     if zero is not None:
         x = increased(x, -zero)
     else:
