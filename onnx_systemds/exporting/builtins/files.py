@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.frames import frame_of, joined
+from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES, frame_of, joined
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
-_NUMBER_TYPES = ("double", "float", "int", "integer", "fp64", "fp32", "int64", "int32")
+_READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")
 """Types of columns, in the schema of a frame that is read, which a tensor of numbers holds."""
 
 
@@ -36,8 +36,8 @@ def read(
     """What the script itself has written to the file, a bound value, or an input of the model."""
     if path in ctx.files:
         return ctx.files[path]
-    types = [part.strip().lower() for part in schema.split(",")]
-    if data_type == "frame" and all(part in _NUMBER_TYPES for part in types):
+    types = [part.strip().upper() for part in schema.split(",")]
+    if data_type == "frame" and all(part in _READ_AS_NUMBERS for part in types):
         return frame_of(ctx, ctx.interface.read(path, target, (rows, cols), "matrix", value_type))
     return ctx.interface.read(path, target, (rows, cols), data_type, value_type)
 

@@ -6,13 +6,12 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.frames import NUMBER_TYPES
 from onnx_systemds.exporting.builtins.operators import scalar_text
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Scalar, Value
 from onnx_systemds.inference.dims import Dim, multiply
-
-_NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
 
 
 @builtin("frame")
@@ -44,7 +43,7 @@ def _typed(ctx: Context, column: Array, type_: str) -> Tensor:
         return ctx.g.constant(column, TEXT)
     if type_ == "BOOLEAN":
         return ctx.g.constant(np.char.lower(column.astype(str)) == "true")
-    if type_ not in _NUMBER_TYPES:
+    if type_ not in NUMBER_TYPES:
         raise UnsupportedCase(f"{quoted(type_)} is no type of a frame's columns")
     try:
         found = column.astype(np.float64)

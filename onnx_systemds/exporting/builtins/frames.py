@@ -11,6 +11,9 @@ from onnx_systemds.exporting.graph.nodes import TEXT, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import Dim, Dims
 
+NUMBER_TYPES = ("FP64", "FP32", "INT64", "INT32")
+"""Types of columns of a frame that a tensor of numbers holds."""
+
 EQUAL_TEXTS = 19
 """The opset from which on texts can be compared."""
 

@@ -48,12 +48,12 @@ class Operators(GraphBuilder):
 
     def _repeated(self, x: Tensor) -> Tensor | None:
         """Return the number (rank 0) that an Expand repeats, None for anything else."""
-        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        source = _expanded(x)
         return source if source is not None and not source.dims and self.visible(source) else None
 
     def _unexpanded(self, x: Tensor, other: Tensor) -> Tensor:
         """Return what `x` repeats, where it broadcasts to the same beside `other`."""
-        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        source = _expanded(x)
         if source is None or not self.visible(source) or other.dims != broadcast(x.dims, other.dims):
             return x
         return source if source.rank <= other.rank else x
@@ -91,8 +91,9 @@ class Operators(GraphBuilder):
         node = x.node
         if node is not None and node.op == "Reshape" and node.inputs[0] is not None and self.visible(node.inputs[0]):
             return self.reshape(node.inputs[0], dims)
-        if node is not None and node.op == "Expand" and node.inputs[0] is not None and not node.inputs[0].dims:
-            return self.expand(node.inputs[0], dims)
+        repeated = _expanded(x)
+        if repeated is not None and not repeated.dims:
+            return self.expand(repeated, dims)
         target = self.target(x, dims)
         # of computed sizes one may be 0, and is meant so, as are known ones
         means_zero = (target.constant is None or 0 in dims) and self.opset >= _ALLOWZERO_SINCE
@@ -324,7 +325,7 @@ class Operators(GraphBuilder):
             return None
         if x.constant is not None and x.constant.size and (x.constant == x.constant.flat[0]).all():
             return self.number(float(x.constant.flat[0]))
-        source = x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+        source = _expanded(x)
         return source if source is not None and source.constant is not None and not source.dims else None
 
     def count(self, start: Dim, stop: Dim) -> Tensor:
@@ -332,6 +333,11 @@ class Operators(GraphBuilder):
         length = add(stop, -1 * start)
         ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
         return self.node("Range", [*ends, self.constant(1)], (length,), INT)
+
+
+def _expanded(x: Tensor) -> Tensor | None:
+    """Return what an Expand repeats, None for what is no Expand."""
+    return x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
 
 
 def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
