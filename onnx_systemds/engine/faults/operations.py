@@ -126,6 +126,16 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((1,), (2,)),
     ),
     Fault(
+        "row-index-of-outer",
+        'rowIndexMin(outer(c, r, "!=")) is 0 where no element is equal; of other comparisons it may be the place of an'
+        " element that is not the least, and rowIndexMax may stop",
+        "3.4.0",
+        'result = rowIndexMin(outer(X, matrix("2 4", rows=1, cols=2), "!="))',
+        ((1,),),
+        "none: templates/library/row_arg_max.dml and its like take no comparison as it is",
+        inputs=((3,),),
+    ),
+    Fault(
         "reversed-sequence",
         "x = rev(seq(..)) that has several users reverses the sequence in place, and for all but one user once more",
         "3.4.0",
