@@ -93,7 +93,14 @@ def rounded(ctx: Context, x: Value) -> Value:
     """Halves go up, as the engine rounds."""
     if isinstance(x, Scalar) and x.dim is not None:
         return Scalar(INTEGER, x.dim)
-    return mapped(ctx, lambda t: ctx.g.unary("Floor", ctx.g.binary("Add", t, ctx.g.number(0.5))), x)
+    return mapped(ctx, lambda t: _halves_up(ctx, t), x)
+
+
+def _halves_up(ctx: Context, x: Tensor) -> Tensor:
+    """Return numbers rounded; ``floor(x + 0.5)`` is another one where the sum is, next to 0.5 and from 2^23 on."""
+    g = ctx.g
+    below = g.unary("Floor", x)
+    return g.binary("Add", below, g.binary("GreaterOrEqual", g.binary("Sub", x, below), g.number(0.5)))
 
 
 @builtin("sigmoid")
