@@ -187,13 +187,14 @@ def test_own_operator_is_shown_as_it_is(tmp_path: Path) -> None:
     assert printed == example("own result", ADDING)
 
 
-def test_weights_beside_a_model(tmp_path: Path) -> None:
-    (tmp_path / "score.dml").write_text(example("external script", EXPORTING), encoding="utf-8")
+@pytest.mark.parametrize("name", ["external", "iterative"])
+def test_commands_that_export(name: str, tmp_path: Path) -> None:
+    (tmp_path / "score.dml").write_text(example(f"{name} script", EXPORTING), encoding="utf-8")
     environment = {**os.environ, "PYTHONPATH": str(ROOT),
                    "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}  # fmt: skip
-    printed = subprocess.run(["bash", "-euc", example("external commands", EXPORTING)], cwd=tmp_path, env=environment,
+    printed = subprocess.run(["bash", "-euc", example(f"{name} commands", EXPORTING)], cwd=tmp_path, env=environment,
                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=True).stdout  # fmt: skip
-    assert printed == example("external result", EXPORTING)
+    assert printed == example(f"{name} result", EXPORTING)
 
 
 def test_official_cases_are_counted_as_the_manifest_does() -> None:

@@ -52,6 +52,7 @@ class ExportOptions:
     dtype: str
     opset: int | None
     functions: str
+    iterative: bool
     plugins: tuple[Path, ...]
     no_plugins: bool
     verbose: bool
@@ -79,7 +80,7 @@ class ExportOptions:
         """Those that `export_script` takes by the same names everywhere. Raises BadParameter."""
         return {
             "arguments": _pairs(self.arguments, "--arg"), "dtype": self.dtype, "opset": self.opset,
-            "outputs": self.results or None, "functions": self.functions,
+            "outputs": self.results or None, "functions": self.functions, "iterative": self.iterative,
         }  # fmt: skip
 
 
@@ -100,6 +101,8 @@ def _export_options(command: Command) -> Command:
         click.option("--opset", type=int, help=f"Version of the operators [default: {DEFAULT_OPSET}]."),
         click.option("--functions", type=click.Choice(FUNCTIONS), default="inline", show_default=True,
                      help="What becomes of functions that are called: part of the graph, or functions of the model."),
+        click.option("--iterative", is_flag=True,
+                     help="Export eigen and svd of small matrices, by a fixed number of rotations."),
         plugin_options,
         click.option("-v", "--verbose", is_flag=True, help="List stages with their times."),
         click.option("--traceback", is_flag=True, help="Show the Python traceback of an error."),

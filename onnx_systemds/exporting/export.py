@@ -47,6 +47,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     outputs: Sequence[str] | None = None,
     folder: str | Path | None = None,
     functions: str = "inline",
+    iterative: bool = False,
     notes: list[str] | None = None,
     external: ExternalData | None = None,
     stages: Stages | None = None,
@@ -58,6 +59,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
     arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
     folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
+    iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations.
     notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
     stages: takes what was done, and how long it took.
     Raises TranspileError with every reason.
@@ -73,6 +75,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
+    evaluator.context.iterative = iterative
     with stages.stage("run symbolically") as words, _deep_recursion():
         if function is None:
             execute(evaluator, script.statements, frozenset)

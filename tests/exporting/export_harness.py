@@ -29,7 +29,7 @@ class ExportCase:
     bound: inputs that become constants of the model. symbols: dims of inputs declared as names. sizes: further runs of
     the same model, by the inputs that differ. sources: imports by namespace. functions: text in front of it all.
     dtypes: beside those of 16 bits, float64 where onnxruntime has the kernels. operators: those the model must consist of, in their order.
-    keep: whether functions stay functions.
+    keep: whether functions stay functions. iterative: whether what takes many steps is asked for.
     """
 
     name: str
@@ -47,6 +47,7 @@ class ExportCase:
     tolerance: Mapping[str, float] = field(default_factory=lambda: {"float64": 1e-9, "float32": 1e-5})
     operators: Sequence[str] | None = None
     keep: bool = False
+    iterative: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -89,7 +90,8 @@ def model_of(case: ExportCase, dtype: str) -> onnx.ModelProto:
                            f"[{','.join(map(str, case.symbols.get(name, array.shape)))}]")
     bindings = {name: case.inputs[name] for name in case.bound}
     return export_script(script(case), inputs=specs, bindings=bindings, arguments=case.arguments, dtype=dtype,
-                         opset=case.opset, functions="keep" if case.keep else "inline")  # fmt: skip
+                         opset=case.opset, functions="keep" if case.keep else "inline",
+                         iterative=case.iterative)  # fmt: skip
 
 
 def run_model(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> dict[str, Array]:

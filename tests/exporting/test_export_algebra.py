@@ -110,7 +110,6 @@ def test_determinant_is_one_operator_in_float32() -> None:
     ("Y = cumsumprod(X)", None, "takes two columns"),
     ("Y = bitwAnd(X, 3)", 17, "no operator of opset 17"),
     ('Y = ppred(X, 3, "+")', None, "no comparison"),
-    ("[v, w] = eigen(t(X) %*% X)\nY = v", None, "decomposes a matrix"),
     ("Y = X + time()", None, "knows no clock"),
 ])  # fmt: skip
 def test_what_cannot_be_exported_is_refused(body: str, opset: int | None, reason: str) -> None:

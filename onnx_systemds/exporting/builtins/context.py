@@ -24,13 +24,14 @@ _TYPES = {kind: name for name, kind in _KINDS.items()}
 class Context:
     """The graph under construction (`g`), what goes in and out (`interface`), and conversions of values and tensors.
 
-    dropped: notes on statements that the model leaves out. written: what the branches of If around the current place
-    write, None for the body of a Loop. files: what has been written, by path. call: evaluates another function by name,
-    with values.
+    iterative: whether what takes many steps is exported. dropped: notes on statements that the model leaves out.
+    written: what the branches of If around the current place write, None for the body of a Loop. files: what has been
+    written, by path. call: evaluates another function by name, with values.
     """
 
     g: Operators
     interface: Interface
+    iterative: bool = False
     dropped: list[str] = field(default_factory=list)
     written: list[dict[str, Value] | None] = field(default_factory=list)
     files: dict[str, Value] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Determinants, inverses, solutions and Cholesky factors: elimination column by column in a Loop.
+"""Determinants, inverses, solutions and factors: elimination or reflection column by column in a Loop.
 
 The engine stops at a matrix without inverse or factor; the model gives infinite numbers and NaN there.
 """
@@ -14,13 +14,13 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, SubGraph, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim
+from onnx_systemds.inference.dims import Dim, minimum, multiply
 
 
 @builtin("det")
 def determinant(ctx: Context, target: Matrix) -> Value:
     """The determinant; by elimination in float64, for which onnxruntime has no kernel of Det."""
-    g, x = ctx.g, _square(ctx, target, "det")
+    g, x = ctx.g, square(ctx, target, "det")
     if x.constant is not None:
         return ctx.scalar(g.number(float(np.linalg.det(x.constant))))
     if g.dtype == "float32":
@@ -36,35 +36,35 @@ def determinant(ctx: Context, target: Matrix) -> Value:
         divisor = g.where(g.binary("Equal", pivot, g.number(0.0)), g.number(1.0), pivot)
         return [_eliminated(ctx, rows, k, g.binary("Div", row, divisor), places), g.binary("Mul", found, turned)]
 
-    return ctx.scalar(_looped(ctx, x.dims[0], [x, g.number(1.0)], step)[1])
+    return ctx.scalar(looped(ctx, x.dims[0], [x, g.number(1.0)], step)[1])
 
 
 @builtin("inv", "inverse")
 def inverse(ctx: Context, target: Matrix) -> Value:
     """The inverse of a square matrix."""
-    x = _square(ctx, target, "inv")
+    x = square(ctx, target, "inv")
     if x.constant is not None:
-        return ctx.matrix(ctx.g.constant(_calculated("inv", np.linalg.inv, x.constant), FLOAT))
+        return ctx.matrix(ctx.g.constant(calculated("inv", np.linalg.inv, x.constant), FLOAT))
     return ctx.matrix(_solved(ctx, x, ctx.g.node("EyeLike", [x], x.dims)))
 
 
 @builtin("solve")
 def solution(ctx: Context, a: Matrix, b: Matrix) -> Value:
     """The solution of ``a %*% x = b`` for a square matrix."""
-    x, y = _square(ctx, a, "solve"), ctx.flat(b)
+    x, y = square(ctx, a, "solve"), ctx.flat(b)
     if isinstance(a.rows, int) and isinstance(b.rows, int) and a.rows != b.rows:
         raise UnsupportedCase(f"solve of {a} and {b}: their rows differ")
     if x.constant is not None and y.constant is not None:
-        return ctx.matrix(ctx.g.constant(_calculated("solve", np.linalg.solve, x.constant, y.constant), FLOAT))
+        return ctx.matrix(ctx.g.constant(calculated("solve", np.linalg.solve, x.constant, y.constant), FLOAT))
     return ctx.matrix(_solved(ctx, x, y))
 
 
 @builtin("cholesky")
 def cholesky_factor(ctx: Context, target: Matrix) -> Value:
     """The lower triangle L for which ``L %*% t(L)`` is a symmetric, positive definite matrix."""
-    g, x = ctx.g, _square(ctx, target, "cholesky")
+    g, x = ctx.g, square(ctx, target, "cholesky")
     if x.constant is not None:
-        return ctx.matrix(g.constant(_calculated("cholesky", np.linalg.cholesky, x.constant), FLOAT))
+        return ctx.matrix(g.constant(calculated("cholesky", np.linalg.cholesky, x.constant), FLOAT))
     size = x.dims[0]
     places = g.count(0, size)
 
@@ -76,10 +76,76 @@ def cholesky_factor(ctx: Context, target: Matrix) -> Value:
         here = g.reshape(g.binary("Equal", places, k), (1, size))
         return [less, g.where(here, own, found)]
 
-    return ctx.matrix(_looped(ctx, size, [x, g.filled(0.0, x.dims)], step)[1])
+    return ctx.matrix(looped(ctx, size, [x, g.filled(0.0, x.dims)], step)[1])
 
 
-def _square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
+@builtin("lu")
+def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """The order P of rows, a lower and an upper triangle: ``P %*% A = L %*% U``."""
+    g, x = ctx.g, square(ctx, target, "lu")
+    size = x.dims[0]
+    places, columns = g.count(0, size), g.count(0, multiply(size, 2))
+    eye, zero = g.node("EyeLike", [x], x.dims), g.number(0.0)
+
+    def step(k: Tensor, rows: Tensor) -> list[Tensor]:
+        rows, _ = _with_pivot(ctx, rows, k, places)
+        row, column = g.gather(rows, k, 0), g.gather(rows, k, 1)
+        under = g.reshape(g.binary("Greater", places, k), (size, 1))
+        factors = g.reshape(g.binary("Div", column, g.gather(row, k, 0)), (size, 1))
+        beside = g.binary("And", g.binary("Greater", columns, k), g.binary("Less", columns, g.size_tensor(size)))
+        less = g.binary("Sub", rows, g.binary("Mul", factors, g.where(beside, row, zero)))
+        found = g.where(g.binary("Equal", columns, k), factors, less)
+        return [g.where(under, found, rows)]
+
+    both = looped(ctx, size, [g.concat([x, eye], 1)], step)[0]
+    factors = g.slice(both, 1, 0, size)
+    lower = g.binary("Greater", g.reshape(places, (size, 1)), places)
+    triangles = g.where(lower, factors, eye), g.where(lower, zero, factors)
+    return tuple(ctx.matrix(each) for each in (g.slice(both, 1, size, None), *triangles))
+
+
+@builtin("qr")
+def reflections(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """The vectors H of the reflections that make a matrix an upper triangle, below its diagonal, and that triangle."""
+    return tuple(map(ctx.matrix, reflected(ctx, ctx.flat(target))))
+
+
+def reflected(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the vectors of reflections, scaled as the engine has them, and the triangle that they make of `x`.
+
+    A column of zeros is not reflected; its vector is NaN, or infinite where only its squares are 0, as the engine's.
+    """
+    g, (rows, cols), zero = ctx.g, x.dims, ctx.g.number(0.0)
+    places, columns = g.count(0, rows), g.reshape(g.count(0, cols), (1, cols))
+
+    def step(k: Tensor, rest: Tensor, found: Tensor) -> list[Tensor]:
+        column = g.gather(rest, k, 1)
+        below = g.where(g.binary("Less", places, k), zero, column)
+        norm = g.unary("Sqrt", g.reduce("ReduceSum", g.binary("Mul", below, below), (0,), keepdims=False))
+        pivot = g.gather(column, k, 0)
+        turned = g.where(g.binary("Greater", pivot, zero), g.unary("Neg", norm), norm)
+        here = g.binary("Equal", places, k)
+        vector = g.where(here, g.binary("Sub", pivot, turned), below)
+        reduced = g.where(here, turned, g.where(g.binary("Greater", places, k), zero, column))
+        scaled = g.binary("Div", vector, g.unary("Neg", turned))
+        own = g.reshape(g.where(g.binary("Less", places, k), zero, scaled), (rows, 1))
+        less = g.where(g.binary("Equal", turned, zero), rest, reflection(ctx, own, g.gather(own, k, 0), rest))
+        at_k = g.binary("Equal", columns, k)
+        return [g.where(at_k, g.reshape(reduced, (rows, 1)), less), g.where(at_k, own, found)]
+
+    triangle, vectors = looped(ctx, minimum(rows, cols), [x, g.filled(0.0, x.dims)], step)
+    return vectors, triangle
+
+
+def reflection(ctx: Context, vector: Tensor, own: Tensor, matrix: Tensor) -> Tensor:
+    """Return what the reflection at a vector, whose element on the diagonal is `own`, makes of a matrix."""
+    g = ctx.g
+    shares = g.matmul(g.transpose(vector, (1, 0)), matrix)
+    return g.binary("Sub", matrix, g.matmul(vector, g.binary("Div", shares, own)))
+
+
+def square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
+    """Return a square matrix. Raises UnsupportedCase for one that is known not to be square."""
     rows, cols = matrix.dims
     if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
         hint = "least squares are solve(t(A) %*% A, t(A) %*% b)" if function == "solve" else ""
@@ -88,7 +154,8 @@ def _square(ctx: Context, matrix: Matrix, function: str) -> Tensor:
     return ctx.viewed(matrix, (size, size))
 
 
-def _calculated(function: str, operation: Callable[..., Array], *matrices: Array) -> Array:
+def calculated(function: str, operation: Callable[..., Array], *matrices: Array) -> Array:
+    """Return the result for known matrices. Raises UnsupportedCase where there is none."""
     try:
         return operation(*matrices)
     except np.linalg.LinAlgError as error:
@@ -105,7 +172,7 @@ def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
         row = g.gather(rows, k, 0)
         return [_eliminated(ctx, rows, k, g.binary("Div", row, g.gather(row, k, 0)), places)]
 
-    both = _looped(ctx, size, [g.concat([a, b], 1)], step)[0]
+    both = looped(ctx, size, [g.concat([a, b], 1)], step)[0]
     return g.slice(both, 1, size, None)
 
 
@@ -129,9 +196,7 @@ def _eliminated(ctx: Context, rows: Tensor, k: Tensor, scaled: Tensor, places: T
     return g.where(here, row, g.binary("Sub", rows, g.binary("Mul", factors, row)))
 
 
-def _looped(
-    ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]
-) -> tuple[Tensor, ...]:
+def looped(ctx: Context, count: Dim, start: list[Tensor], step: Callable[..., list[Tensor]]) -> tuple[Tensor, ...]:
     """Return what `count` runs of a step make of tensors: it takes the number of the run and the tensors."""
     g = ctx.g
     with g.subgraph() as scope:
@@ -144,5 +209,4 @@ def _looped(
     return g.nodes("Loop", [trips, g.constant(True), *start], kinds, body=body)
 
 
-_FACTORS = "ONNX has no operator that decomposes a matrix"
-refuse("eigen", "svd", "lu", "qr", "sqrtMatrixJava", reason=_FACTORS, hint="decompose it before, and bind the factors")
+refuse("sqrtMatrixJava", reason="ONNX has no operator that decomposes a matrix", hint="bind the root")

@@ -1,0 +1,188 @@
+"""Eigenvalues and singular values by Jacobi's rotations, on request: a fixed number of steps in a Loop.
+
+Each step rotates half of the columns against the other half, pair by pair, and lets the columns change places, so that
+after a sweep each has met each other. A column of zeros stands beside an odd number; nothing rotates it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.solving import looped, reflected, reflection, square
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
+from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.inference.dims import Dim
+
+LARGEST = 64
+"""Columns of what is decomposed."""
+_SWEEPS = {"float32": 8, "float64": 10}
+
+
+@builtin("eigen")
+def eigenvalues(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """Rising eigenvalues and their vectors, of a symmetric matrix; of others NaN. Only with `--iterative`."""
+    g, x = ctx.g, square(ctx, target, "eigen")
+    if x.constant is not None:
+        if not np.allclose(x.constant, x.constant.T):
+            raise UnsupportedCase("eigen of a known matrix that is not symmetric")
+        return tuple(ctx.matrix(g.constant(each.reshape(len(each), -1), FLOAT)) for each in np.linalg.eigh(x.constant))
+    size = _asked_size(ctx, "eigen", x.dims[0])
+    even = size + size % 2
+    diagonal = g.constant(np.eye(even, dtype=bool))
+    pairs = g.constant(np.eye(even, k=even // 2, dtype=bool))
+
+    def step(_: Tensor, rest: Tensor, vectors: Tensor) -> list[Tensor]:
+        own, shared = (_picked(ctx, rest, places) for places in (diagonal, pairs))
+        turned = _rotation(ctx, own, g.slice(shared, 1, even // 2, None))
+        return [turned(g.transpose(turned(rest), (1, 0))), turned(vectors)]
+
+    padded = _with_zeros(ctx, _with_zeros(ctx, x, even - size, 1), even - size, 0)
+    rest, vectors = looped(ctx, _steps(ctx, even), [padded, g.constant(np.eye(even), FLOAT)], step)
+    values, order = _sorted(ctx, g.slice(_picked(ctx, rest, diagonal), 1, 0, size), largest=0)
+    found = g.reshape(values, (size, 1)), g.gather(g.slice(vectors, 0, 0, size), order, 1)
+    symmetric = _is_symmetric(ctx, x)
+    return tuple(ctx.matrix(g.where(symmetric, each, g.number(np.nan))) for each in found)
+
+
+@builtin("svd")
+def singular_values(ctx: Context, target: Matrix) -> tuple[Value, ...]:
+    """U, the falling singular values on a diagonal, and V: ``A = U %*% S %*% t(V)``. Only with `--iterative`."""
+    g, x = ctx.g, ctx.flat(target)
+    if x.constant is not None:
+        u, s, v = np.linalg.svd(x.constant, full_matrices=False)
+        return tuple(ctx.matrix(g.constant(each, FLOAT)) for each in (u, np.diag(s), v.T))
+    size = _asked_size(ctx, "svd", *x.dims)
+    if x.dims[1] == size:
+        return tuple(map(ctx.matrix, _of_columns(ctx, x, size)))
+    return tuple(map(ctx.matrix, reversed(_of_columns(ctx, g.transpose(x, (1, 0)), size))))
+
+
+def _of_columns(ctx: Context, x: Tensor, size: int) -> tuple[Tensor, ...]:
+    """Return U, S and V of a matrix that has no more columns than rows."""
+    g, even = ctx.g, size + size % 2
+
+    def step(_: Tensor, rest: Tensor, vectors: Tensor) -> list[Tensor]:
+        left, right = (g.slice(rest, 1, *ends) for ends in ((0, even // 2), (even // 2, None)))
+        turned = _rotation(ctx, _sums(ctx, rest, rest), _sums(ctx, left, right))
+        return [turned(rest), turned(vectors)]
+
+    start = [_with_zeros(ctx, x, even - size, 1), g.constant(np.eye(even), FLOAT)]
+    rest, vectors = looped(ctx, _steps(ctx, even), start, step)
+    rest, vectors = g.slice(rest, 1, 0, size), g.slice(g.slice(vectors, 0, 0, size), 1, 0, size)
+    _, order = _sorted(ctx, _sums(ctx, rest, rest), largest=1)
+    # by reflections, so that the columns of U are orthonormal also where singular values are 0
+    mirrors, triangle = reflected(ctx, g.gather(rest, order, 1))
+    diagonal = g.constant(np.eye(size, dtype=bool))
+    signed = _picked(ctx, g.slice(triangle, 0, 0, size), diagonal)
+    signs = g.where(g.binary("Less", signed, g.number(0.0)), g.number(-1.0), g.number(1.0))
+    u = g.binary("Mul", _orthonormal(ctx, mirrors, size), signs)
+    s = g.where(diagonal, g.unary("Abs", signed), g.number(0.0))
+    return u, s, g.gather(vectors, order, 1)
+
+
+def _orthonormal(ctx: Context, mirrors: Tensor, size: int) -> Tensor:
+    """Return the first columns of the product of reflections."""
+    g = ctx.g
+
+    def step(k: Tensor, found: Tensor) -> list[Tensor]:
+        place = g.binary("Sub", g.constant(size - 1), k)
+        vector = g.gather(mirrors, place, 1)
+        own = g.gather(vector, place, 0)
+        turned = reflection(ctx, g.reshape(vector, (mirrors.dims[0], 1)), own, found)
+        # a column of zeros was not reflected
+        return [g.where(g.binary("Less", g.unary("Abs", own), g.number(np.inf)), turned, found)]
+
+    return looped(ctx, size, [g.node("EyeLike", [mirrors], mirrors.dims)], step)[0]
+
+
+def _rotation(ctx: Context, own: Tensor, shared: Tensor) -> Callable[[Tensor], Tensor]:
+    """Return what rotates the pairs of columns, after which these are orthogonal, and moves each one to its next place.
+
+    own: products of all columns with themselves. shared: those of the first half with the second half.
+    """
+    g, half = ctx.g, int(own.dims[1]) // 2  # type: ignore[arg-type]
+    one, zero = g.number(1.0), g.number(0.0)
+    difference = g.binary("Sub", g.slice(own, 1, half, None), g.slice(own, 1, 0, half))
+    slope = g.binary("Div", difference, g.binary("Add", shared, shared))
+    root = g.unary("Sqrt", g.binary("Add", one, g.binary("Mul", slope, slope)))
+    tangent = g.binary("Div", one, g.binary("Add", g.unary("Abs", slope), root))
+    tangent = g.where(g.binary("Less", slope, zero), g.unary("Neg", tangent), tangent)
+    tangent = g.where(g.binary("Equal", shared, zero), zero, tangent)
+    cosine = g.binary("Div", one, g.unary("Sqrt", g.binary("Add", one, g.binary("Mul", tangent, tangent))))
+    sine = g.binary("Mul", tangent, cosine)
+    seats = g.constant(_next_seats(half))
+
+    def turned(matrix: Tensor) -> Tensor:
+        left, right = g.slice(matrix, 1, 0, half), g.slice(matrix, 1, half, None)
+        first = g.binary("Sub", g.binary("Mul", left, cosine), g.binary("Mul", right, sine))
+        second = g.binary("Add", g.binary("Mul", left, sine), g.binary("Mul", right, cosine))
+        return g.gather(g.concat([first, second], 1), seats, 1)
+
+    return turned
+
+
+def _next_seats(half: int) -> list[int]:
+    """Return who comes to each of two facing rows of seats: all but the first move on by one, as in a tournament."""
+    top, bottom = list(range(half)), list(range(half, 2 * half))
+    return [top[0], *([bottom[0], *top[1:-1], *bottom[1:], top[-1]] if half > 1 else bottom)]
+
+
+def _steps(ctx: Context, even: int) -> int:
+    """Return how many steps are whole sweeps, after which each column is where it began."""
+    return _SWEEPS[ctx.g.dtype] * (even - 1)
+
+
+def _sums(ctx: Context, left: Tensor, right: Tensor) -> Tensor:
+    """Return the products of columns as a row."""
+    return ctx.g.reduce("ReduceSum", ctx.g.binary("Mul", left, right), (0,))
+
+
+def _picked(ctx: Context, x: Tensor, places: Tensor) -> Tensor:
+    """Return the only element of each column that `places` (bool) marks, 0 where there is none."""
+    return ctx.g.reduce("ReduceSum", ctx.g.where(places, x, ctx.g.number(0.0)), (0,))
+
+
+def _with_zeros(ctx: Context, x: Tensor, count: int, axis: int) -> Tensor:
+    """Return a matrix with lines of zeros after its last one."""
+    dims = tuple(count if i == axis else dim for i, dim in enumerate(x.dims))
+    return ctx.g.concat([x, ctx.g.filled(0.0, dims)], axis) if count else x
+
+
+def _sorted(ctx: Context, row: Tensor, largest: int) -> tuple[Tensor, Tensor]:
+    """Return the numbers of a row in order, and their places (both of rank 1)."""
+    g, size = ctx.g, row.dims[1]
+    kinds = [(FLOAT, (size,)), (INT, (size,))]
+    values, order = g.nodes("TopK", [g.reshape(row, (size,)), g.size_tensor(size)], kinds, axis=0, largest=largest)
+    return values, order
+
+
+def _is_symmetric(ctx: Context, x: Tensor) -> Tensor:
+    """Return whether a matrix is its transpose, up to what sums are rounded by (bool)."""
+    g = ctx.g
+    difference = g.unary("Abs", g.binary("Sub", x, g.transpose(x, (1, 0))))
+    largest, most = (g.reduce("ReduceMax", each, (0, 1), keepdims=False) for each in (difference, g.unary("Abs", x)))
+    allowed = 100 * LARGEST * float(np.finfo(g.dtype).eps)
+    return g.binary("LessOrEqual", largest, g.binary("Mul", most, g.number(allowed)))
+
+
+def _asked_size(ctx: Context, function: str, *dims: Dim) -> int:
+    """Return how many columns are rotated, the smallest of sizes.
+
+    Raises UnsupportedCase where that was not asked for, is not known, or is too large.
+    """
+    if not ctx.iterative:
+        raise UnsupportedCase(f"{function} is no operator of ONNX, and takes many steps",
+                              hint="let it be exported by rotations: --iterative, or bind its results")  # fmt: skip
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    if len(sizes) < len(dims):
+        raise UnsupportedCase(f"{function} of a matrix of which only the run knows the size",
+                              hint="give its input known sizes")  # fmt: skip
+    size = min(sizes)
+    if size > LARGEST:
+        raise UnsupportedCase(f"{function} of {size} columns, and {LARGEST} are possible", hint="bind its results")
+    return size
