@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_SELDOM = 50_000
+_SELDOM = 500_000
 """New objects from one collection to the next; 700 by default."""
 
 _lock = threading.Lock()
