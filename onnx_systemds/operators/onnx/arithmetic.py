@@ -59,7 +59,7 @@ def _unchanged(node: NodeView, operator: str) -> Fragment | None:
     number, positions = _NEUTRAL[operator]
     for position in positions:
         content = node.constant(position)
-        is_neutral = content is not None and content.size > 0 and is_uniform(content) and content.flat[0] == number
+        is_neutral = content is not None and content.size > 0 and content.flat[0] == number and is_uniform(content)
         if is_neutral and node.dims(1 - position) == node.output_dims():
             return node.same_elements(1 - position)
     return None
