@@ -53,7 +53,10 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     fold_into_convolutions,
     join_directions,
 )
-"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``)."""
+"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``).
+
+Each has nothing to do in a graph that has no operator of its ``NEEDS``.
+"""
 
 CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
 """At each node that calls a function of the model, of which the inputs' types are known."""
@@ -81,8 +84,13 @@ REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 
 def name_of(apply: Callable[..., Any]) -> str:
     """The name of a pass, as notes say it and ``--no-pass`` takes it."""
-    name: str = sys.modules[apply.__module__].__dict__["RULE"]
+    name: str = _constant_of(apply, "RULE")
     return name
+
+
+def _constant_of(apply: Callable[..., Any], name: str) -> Any:
+    """A constant of the module of a pass."""
+    return sys.modules[apply.__module__].__dict__[name]
 
 
 OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES))
@@ -103,7 +111,8 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
     """
     graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
-        if name_of(apply) not in omitted:
+        operators = {node.op_type for node in graph.nodes}
+        if name_of(apply) not in omitted and not operators.isdisjoint(_constant_of(apply, "NEEDS")):
             graph = apply(graph, notes)
     return graph
 

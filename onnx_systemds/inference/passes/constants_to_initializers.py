@@ -10,6 +10,7 @@ from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.ir import Array, Graph, Node
 
 RULE = "constants-to-initializers"
+NEEDS = ("Constant",)
 
 
 def constants_to_initializers(graph: Graph, notes: Notes) -> Graph:

@@ -16,6 +16,7 @@ from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Array, Graph, Node
 
 RULE = "convolution-folding"
+NEEDS = ("Conv", "Gemm")
 _AFFINE = frozenset(("", name) for name in ("BatchNormalization", "Mul", "Div", "Add", "Sub"))
 
 

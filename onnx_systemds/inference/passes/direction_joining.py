@@ -13,6 +13,7 @@ from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "direction-joining"
+NEEDS = ("Transpose",)
 JOINED = "directions_joined"
 """The attribute, unknown to ONNX, of a layer whose Y is [steps, batch, directions, hidden]."""
 

@@ -16,6 +16,7 @@ from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "gelu"
+NEEDS = ("Erf", "Tanh")
 _PRODUCTS = (("", "Mul"), ("", "Div"))
 _MOST_STEPS = 4  # of the products that make one value
 _TOLERANCE = 1e-6  # relative: constants in FP32

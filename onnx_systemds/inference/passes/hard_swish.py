@@ -13,6 +13,7 @@ from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "hard-swish"
+NEEDS = ("Clip",)
 
 
 def join_hard_swish(graph: Graph, notes: Notes) -> Graph:

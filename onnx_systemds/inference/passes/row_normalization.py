@@ -13,6 +13,7 @@ from onnx_systemds.model.graph_editor import GraphEditor
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "row-normalization"
+NEEDS = ("Normalizer",)
 _ML = "ai.onnx.ml"
 
 
