@@ -7,7 +7,7 @@ number stands in front of it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.tokens import STRING, Token, tokenize
@@ -20,15 +20,18 @@ _BETWEEN_NUMBERS = re.compile(r'(?<=[^\s"]) (?=[^\s"])')
 _LINE_END = re.compile(r"(?<=\S)\n +(?=\S)")
 
 
-def wrapped(line: str, indent: str, width: int) -> Iterator[str]:
-    """Yield `line`, broken when it is too long, in as few parentheses as may be.
+def wrapped(line: str, indent: str, width: int) -> Iterable[str]:
+    """Return `line`, broken when it is too long, in as few parentheses as may be.
 
     A line with a literal that is too long for a line of its own stays whole.
     """
+    if len(indent) + len(line) <= width or "\n" in line:
+        return (indent + line,)
+    return _broken(line, indent, width)
+
+
+def _broken(line: str, indent: str, width: int) -> Iterator[str]:
     room = width - len(indent)
-    if len(line) <= room or "\n" in line:
-        yield indent + line
-        return
     parts = [(token, _ends(token, line)) for token in tokenize(line)]
     if any(end - begin > room for token, ends in parts for begin, end in zip((token.offset, *ends), ends)):
         yield indent + line
