@@ -7,8 +7,7 @@ and what is `live` after it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from onnx_systemds.dml import syntax as tree
 
@@ -21,26 +20,17 @@ _REMEMBERED = 1 << 16
 def once(function: Callable[[Node], Found]) -> Callable[[Node], Found]:
     """Let a function remember what it has found for a node, by its identity: a loop asks again in every turn."""
 
-    @lru_cache(maxsize=_REMEMBERED)
-    def remembered(node: _Same) -> Found:
-        return function(node.node)  # type: ignore[arg-type]
+    found: dict[int, tuple[Node, Found]] = {}  # with the nodes, so that no other one gets the identity of one of them
 
-    return lambda node: remembered(_Same(node))
+    def remembered(node: Node) -> Found:
+        known = found.get(id(node))
+        if known is None:
+            if len(found) >= _REMEMBERED:
+                found.clear()
+            known = found[id(node)] = (node, function(node))
+        return known[1]
 
-
-class _Same:
-    """A node that is equal to nothing but itself."""
-
-    __slots__ = ("node",)
-
-    def __init__(self, node: tree.Node) -> None:
-        self.node = node
-
-    def __hash__(self) -> int:
-        return id(self.node)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.node is self.node
+    return remembered
 
 
 def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
@@ -85,26 +75,45 @@ def read_first(block: Iterable[tree.Statement]) -> Names:
 
 def read_in(expression: tree.Node) -> Names:
     """Return the variables that an expression reads."""
-    return _mentioned(expression)[0]
+    return mentioned(expression).names
 
 
 def called_in(node: tree.Node) -> tuple[str, ...]:
     """Return the functions called in a statement or an expression, each as often as it is called there."""
     if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name):
-        return _mentioned(node.value)[1]
-    return _mentioned(node)[1]
+        return mentioned(node.value).functions
+    return mentioned(node).functions
+
+
+class Mentioned(NamedTuple):
+    """What stands in a part of a script, in the order of the text.
+
+    variables: those that it reads, each as often as it is there; names: the same as a set. functions: those called.
+    operations: operators, calls and slices.
+    """
+
+    variables: tuple[str, ...]
+    functions: tuple[str, ...]
+    operations: tuple[tree.Binary | tree.Call | tree.Indexed, ...]
+    names: Names
 
 
 @once
-def _mentioned(expression: tree.Node) -> tuple[Names, tuple[str, ...]]:
-    names: set[str] = set()
+def mentioned(part: tree.Node) -> Mentioned:
+    """Return what stands in a part of a script; one walk tells it to all who ask."""
+    variables: list[str] = []
     functions: list[str] = []
-    for node in tree.walk(expression):
-        if isinstance(node, (tree.Name, tree.Indexed)):
-            names.add(node.name)
-        elif isinstance(node, tree.Call):
-            functions.append(node.function)
-    return frozenset(names), tuple(functions)
+    operations: list[tree.Binary | tree.Call | tree.Indexed] = []
+    for node in tree.walk(part):
+        if isinstance(node, tree.Name):
+            variables.append(node.name)
+        elif isinstance(node, (tree.Binary, tree.Call, tree.Indexed)):
+            operations.append(node)
+            if isinstance(node, tree.Call):
+                functions.append(node.function)
+            elif isinstance(node, tree.Indexed):
+                variables.append(node.name)
+    return Mentioned(tuple(variables), tuple(functions), tuple(operations), frozenset(variables))
 
 
 def live_after_each(block: tree.Block, live_after: Names) -> dict[int, Names]:

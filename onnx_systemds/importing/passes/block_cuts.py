@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.scopes import mentioned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -131,13 +132,9 @@ class _Step:
     def __init__(self, statement: tree.Statement, functions: Mapping[str, tree.Function]) -> None:
         self.statement = statement
         self.is_plain = isinstance(statement, tree.Assign) and isinstance(statement.target, tree.Name)
-        self.names: list[str] = []
-        self.operations: list[tree.Binary | tree.Call | tree.Indexed] = []
-        for node in tree.walk(*_reading(statement)):
-            if isinstance(node, (tree.Name, tree.Indexed)):
-                self.names.append(node.name)
-            if isinstance(node, (tree.Binary, tree.Call, tree.Indexed)):
-                self.operations.append(node)
+        parts = [mentioned(part) for part in _reading(statement)]
+        self.names = [name for part in parts for name in part.variables]
+        self.operations = [operation for part in parts for operation in part.operations]
         self.assigned = tuple(inlined(statement, functions))
 
 

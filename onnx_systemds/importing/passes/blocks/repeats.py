@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
-from onnx_systemds.dml.scopes import assigned, once
+from onnx_systemds.dml.scopes import assigned, mentioned, once
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -83,9 +83,11 @@ def find_repeats(body: tree.Block, given: Iterable[str], results: Iterable[str])
 
 def with_reshapes_apart(body: tree.Block) -> tree.Block:
     """The statements, with what the last of several layers reshapes, as it is a result, in a statement of its own."""
+    if not any(map(_reshaped, body)):
+        return body
     shapes = [_shape(statement) for statement in body]
     alike = Counter(shapes)
-    names = Identifiers(name for statement in body for name in assigned((statement,)))
+    names = Identifiers(assigned(body))
     found: list[tree.Statement] = []
     for statement, shape in zip(body, shapes):
         inner = _reshaped(statement)
@@ -116,16 +118,16 @@ class _Finder:
     def __init__(self, body: tree.Block, given: frozenset[str], results: frozenset[str]) -> None:
         self.body = body
         self.counts = Counter(given) + Counter(name for statement in body for name in assigned((statement,)))
-        self.shapes = [_shape(statement) if self._is_plain(statement) else None for statement in body]
+        numbers: dict[Hashable, int] = {}
+        self.shapes = [numbers.setdefault(_shape(statement), len(numbers)) if self._is_plain(statement) else None
+                       for statement in body]  # fmt: skip
         self.uses: dict[str, list[int]] = {name: [len(body)] for name in results}  # places where variables are read
         for place, statement in enumerate(body):
             for name in reads(statement):
                 self.uses.setdefault(name, []).append(place)
         moved = self._moved(given)
         self.places = [place for place in range(len(body)) if place not in moved]
-        numbers: dict[Hashable, int] = {}
-        self.kinds = [-1 - place if self.shapes[place] is None else numbers.setdefault(self.shapes[place], len(numbers))
-                      for place in self.places]  # fmt: skip
+        self.kinds = [-1 - place if (shape := self.shapes[place]) is None else shape for place in self.places]
 
     def found(self) -> list[Repeat]:
         repeats: list[Repeat] = []
@@ -265,9 +267,9 @@ class _Finder:
         return tuple(inner), tuple(outer)
 
 
-def _read_names(statement: tree.Statement) -> list[str]:
+def _read_names(statement: tree.Statement) -> tuple[str, ...]:
     value = statement.value if isinstance(statement, tree.Assign) else statement.call  # type: ignore[union-attr]
-    return [node.name for node in tree.walk(value) if isinstance(node, (tree.Name, tree.Indexed))]
+    return mentioned(value).variables
 
 
 def _is_size(statement: tree.Statement) -> bool:
