@@ -46,12 +46,12 @@ def _broken(line: str, indent: str, width: int) -> Iterator[str]:
                 yield indent_now + line[begin:place]
                 begin, indent_now, room = place + 1, indent + INDENT * 2, width - len(indent) - 2 * len(INDENT)
                 places = [found for found in places if found[1] > begin]
-            if end != token.end:
+            if end != ends[-1]:
                 places.append((depth + 1, end))
         depth += (token.text in _OPENING) - (token.text in _CLOSING)
         # A blank after the token tells a binary operator from a sign.
-        if token.kind in _BREAK_AFTER and line[token.end : token.end + 1] == " ":
-            places.append((depth, token.end))
+        if token.kind in _BREAK_AFTER and line[ends[-1] : ends[-1] + 1] == " ":
+            places.append((depth, ends[-1]))
     yield indent_now + line[begin:]
 
 

@@ -63,7 +63,7 @@ def render_main(graph: TypedGraph, name: str, parts: ScriptParts, progress: Prog
     parameters = input_parameters(scope)
     scope.sizes.read_from(sized(scope, parameters))
     body = Body(scope, Results(scope, is_inner=False), _rendering(scope), progress)
-    parts.called = body.called
+    parts.written = body.written
     checks = _start_checks(scope, parameters)
     demand_element_sources(scope, parameters)
     given = sized(scope, parameters)

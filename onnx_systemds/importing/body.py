@@ -9,7 +9,6 @@ from typing import cast
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.reader import DEEPEST, NestedTooDeep
-from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.errors import (
     InternalError,
@@ -67,7 +66,7 @@ class Body:
         self.progress = progress
         self.statements: list[tree.Statement] = []
         self.functions: dict[str, tree.Function] = {}  # by name
-        self.called: dict[str, frozenset[str]] = {}  # functions by the first output of the node that calls them
+        self.written: dict[str, tree.Block] = {}  # by the first output of each node what it became
         self._render_body = render_body
         self._render()
 
@@ -137,7 +136,7 @@ class Body:
         origin = origin_of(view)
         statements = _of_node(parsed([*comments, *lines], view), origin)
         if fragment.statements:
-            self.called[next(filter(None, node.outputs))] = frozenset(calls_in(statements))
+            self.written[next(filter(None, node.outputs))] = statements
         return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions)
 
 
@@ -146,11 +145,6 @@ def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:
     for statement in statements:
         tree.keep_origin(statement, origin)
     return statements
-
-
-def calls_in(statements: tree.Block) -> set[str]:
-    """The names of all functions called in statements."""
-    return {name for statement in statements for name in called_in(statement)}
 
 
 def parsed(lines: Iterable[str], node: NodeView | None = None) -> tree.Block:

@@ -156,7 +156,7 @@ def script_of(
         Batching(typed),
         rendered.unchecked,
         context.notes.all(),
-        called=parts.called,
+        written=parts.written,
         texts=tuple(parts.vocabulary.numbers),
     )
     if specialised:

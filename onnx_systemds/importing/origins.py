@@ -72,9 +72,8 @@ class CallOrigin:
 
 def origin_of(node: NodeView) -> Origin:
     """The origin of a node's statements."""
-    given = ((name, node.values[name]) for name in node.node.inputs if name)
-    takes = tuple(Taken(name, value.dtype, value.dims) for name, value in given)
-    return Origin(node.place, takes, tuple(filter(None, node.node.outputs)), node.node.scope)
+    takes = [Taken(name, node.values[name].dtype, node.values[name].dims) for name in node.node.inputs if name]
+    return Origin(node.place, tuple(takes), tuple(filter(None, node.node.outputs)), node.node.scope)
 
 
 @dataclass(frozen=True, slots=True)

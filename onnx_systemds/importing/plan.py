@@ -118,7 +118,7 @@ class _Rows:
         for step, _ in steps_of(self.graph):
             node = step.node
             name = next(filter(None, node.outputs))
-            if name in self.script.called:
+            if name in self.script.written:
                 where, advice = self._where(node, step.own)
                 size, block = (self._bytes(node, sizes) for sizes in (self.sizes, self.block))
                 if self.in_blocks and not advice and block is not None and block > BLOCK_BYTES:
@@ -150,7 +150,8 @@ class _Rows:
             return here, more
         if any(value.is_text for value in values):
             return here, f"{_IN_ONE_PLACE}; {more}"
-        only = self.script.called[next(filter(None, node.outputs))] & self.driver_functions
+        written = self.script.written[next(filter(None, node.outputs))]
+        only = self.driver_functions.intersection(name for statement in written for name in calls(statement))
         if only:
             return here, f"{min(only)} has no form on Spark; {more}"
         return ("spark", "") if is_known else ("driver or spark", more)

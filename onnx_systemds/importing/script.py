@@ -46,10 +46,9 @@ class Script:
     results are ``outputs``, then one integer for each of ``returned`` (symbols that the outputs' matrices do not tell).
     batching: which axis has parts that can be scored apart. unchecked: what it takes for granted of sizes of
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
-    constants: what is computed with the weights, once. called: the functions of script and engine that nodes
-    call, by the first output of each node that is computed. texts: those known at conversion, in the order of their
-    codes. general: of a specialised script, the one that it was
-    made of.
+    constants: what is computed with the weights, once. written: the statements that nodes became, by the first
+    output of each. texts: those known at conversion, in the order of their codes. general: of a specialised script,
+    the one that it was made of.
     """
 
     function: str
@@ -65,7 +64,7 @@ class Script:
     unchecked: tuple[Assumption, ...] = ()
     notes: tuple[Note, ...] = ()
     constants: Constants | None = None
-    called: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    written: Mapping[str, tree.Block] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     general: Script | None = None
 

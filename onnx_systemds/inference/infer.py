@@ -134,7 +134,8 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
                     waiting.extendleft(reversed(replacement))
                     continue
                 outputs = _infer_node(facts)
-                check_results((values[name].size for name in node.inputs if name), (value.size for value in outputs))
+                known = (value.size for value in outputs if value.is_known_size)
+                check_results((values[name].size for name in node.inputs if name), known)
                 rest = rest_rewritten(facts, outputs, waiting, graph)
                 if rest is not None:
                     waiting = deque(rest)
@@ -229,7 +230,7 @@ def _infer_node(facts: InferenceFacts) -> tuple[Value, ...]:
 
 def _without_elements(output: Value) -> Value:
     """A tensor that certainly has no elements is known: the engine never sees it computed."""
-    if not output.dtype or not output.is_known_size or output.size != 0 or output.constant is not None:
+    if not output.is_empty or not output.dtype or not output.is_known_size or output.constant is not None:
         return output
     return constant_value(np.zeros([dim for dim in output.dims or () if isinstance(dim, int)],
                                    protos.numpy_dtype(output.dtype)))  # fmt: skip

@@ -62,6 +62,11 @@ class Value:
         return None if self.dims is None else product(self.dims)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether it is certain that there are no elements."""
+        return self.dims is not None and 0 in self.dims
+
+    @property
     def is_known_size(self) -> bool:
         """Whether every dim is an integer."""
         return self.dims is not None and all_known(self.dims)

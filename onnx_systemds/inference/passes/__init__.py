@@ -1,7 +1,8 @@
 """All passes over a graph, by stage and in their order.
 
 Each is a function in a file of its own, which says what it rewrites to what, under which condition, and why. What a
-pass did, and why it did not where one would expect it to, it writes into `Context.notes`.
+pass did, and why it did not where one would expect it to, it writes into `Context.notes`. It has nothing to do at
+other operators than those of its ``NEEDS``, if it has such, nor in a graph that has none of them.
 
 Dead nodes, identities, inference-mode Dropout and reshapes need no pass: the reverse walk writes only what is demanded
 (see `operators.rendering.scope`).
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from typing import Any
 
 from onnx_systemds.errors import quoted_list
@@ -53,10 +55,7 @@ GRAPH_PASSES: tuple[GraphPass, ...] = (
     fold_into_convolutions,
     join_directions,
 )
-"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``).
-
-Each has nothing to do in a graph that has no operator of its ``NEEDS``.
-"""
+"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``)."""
 
 CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
 """At each node that calls a function of the model, of which the inputs' types are known."""
@@ -73,8 +72,6 @@ SIMPLIFYING_NODE_PASSES: tuple[NodePass, ...] = (
 )
 """As `NODE_PASSES`, after them: what is less work so (not with ``--no-simplify``, nor in models with a Gradient)."""
 
-_ALL_NODE_PASSES = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES)
-
 CONTENT_PASSES: tuple[ContentPass, ...] = (fold_constants, follow_sizes)
 """At each node whose outputs' types are known: what these hold, where that is known."""
 
@@ -84,13 +81,14 @@ REST_PASSES: tuple[RestPass, ...] = (continue_in_branches,)
 
 def name_of(apply: Callable[..., Any]) -> str:
     """The name of a pass, as notes say it and ``--no-pass`` takes it."""
-    name: str = _constant_of(apply, "RULE")
+    name: str = sys.modules[apply.__module__].__dict__["RULE"]
     return name
 
 
-def _constant_of(apply: Callable[..., Any], name: str) -> Any:
-    """A constant of the module of a pass."""
-    return sys.modules[apply.__module__].__dict__[name]
+def _is_needed(apply: Callable[..., Any], op_types: Collection[str]) -> bool:
+    """Whether a pass may have something to do at nodes of these operators."""
+    needs: tuple[str, ...] | None = sys.modules[apply.__module__].__dict__.get("NEEDS")
+    return needs is None or any(op_type in op_types for op_type in needs)
 
 
 OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_PASSES))
@@ -111,8 +109,7 @@ def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph
     """
     graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
-        operators = {node.op_type for node in graph.nodes}
-        if name_of(apply) not in omitted and not operators.isdisjoint(_constant_of(apply, "NEEDS")):
+        if name_of(apply) not in omitted and _is_needed(apply, {node.op_type for node in graph.nodes}):
             graph = apply(graph, notes)
     return graph
 
@@ -125,7 +122,7 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
     if facts.context.function_of(facts.node) is not None:
         passes = CALL_PASSES
     else:
-        passes = _ALL_NODE_PASSES if facts.context.simplify else NODE_PASSES
+        passes = _passes_at(facts.node.op_type, facts.context.simplify)
     for apply in passes:
         if facts.context.omitted and name_of(apply) in facts.context.omitted:
             continue
@@ -133,6 +130,12 @@ def rewritten(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...]
         if nodes is not None:
             return nodes
     return None
+
+
+@lru_cache(maxsize=1024)
+def _passes_at(op_type: str, simplify: bool) -> tuple[NodePass, ...]:
+    passes = (*NODE_PASSES, *SIMPLIFYING_NODE_PASSES) if simplify else NODE_PASSES
+    return tuple(apply for apply in passes if _is_needed(apply, (op_type,)))
 
 
 def with_contents(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -17,8 +17,8 @@ RULE = "constant-folding"
 def fold_constants(facts: InferenceFacts, outputs: tuple[Value, ...]) -> tuple[Value, ...] | None:
     """The outputs with their contents, None where the node cannot or should not be computed now."""
     node, notes = facts.node, facts.context.notes
-    given = [position for position in range(facts.input_count) if facts.has(position)]
-    if not given or any(facts.constant(position) is None for position in given):
+    given = [facts.values[name] for name in node.inputs if name]
+    if not given or any(value.constant is None for value in given):
         return None
     rule = find(folds, node.identity, facts.version)
     if rule is None:

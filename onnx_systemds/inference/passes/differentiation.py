@@ -22,6 +22,7 @@ from onnx_systemds.model.ir import Function, Graph, Node
 from onnx_systemds.model.walk import names_read
 
 RULE = "differentiation"
+NEEDS = ("Gradient",)
 GRADIENT = ("ai.onnx.preview.training", "Gradient")
 _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 

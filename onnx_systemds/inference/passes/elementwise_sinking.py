@@ -24,6 +24,7 @@ _MOVEMENTS = ("Reshape", "Transpose", "Flatten", "Squeeze", "Unsqueeze", "Slice"
 _LARGE_TABLE = 1024
 """Places along the axis of a Gather, of which it is taken to choose fewer, where it is not known how many it takes."""
 _MEANS = ("AveragePool", "GlobalAveragePool")
+NEEDS = (*_MOVEMENTS, *_MEANS, "Gather", "MaxPool")
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 _RISING = ("Relu", "Clip", *_QUANTIZING)  # the latter by a positive scale
 
@@ -31,7 +32,7 @@ _RISING = ("Relu", "Clip", *_QUANTIZING)  # the latter by a positive scale
 def sink_elementwise(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """A node and, after it, the function that its elements went through before; None where they stay."""
     node = facts.node
-    if node.domain or node.op_type not in (*_MOVEMENTS, *_MEANS, "Gather", "MaxPool") or not node.inputs[0]:
+    if node.domain or node.op_type not in NEEDS or not node.inputs[0]:
         return None
     made = producer_of(node.inputs[0], before)
     if made is None or made.domain or made.op_type not in (_RISING if node.op_type == "MaxPool" else _RISING[-1:]):

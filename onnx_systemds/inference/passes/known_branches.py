@@ -14,6 +14,7 @@ from onnx_systemds.inference.passes.continuations import CONTINUED
 from onnx_systemds.model.ir import Node
 
 RULE = "known-branches"
+NEEDS = ("If",)
 
 
 def choose_known_branch(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:

@@ -18,13 +18,14 @@ from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
 from onnx_systemds.model.ir import Node
 
 RULE = "own-places"
+NEEDS = ("Gather", "GatherND")
 _MOST_STEPS = 32  # nodes that are followed for one index
 
 
 def take_own_places(facts: InferenceFacts, before: Sequence[Node]) -> tuple[Node, ...] | None:
     """The nodes that give the axes of size 1; None where elements are chosen."""
     node = facts.node
-    if node.domain or node.op_type not in ("Gather", "GatherND") or not all(facts.has(place) for place in (0, 1)):
+    if node.domain or node.op_type not in NEEDS or not all(facts.has(place) for place in (0, 1)):
         return None
     if facts.value(0).dims is None or facts.value(1).dims is None or facts.rank(1) < 2 or facts.constant(1) is not None:
         return None

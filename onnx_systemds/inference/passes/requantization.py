@@ -14,6 +14,7 @@ from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
 from onnx_systemds.model.ir import Node
 
 RULE = "requantization"
+NEEDS = ("QuantizeLinear",)
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear")
 
 

@@ -14,6 +14,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Graph, Node
 
 RULE = "scanned-distances"
+NEEDS = ("Scan",)
 _DIRECTIONS = ("scan_input_directions", "scan_output_directions", "scan_input_axes", "scan_output_axes")
 
 

@@ -15,6 +15,7 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Node
 
 RULE = "transposed-products"
+NEEDS = ("MatMul",)
 _FLOATS = frozenset(["float", "double", "float16", "bfloat16"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import is_uniform
 from onnx_systemds.dml.names import Names, legal_identifier
 from onnx_systemds.engine.matrix_files import Weight
@@ -36,7 +37,7 @@ class ScriptParts:
     bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     integers: WideIntegers | None = None
-    called: dict[str, frozenset[str]] = field(default_factory=dict)  # by each rendered node of the main function
+    written: dict[str, tree.Block] = field(default_factory=dict)  # by the first output of a node
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)
     _alike: dict[Hashable, list[str]] = field(default_factory=dict)  # keys of weights, by samples of these

@@ -100,11 +100,11 @@ def _uniform_literals(
     node: NodeView, positions: Sequence[int], patterns: Sequence[tuple[bool, ...]]
 ) -> list[str | None]:
     """For each operand its literal, if it is a constant of equal elements and another operand gives the dims."""
-    if not any(all(pattern) and node.constant(position) is None for position, pattern in zip(positions, patterns)):
+    constants = [node.constant(position) for position in positions]
+    if not any(all(pattern) and constant is None for constant, pattern in zip(constants, patterns)):
         return [None] * len(positions)
     texts: list[str | None] = []
-    for position in positions:
-        constant = node.constant(position)
+    for constant in constants:
         uniform = constant is not None and constant.size > 1 and is_uniform(constant)
         texts.append(element_literal(constant.ravel()[:1]) if constant is not None and uniform else None)
     return texts

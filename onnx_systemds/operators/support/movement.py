@@ -13,7 +13,6 @@ from functools import reduce
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
-from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
@@ -63,14 +62,13 @@ def without_elements(node: NodeView) -> Fragment | None:
 
     Nor for lists, and where the node's own statements say how large its outputs are.
     """
-    wanted = [output for output in range(len(node.node.outputs)) if node.wants(output)]
-    values: list[Value] = []
-    for output in wanted:
-        value = node.values[node.node.outputs[output]]
-        if value.is_list or value.size != 0:
-            return None
-        values.append(value)
-    own = {symbol for value in values for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
+    outputs = {output: node.values[name] for output, name in enumerate(node.node.outputs) if name}
+    if not any(value.is_empty for value in outputs.values()):
+        return None
+    wanted = {output: value for output, value in outputs.items() if node.wants(output)}
+    if not all(value.is_empty and not value.is_list for value in wanted.values()):
+        return None
+    own = {symbol for value in wanted.values() for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
     if own.intersection(node.own_sizes()):
         return None
     return reduce(Fragment.__add__, (empty_result(node, output) or Fragment() for output in wanted), Fragment())

@@ -151,10 +151,10 @@ class _Finder:
         known = set(given) - {WEIGHTS}
         moved: set[int] = set()
         alike = Counter(shape for shape in self.shapes if shape is not None)
-        for place, statement in enumerate(self.body):
-            if self.shapes[place] is not None:
+        for place, (statement, shape) in enumerate(zip(self.body, self.shapes)):
+            if shape is not None:
                 needed = reads(statement)
-                is_alone = alike[self.shapes[place]] == 1 or _is_size(statement)
+                is_alone = alike[shape] == 1 or _is_size(statement)
                 if needed <= {WEIGHTS} or (is_alone and needed <= known):
                     moved.add(place)
                     known |= {*assigned((statement,))}
