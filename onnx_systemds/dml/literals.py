@@ -91,7 +91,8 @@ def is_uniform(array: np.ndarray[Any, Any]) -> bool:
     """Whether all elements are the same number; only looked at where that is quick."""
     if array.size == 0:
         return True
-    return array.size <= 1 << 20 and bool((array == array.flat[0]).all())
+    first = array.flat[0]
+    return array.size <= 1 << 20 and bool(first == array.flat[-1]) and bool((array == first).all())
 
 
 def string_literal(text: str, *, replacement: str | None = None) -> str:
@@ -146,22 +147,18 @@ def _uniform_literal(values: np.ndarray[Any, np.dtype[np.float64]]) -> str | Non
 
 def _is_constant(values: np.ndarray[Any, np.dtype[np.float64]]) -> bool:
     """Return whether all values are the same double, or all NaN."""
+    if math.isnan(values[0]):
+        return bool(np.isnan(values).all())
     bits = values.view(np.int64)
-    return bool((bits == bits[0]).all()) or bool(np.isnan(values).all())
+    return bool(bits[0] == bits[-1]) and bool((bits == bits[0]).all())
 
 
 def _joined(values: np.ndarray[Any, np.dtype[np.float64]]) -> str:
     """Return the tokens of a matrix string: integers without a point, -0.0, NaN, Infinity, -Infinity."""
-    has_negative_zero = bool(((values == 0) & np.signbit(values)).any())
-    if not has_negative_zero and bool(
-        ((np.abs(values) <= _LARGEST_EXACT_INT) & (values == np.trunc(values))).all()
-    ):
-        return " ".join(map(str, values.astype(np.int64).tolist()))
-    text = f" {' '.join(map(repr, values.tolist()))} "
-    text = text.replace(".0 ", " ")
-    if has_negative_zero:
+    text = f" {' '.join(map(repr, values.tolist()))} ".replace(".0 ", " ")
+    if " -0 " in text:
         # Twice, because neighbours share the blank between them.
         text = text.replace(" -0 ", " -0.0 ").replace(" -0 ", " -0.0 ")
-    if not np.isfinite(values).all():
+    if "n" in text:
         text = text.replace("nan", "NaN").replace("inf", "Infinity")
     return text[1:-1]

@@ -41,6 +41,9 @@ from onnx_systemds.registration import failure
 Progress = Callable[[int], None]
 
 
+_NOTHING = Fragment()
+
+
 @dataclass(frozen=True, slots=True)
 class _Rendered:
     """A fragment whose statements are parsed, and the node that it is of."""
@@ -103,7 +106,7 @@ class Body:
         generate = call_function if is_call else find(operator_generators, node.identity, node.version)
         try:
             sized = self.sizes.given_by(position)
-            fragment = Fragment()
+            fragment = _NOTHING
             if any(scope.is_demanded(name) for name in node.outputs if name):
                 if generate is None:
                     raise InternalError("the operator lost its generator")
