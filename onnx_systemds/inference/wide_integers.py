@@ -350,8 +350,8 @@ def check_constants(node: NodeFacts) -> None:
             numbers = attribute if isinstance(attribute, np.ndarray) else _integers(attribute)
             if not is_held(numbers) or (op_type != "ConstantOfShape" and content_span(numbers).reach > LIMIT):
                 raise UnsupportedCase(f"attribute {name} holds {_farthest(numbers)}: {_WHY}")
-    for position in range(node.input_count):
-        content = node.constant(position)
+    for position, name in enumerate(node.node.inputs):
+        content = node.values[name].constant if name else None
         if content is None or content.dtype.kind not in "iu" or content_span(content).reach <= LIMIT:
             continue
         if isinstance(integer_use(node), (Computes, Sums)):

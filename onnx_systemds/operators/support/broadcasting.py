@@ -77,18 +77,17 @@ def operands(node: NodeView, positions: Sequence[int], result: Dims, *, full: bo
     With ``full`` vectors are replicated, for operations that cannot broadcast them (ifelse).
     """
     form = node.wanted_form() if node.output_dims() == result else None
-    if product(result) == 1:
-        return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
     # axes of size 1 do not change where an element lies
     kept = [axis for axis, dim in enumerate(result) if dim != 1]
+    if not kept:
+        return Operands(tuple(Operand(node.scalar(position), SINGLE) for position in positions), SCALAR)
     dims = tuple(result[axis] for axis in kept)
     patterns = [_pattern(node.dims(position), len(result), kept) for position in positions]
     literals = _uniform_literals(node, positions, patterns)
     patterns = [() if text else pattern for pattern, text in zip(patterns, literals)]
     split = _common_split(patterns, form, dims)
-    view = split_view(dims, split)
-    if all(all(pattern) or not any(pattern) for pattern in patterns) and form is not SCALAR:
-        view = form if form is not None else view
+    has_vectors = any(any(pattern) and not all(pattern) for pattern in patterns)
+    view = split_view(dims, split) if has_vectors or form is SCALAR else form
     items = tuple(
         Operand(text, SINGLE) if text else _operand(node, position, pattern, dims, split, view, full)
         for position, pattern, text in zip(positions, patterns, literals)

@@ -117,7 +117,7 @@ def _reshaped(statement: tree.Statement) -> tree.Assign | None:
 class _Finder:
     def __init__(self, body: tree.Block, given: frozenset[str], results: frozenset[str]) -> None:
         self.body = body
-        self.counts = Counter(given) + Counter(name for statement in body for name in assigned((statement,)))
+        self.counts = Counter([*given, *(name for statement in body for name in assigned((statement,)))])
         numbers: dict[Hashable, int] = {}
         self.shapes = [numbers.setdefault(_shape(statement), len(numbers)) if self._is_plain(statement) else None
                        for statement in body]  # fmt: skip
