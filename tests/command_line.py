@@ -11,9 +11,13 @@ from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
 
-LONG_RUN = ["-XX:+UseSerialGC"]
-SHORT_RUN = [*LONG_RUN, "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=5"]
-"""A run of a second or two ends before much compiling and threads that collect pay; numbers and stacks stay."""
+FEW_OPTIMISED = ["-XX:Tier4InvocationThreshold=500000", "-XX:Tier4MinInvocationThreshold=60000",
+                 "-XX:Tier4CompileThreshold=1500000", "-XX:Tier4BackEdgeThreshold=400000"]  # fmt: skip
+"""Java's second compiler takes the loops of large matrices only, instead of all that has been called 5000 times."""
+
+LONG_RUN = ["-XX:+UseSerialGC", *FEW_OPTIMISED]
+SHORT_RUN = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=5"]
+"""A run of seconds ends before much compiling and threads that collect pay; numbers and stacks stay."""
 
 
 def run_dml(
