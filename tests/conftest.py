@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
+from onnx_systemds.engine import launcher
+from tests.command_line import FEW_OPTIMISED
 from tests.tiers import ADVICE, mark_engine_tests, without_java
 
 settings.register_profile("any machine", deadline=None)  # how long an example takes depends on what else is running
@@ -15,6 +18,16 @@ settings.load_profile("any machine")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no JVM and are not slow")
+
+
+def pytest_configure() -> None:
+    """Sessions prepare a new script in nearly each test: what Java's second compiler does takes longer than it saves."""
+    build = launcher.build_command
+
+    def with_few_optimised(java: str, *others: Any) -> list[str]:
+        return [java, *FEW_OPTIMISED, *build(java, *others)[1:]]
+
+    launcher.build_command = with_few_optimised
 
 
 @pytest.hookimpl(tryfirst=True)
