@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
-from tests.plain_engine import score_plainly
+from tests.plain_engine import score_plainly, scored_together
 
 
 def _model(node_or_nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], outputs: list[onnx.ValueInfoProto],
@@ -72,3 +75,14 @@ def test_tensors_without_elements() -> None:
     script = import_model(_model(nodes, inputs, outputs))
     results = score_plainly(script, {"x": np.zeros((3, 2), np.float32), "e": np.zeros((0, 2), np.float32)})
     assert results["y"].shape == (2, 0) and results["z"].tolist() == [[0.0, 0.0]] * 3
+
+
+def test_of_scripts_in_one_program_the_failing_one_is_named() -> None:
+    x = np.ones((3, 2), np.float32)
+    ports = [_info("x", TensorProto.FLOAT, ["n", 2])], [_info("y", TensorProto.FLOAT, ["n", 2])]
+    erf, exp = (import_model(_model([helper.make_node(name, ["x"], ["y"])], *ports)) for name in ("Erf", "Exp"))
+    cases = {"erf": (erf, [{"x": x}]), "exp": (exp, [{"x": x}, {"x": 2 * x}])}
+    results = {name: [float(call["y"][0, 0]) for call in calls] for name, calls in scored_together(cases).items()}
+    assert results == {"erf": [pytest.approx(math.erf(1))], "exp": [pytest.approx(math.exp(1)), pytest.approx(math.exp(2))]}
+    with pytest.raises(AssertionError, match="^broken: "):
+        scored_together({"erf": cases["erf"], "broken": (replace(erf, library=()), [{"x": x}]), "exp": cases["exp"]})
