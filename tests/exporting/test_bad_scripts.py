@@ -43,7 +43,7 @@ LINES = [
     # what ONNX has not
     ("Y = X * sample(3, 3)", "2:9", "hint: draw them before"),
     ("Y = X * rand(rows=3, cols=2)", "2:9", "hint: give a seed"),
-    ("[Y, S, V] = svd(X)", "2:13", "hint: decompose it before"),
+    ("[Y, S, V] = svd(X)", "2:13", "hint: let it be exported by rotations: --iterative, or bind its results"),
     ('Y = paramserv(features=X, upd="g")', "2:5", "hint: export the function that predicts"),
     ('[Y, M] = transformencode(target=X, spec="{}")', "2:10", "it learns codes from the data"),
     # sizes
