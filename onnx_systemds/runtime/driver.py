@@ -11,10 +11,10 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import MATRIX, scalar_argument
 from onnx_systemds.importing.passes.specialisation.products import FILTERS
-from onnx_systemds.importing.passes.specialisation.trees import is_entry
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
+from onnx_systemds.operators.rendering.weight_loads import is_entry
 from onnx_systemds.runtime import list_transfer
 
 Sizes = Mapping[str, int]

@@ -12,8 +12,8 @@ from onnx import ModelProto, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, cut
 from onnx_systemds.importing.passes.specialisation import specialise as specialisation
-from onnx_systemds.importing.passes.specialisation.trees import is_load
 from onnx_systemds.importing.script import Script
+from onnx_systemds.operators.rendering.weight_loads import is_load
 from tests.plain_engine import calls_plainly
 
 V, W = (np.random.default_rng(seed).normal(size=shape).astype(np.float32) for seed, shape in ((1, (3, 4)), (2, (4, 5))))

@@ -5,14 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 
 from onnx_systemds.dml.literals import matrix_literal, uniform_literal
+from onnx_systemds.dml.printer import print_expression
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.layout import SCALAR, View
-from onnx_systemds.operators.api.reserved_names import WEIGHTS
 from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.operators.rendering.value_forms import ValueForms
+from onnx_systemds.operators.rendering.weight_loads import load
 
 
 class Constants:
@@ -54,7 +55,7 @@ class Constants:
             return self._forms.define(name, self._literal(name, array, view), view)
         key = self._parts.weight_key(name, array, view)
         rows, cols = self._parts.weights[key].array.shape
-        text = f'matrix(as.matrix({WEIGHTS}["{key}"]), rows={rows}, cols={cols})'  # tells the compiler the sizes
+        text = print_expression(load(key, rows, cols))
         if (rows, cols) != (view.rows, view.cols):  # of another function, or by another name
             text = f"matrix({text}, rows={view.rows}, cols={view.cols})"
         return self._forms.define(name, text, view)

@@ -16,7 +16,8 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
-from onnx_systemds.importing.passes.specialisation.trees import call, is_load, is_number
+from onnx_systemds.importing.passes.specialisation.trees import call, is_number
+from onnx_systemds.operators.rendering.weight_loads import is_load
 
 FLAT = {"max": "flat_max", "min": "flat_min"}  # library functions instead of builtins
 

@@ -16,15 +16,8 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import (
-    calls,
-    entry,
-    is_entry,
-    is_load,
-    known_sizes,
-    load,
-    reads,
-)
+from onnx_systemds.importing.passes.specialisation.trees import calls, known_sizes, reads
+from onnx_systemds.operators.rendering.weight_loads import entry, is_entry, is_load, load
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
 _NEVER_CONSTANT = {

@@ -11,7 +11,7 @@ from collections import Counter
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, NEVER, cut
-from onnx_systemds.importing.passes.specialisation.trees import is_load
+from onnx_systemds.operators.rendering.weight_loads import is_load
 
 
 def with_loads_first(body: tree.Block) -> tree.Block:

@@ -1,0 +1,35 @@
+"""How a script takes a matrix out of the list of weights."""
+
+from __future__ import annotations
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.operators.api.reserved_names import WEIGHTS
+
+
+def entry(key: str) -> tree.Call:
+    """``as.matrix(weights["..."])``."""
+    operand = tree.Indexed(WEIGHTS, tree.Span(tree.StringLiteral(key)))
+    return tree.Call("as.matrix", (tree.CallArgument(None, operand),))
+
+
+def is_entry(node: tree.Expression) -> bool:
+    """Whether it is an `entry`."""
+    if not isinstance(node, tree.Call) or node.function != "as.matrix":
+        return False
+    operand = node.arguments[0].value
+    return isinstance(operand, tree.Indexed) and operand.name == WEIGHTS
+
+
+def load(key: str, rows: int, cols: int) -> tree.Call:
+    """``matrix(as.matrix(weights["..."]), rows=m, cols=n)``: what comes out of the list has no size without that."""
+    sizes = (tree.CallArgument(name, tree.IntLiteral(size)) for name, size in (("rows", rows), ("cols", cols)))
+    return tree.Call("matrix", (tree.CallArgument(None, entry(key)), *sizes))
+
+
+def is_load(node: tree.Node) -> bool:
+    """Whether it is a `load`, or the statement that assigns one to a variable."""
+    if isinstance(node, tree.Assign):
+        return not node.accumulate and isinstance(node.target, tree.Name) and is_load(node.value)
+    if not isinstance(node, tree.Call) or node.function != "matrix" or not is_entry(node.arguments[0].value):
+        return False
+    return all(isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])
