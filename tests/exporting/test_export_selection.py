@@ -19,6 +19,16 @@ FREE = {"I": ["N", 1], "W": ["N", 1]}
 MORE_IDS = [{"I": np.array([[2.0], [1], [2], [2]]), "W": np.array([[1.0], [2], [3], [4]])}]
 
 
+PAIRS = {"I": np.array([[1.0], [2], [2], [3]]), "J": np.array([[2.0], [1], [1], [3]])}
+UNDEFINED = {"I": np.array([[1.0], [2], [4], [3]]), "J": np.array([[2.0], [1], [np.nan], [3]])}
+WEIGHTS = [np.array([[number] for number in line]) for line in (
+    (1, np.nan, 3, 4), (1, np.inf, np.nan, np.nan), (np.nan, -np.inf, np.inf, 4), (1, 2, 3, 0.5),
+)]  # fmt: skip
+FREE_PAIRS = {"I": ["N", 1], "J": ["N", 1], "W": ["N", 1]}
+WEIGHTED = ["table(I, J, W)", "table(I, J, W, 4, 5)", "table(I, J, W, 2, 2)", "table(I, 1, W)", "table(seq(1, nrow(I)), J, W)",
+            "table(seq(1, nrow(I)), J, W, nrow(I), 2)", "table(I, seq(1, nrow(I)), W, 4, nrow(I))", "table(I, seq(1, nrow(I)), W)"]
+
+
 def row(name: str, body: str, inputs=T, symbols=N3, sizes=None, **more) -> ExportCase:
     sizes = [{"X": inputs["X"][:4]}] if sizes is None and "X" in inputs else sizes or ()
     return ExportCase(name, body, inputs, symbols=symbols, sizes=sizes, **more)
@@ -36,6 +46,10 @@ CASES = [
         {"I": ["N", 1]}, [{"I": MORE_IDS[0]["I"]}]),
     row("one row per index of a column that is not declared", "Y = table(seq(1, nrow(I)), I, nrow(I), 5)", {"I": IDS["I"]},
         {"I": ["N", "M"]}, [{"I": MORE_IDS[0]["I"]}]),
+    row("table of NaN", "Y = table(I, J)", UNDEFINED, {"I": ["N", 1], "J": ["N", 1]}, [PAIRS]),
+    row("table of NaN in one", "Y = table(J, 1)", {"J": UNDEFINED["J"]}, {"J": ["N", 1]}),
+    row("one weight that is no number", "w = sum(J) * 0 + 0 / 0\nY = table(I, J, w, 4, 4) + table(I, J, 0 / 0, 4, 4)", PAIRS),
+    row("one infinite weight", "w = sum(J) * 0 + 1 / 0\nY = table(I, J, w, 4, 4) + table(I, J, -1 / 0, 4, 4)", PAIRS),
     row("table of fractions", "Y = table(I * 1.2, 1)", {"I": IDS["I"]}, {"I": ["N", 1]}),
     row("permutation", "P = table(seq(1, nrow(X)), order(target=X, by=1, index.return=TRUE), nrow(X), nrow(X))\nY = P %*% X",
         X),
@@ -78,6 +92,16 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
     check_export(case)
+
+
+@pytest.mark.parametrize("places", [PAIRS, UNDEFINED], ids=["defined", "undefined"])
+@pytest.mark.parametrize("body", WEIGHTED)
+def test_weights_that_are_no_numbers_count_nowhere(body: str, places: dict[str, np.ndarray]) -> None:
+    """Infinite ones count in their cell alone; the engine takes no size from a pair with NaN."""
+    inputs = {**places, "W": WEIGHTS[0]}
+    check_export(row("weights", f"Y = {body}", inputs, FREE_PAIRS, [{"W": weights} for weights in WEIGHTS[1:]]))
+    for weights in WEIGHTS:
+        check_export(row("known weights", f"Y = {body}", {**places, "W": weights}, {}, bound=["W"]))
 
 
 @pytest.mark.parametrize(("body", "reason"), [

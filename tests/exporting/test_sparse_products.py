@@ -57,6 +57,12 @@ def test_a_number_that_is_none_stays_in_its_row() -> None:
     assert {int(row) for row in np.flatnonzero(np.isnan(found).any(1))} == hit
 
 
+@pytest.mark.parametrize("case", CASES[1:4], ids=str)
+def test_a_weight_that_is_none_counts_nowhere(case: ExportCase) -> None:
+    weights = np.where(np.arange(COUNT)[:, None] == 7, np.nan, GIVEN["W"])
+    check_export(replace(case, inputs={**case.inputs, "W": weights}, sizes=()))
+
+
 def test_a_table_of_opset_15_is_multiplied() -> None:
     older, newer = (model_of(replace(CASES[1], opset=opset), "float32") for opset in (15, 21))
     assert "MatMul" in operators(older)

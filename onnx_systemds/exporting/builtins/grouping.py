@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.contingency import certainly_within, places_of, table_size
+from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
-from onnx_systemds.exporting.builtins.reorganize import certainly_within, places_of, table_size
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, add
-
-_SCATTER_SINCE = 16
 
 
 @builtin("aggregate", "groupedAggregate")
@@ -67,8 +66,8 @@ def _aggregated(
 def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
     """Return the sum of the rows for each place."""
     g = ctx.g
-    if g.opset < _SCATTER_SINCE:
-        raise UnsupportedCase(f"sums of groups in opset {g.opset}", hint=f"opset {_SCATTER_SINCE} has them")
+    if g.opset < SCATTER_SINCE:
+        raise UnsupportedCase(f"sums of groups in opset {g.opset}", hint=f"opset {SCATTER_SINCE} has them")
     dims = (count, *rows.dims[1:])
     inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), rows]
     return g.node("ScatterND", inputs, dims, reduction="add")

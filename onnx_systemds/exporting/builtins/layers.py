@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from onnx_systemds.exporting.builtins.context import Context
+from onnx_systemds.exporting.builtins.contingency import places_of
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.builtins.recurrent import lstm
-from onnx_systemds.exporting.builtins.reorganize import places_of
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.inference.dims import Dim, floor_divide, multiply
 

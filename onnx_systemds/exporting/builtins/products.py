@@ -6,7 +6,8 @@ from onnx_systemds.exporting.graph.nodes import Entries, Tensor
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
 
-_SCATTER_SINCE = 16
+SCATTER_SINCE = 16
+"""The opset from which on rows can be added where they belong."""
 
 
 def product(g: Operators, a: Tensor, b: Tensor) -> Tensor:
@@ -58,17 +59,17 @@ def _without_last(g: Operators, a: Tensor) -> tuple[Tensor, Tensor] | None:
 
 def _sparse(g: Operators, a: Tensor, b: Tensor) -> Tensor | None:
     """Return the product with a matrix whose entries are known by their places; None for others."""
-    if g.opset < _SCATTER_SINCE:
+    if g.opset < SCATTER_SINCE:
         return None
     if a.entries is not None:
-        return _scattered(g, a.dims[0], a.entries, g.floating(b))
+        return scattered(g, a.dims[0], a.entries, g.floating(b))
     if b.entries is not None:  # the same of the transposed matrices
         turned = g.transpose(g.floating(a), (1, 0))
-        return g.transpose(_scattered(g, b.dims[1], b.entries.turned, turned), (1, 0))
+        return g.transpose(scattered(g, b.dims[1], b.entries.turned, turned), (1, 0))
     return None
 
 
-def _scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
+def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
     """Return rows of a matrix, weighted, added up where they belong."""
     chosen, valid = x, None
     if entries.cols is not None:

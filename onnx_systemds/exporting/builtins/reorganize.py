@@ -12,9 +12,8 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Entries, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
-    BOOLEAN,
     STRING,
     FrameValue,
     ListValue,
@@ -24,10 +23,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     integer,
     known_scalar,
 )
-from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply, product
-
-_DENSE = 1 << 12
-"""Elements of a sparse matrix that is as well multiplied as it is."""
+from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply
 
 
 @builtin("matrix")
@@ -287,104 +283,3 @@ def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
     if op not in ("==", "!=", "<", "<=", ">", ">="):
         raise UnsupportedCase(f"{op} is no comparison")
     return binary(ctx, op, x, y)
-
-
-@builtin("table", "ctable")
-def table(
-    ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None,
-    empty: Value | None = None,
-) -> Value:  # fmt: skip
-    """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it.
-
-    A truth at the end (`empty`, or in its place the one of `cols`) tells the engine how to store the zeros.
-    """
-    if isinstance(cols, Scalar) and cols.type == BOOLEAN:
-        cols = None
-    if isinstance(w, Scalar) and rows is not None and cols is None:
-        w, rows, cols = None, w, rows
-    if not isinstance(b, Matrix):
-        b = ctx.matrix(ctx.g.expand(ctx.floats(b), a.dims))
-    if isinstance(w, Scalar) and w.known != 1:
-        w = ctx.matrix(ctx.g.expand(ctx.floats(w), a.dims))
-    height, width = table_size(ctx, a, rows), table_size(ctx, b, cols)
-    weights = ctx.column(w) if isinstance(w, Matrix) else None
-    chosen = places_of(ctx, _as_column(ctx, b) if a.cols == 1 else b)
-    counts = _counts(a) and height == a.rows
-    right = one_hot(ctx, chosen, width)
-    if weights is not None:
-        right = ctx.g.binary("Mul", right, ctx.g.reshape(weights, (*weights.dims, 1)))
-    in_turn = _counts(b) and width == b.rows
-    if counts:
-        if weights is None and _within(chosen, width):
-            right.row_choice = chosen
-        elif _is_large(right):
-            right.entries = Entries(None, None if in_turn else chosen, weights)
-        return ctx.matrix(right)
-    places = places_of(ctx, a)
-    found = ctx.g.matmul(ctx.g.transpose(one_hot(ctx, places, height), (1, 0)), right)
-    if _is_large(found):
-        found.entries = Entries(places, None if in_turn else chosen, weights)
-    return ctx.matrix(found)
-
-
-def _as_column(ctx: Context, x: Matrix) -> Matrix:
-    """Return a matrix that must have one column; where that is not known, the model stops if it has more."""
-    if isinstance(x.cols, int) or x.rows == 1:
-        return x
-    return Matrix(ctx.g.node("Squeeze", [ctx.flat(x), ctx.g.constant([1])], (x.rows,)), x.rows, 1)
-
-
-def _is_large(x: Tensor) -> bool:
-    """Whether a computed matrix is better held as its entries, as far as its size is known."""
-    size = product(x.dims)
-    return x.constant is None and not (isinstance(size, int) and size <= _DENSE)
-
-
-def table_size(ctx: Context, indices: Matrix, given: Value | None) -> Dim:
-    """Return a given size, or the largest index."""
-    if isinstance(given, Scalar) and given.dim is not None:
-        return given.dim
-    if given is None and indices.constant is not None:
-        return int(indices.constant.max())
-    if given is None and indices.tensor.counts:
-        return indices.rows
-    if given is not None:
-        return ctx.integer(given)
-    largest = ctx.g.reduce("ReduceMax", ctx.column(indices), (0,), keepdims=False)
-    return ctx.integer(ctx.scalar(largest))
-
-
-def _counts(indices: Matrix) -> bool:
-    content = indices.constant
-    if content is not None:
-        return bool(np.array_equal(content.ravel(), np.arange(1, content.size + 1)))
-    return indices.tensor.counts
-
-
-def places_of(ctx: Context, column: Matrix) -> Tensor:
-    """Return the indices of a column, from 0 on, as ints of rank 1."""
-    whole = ctx.g.cast(ctx.column(column), INT)
-    return ctx.g.binary("Sub", whole, ctx.g.constant(1))
-
-
-def certainly_within(indices: Tensor, width: Dim) -> bool:
-    """Whether indices are known, and all inside."""
-    return indices.constant is not None and isinstance(width, int) and _within(indices, width)
-
-
-def _within(indices: Tensor, width: Dim) -> bool:
-    """Whether known indices are all inside; of computed ones it is taken for granted."""
-    content = indices.constant
-    return content is None or not isinstance(width, int) or bool(((content >= 0) & (content < width)).all())
-
-
-def one_hot(ctx: Context, indices: Tensor, width: Dim) -> Tensor:
-    """Return a row per index with a 1 at its place."""
-    g = ctx.g
-    places = g.reshape(indices, (*indices.dims, 1))
-    if isinstance(width, int):
-        g.reserve(width)
-        columns = g.constant(np.arange(width).reshape(1, -1))
-    else:
-        columns = g.reshape(g.count(0, width), (1, width))
-    return g.floating(g.binary("Equal", places, columns))
