@@ -81,6 +81,8 @@ class Variant:
         self.has_bias = node.has(_B)
         self.has_lens = node.has(_LENS)
         self.has_peepholes = kind == "LSTM" and node.has(_P)
+        # the new states; where sequences end, the old ones are kept beside them
+        self.h, self.c = ("h_new", "c_new") if self.has_lens else ("h", "c")
 
     def register(self) -> str:
         """Hand the function's text to the node; returns the function's name, the same one for the same variant."""
@@ -143,7 +145,7 @@ class Variant:
 
     def rnn_step(self) -> list[str]:
         """From the gates ``G``, which hold the part of the inputs, and the state ``h`` to the new state."""
-        return self._active(0, "h_new", "matrix(G[at, ], rows=n, cols=m) + h %*% R")
+        return self._active(0, self.h, "matrix(G[at, ], rows=n, cols=m) + h %*% R")
 
     def gru_step(self) -> list[str]:
         """The gates z and r, the candidate, and the new state between it and ``h``."""
@@ -155,7 +157,7 @@ class Variant:
         else:
             lines += self._active(0, "zr", "g[, 1:k] + h %*% R[, 1:k]")
             inner = "g[, l:w] + (zr[, (m + 1):k] * h) %*% R[, l:w]"
-        lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), "h_new = (1 - z) * h_tilde + z * h"]
+        lines += ["z = zr[, 1:m]", *self._active(1, "h_tilde", inner), f"{self.h} = (1 - z) * h_tilde + z * h"]
         return lines
 
     def lstm_step(self) -> list[str]:
@@ -166,8 +168,8 @@ class Variant:
             return [
                 *lines,
                 f"g = {sigmoid.format(x='g')}",
-                "c_new = g[, (k + 1):l] * c + g[, 1:m] * (minus_two + 4 * g[, (l + 1):w])",
-                f"h_new = g[, (m + 1):k] * (minus_one + 2 * ({sigmoid.format(x='c_new')}))",
+                f"{self.c} = g[, (k + 1):l] * c + g[, 1:m] * (minus_two + 4 * g[, (l + 1):w])",
+                f"{self.h} = g[, (m + 1):k] * (minus_one + 2 * ({sigmoid.format(x=self.c)}))",
             ]
         coupled = bool(self.node.attribute("input_forget"))
         if self.has_peepholes:
@@ -176,16 +178,16 @@ class Variant:
         else:
             lines += [*self._active(0, "iof", "g[, 1:l]"), "i = iof[, 1:m]", "o = iof[, (m + 1):k]"]
             lines += ["f = 1 - i" if coupled else "f = iof[, (k + 1):l]"]
-        lines += [*self._active(1, "c_tilde", "g[, (l + 1):w]"), "c_new = f * c + i * c_tilde"]
+        lines += [*self._active(1, "c_tilde", "g[, (l + 1):w]"), f"{self.c} = f * c + i * c_tilde"]
         if self.has_peepholes:
-            lines += self._active(0, "o", "g[, (m + 1):k] + c_new * P[2, ]")
+            lines += self._active(0, "o", f"g[, (m + 1):k] + {self.c} * P[2, ]")
         # as in onnxruntime, the cell state is not clipped on its way into the last activation
-        return [*lines, *self._active(2, "c_active", "c_new", clipped=False), "h_new = o * c_active"]
+        return [*lines, *self._active(2, "c_active", self.c, clipped=False), f"{self.h} = o * c_active"]
 
     def _advance(self, states: Sequence[str]) -> list[str]:
         """Take the new states; a sequence that has ended keeps its state and gives zeros."""
         if not self.has_lens:
-            return [*(f"{state} = {state}_new" for state in states), "Y[at, ] = matrix(h, rows=1, cols=n * m)"]
+            return ["Y[at, ] = matrix(h, rows=1, cols=n * m)"]
         # not as a product with a row of ones, which may be a single one: ifelse-of-a-vector-of-unknown-length
         lines = ["live = matrix(1, rows=n, cols=m) * lens >= at"]
         lines += [f"{state} = ifelse(live, {state}_new, {state})" for state in states]
