@@ -18,6 +18,7 @@ from onnx_systemds.importing.body import Progress
 from onnx_systemds.importing.collection import seldom_collected
 from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Port
+from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
@@ -167,7 +168,7 @@ def script_of(
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=functions == "blocks")
             words.append(f"{len(script.functions)} functions")
-    script = with_named_sizes(script)
+    script = with_named_sizes(without_aliases(script))
     commented = replace(script.main, body=with_scope_comments(script.main.body))
     stages.remarks += note_lines(script.notes)
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))

@@ -1,0 +1,66 @@
+"""Statements ``a = b`` that only give a value another name: one name is enough."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import renamed
+from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.script import Script
+
+
+def without_aliases(script: Script) -> Script:
+    """The script whose functions have one name for each value; specialised is the script as it was."""
+    functions = tuple(map(without_aliases_in, script.functions))
+    if all(new is old for new, old in zip(functions, script.functions)):
+        return script
+    return replace(script, functions=functions, general=script if script.general is None else script.general)
+
+
+def without_aliases_in(function: tree.Function) -> tree.Function:
+    """The function with one name for each value, where it needs no two of them; the same object without aliases.
+
+    The result of a function keeps its name, and what it was called before gets it. What is a parameter or another
+    result, and what changes later, as in a loop, is copied as it was.
+    """
+    names = _needless(function)
+    if not names:
+        return function
+    body = tuple(renamed(statement, names) for statement in function.body)
+    return replace(function, body=tuple(it for it in body if not isinstance(it, tree.Assign) or it.target != it.value))
+
+
+def _needless(function: tree.Function) -> dict[str, str]:
+    """The names that are not needed, and what stands for each."""
+    found = [(place, alias) for place, statement in enumerate(function.body) if (alias := _alias(statement))]
+    if not found:
+        return {}
+    counts: Counter[str] = Counter()
+    last: dict[str, int] = {}
+    for place, statement in enumerate(function.body):
+        names = assigned((statement,))
+        counts.update(names)
+        last.update(dict.fromkeys(names, place))
+    parameters = {parameter.name for parameter in function.parameters}
+    results = {result.name for result in function.results}
+    counted = {node.variable for node in tree.walk(*function.body) if isinstance(node, tree.For)}
+    needless: dict[str, str] = {}
+    for place, (name, value) in found:
+        value = needless.get(value, value)
+        if counts[name] > 1 or name in parameters or last.get(value, -1) >= place:
+            continue
+        if name not in results:
+            needless[name] = value
+        elif value not in parameters | results | counted:
+            needless = {old: name if new == value else new for old, new in needless.items()} | {value: name}
+    return needless
+
+
+def _alias(statement: tree.Statement) -> tuple[str, str] | None:
+    """The name that a statement gives a variable, and the one that it had."""
+    if not isinstance(statement, tree.Assign) or statement.accumulate or statement.comments != tree.NO_COMMENTS:
+        return None
+    target, value = statement.target, statement.value
+    return (target.name, value.name) if isinstance(target, tree.Name) and isinstance(value, tree.Name) else None
