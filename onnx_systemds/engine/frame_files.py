@@ -73,7 +73,8 @@ def read_frame(path: Path, rows: int, cols: int) -> np.ndarray[Any, np.dtype[np.
                     block = np.array(columns, object).T
                     frame[first - 1 : first - 1 + len(block)] = block
             except (struct.error, ValueError, IndexError) as error:
-                raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}") from error
+                raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}",
+                                   hint='let the script write the frame with format="csv"') from error  # fmt: skip
     return frame
 
 

@@ -118,6 +118,9 @@ FUNCTIONS = [
         functions="f = function(matrix[double] A, double b = 2, double c = 1) return (matrix[double] B) { B = A * b + c }"),
     row("several results", "[Y, s] = f(X)\nY = Y + s",
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
+    *(row(f"{text} of a computed zero", f"k = as.integer(sum(X) * 0)\nY = matrix({text}, 1, 1)")
+      for text in ("0 / k", "k / k", "0 / (k * 2)", "(k + k) / k")),
+    row("known integers by zero", "Y = X + 5 %% 0"),
     row("computed integers", "Y = f(X, sum(abs(X)) + 0.5) + f(X, -sum(abs(X)) - 0.5) + f(X, nrow(X) / 2)",
         functions="f = function(matrix[double] A, int k) return (matrix[double] B) {\n B = A\n if (sum(A) > -1e9) { B = A * k } }"),
     row("a number that an integer result may be", "Y = X * f(X)",

@@ -87,6 +87,9 @@ def test_refused(tmp_path: Path) -> None:
     ):
         (tmp_path / "f").write_bytes(changed)
         assert words in reason(tmp_path / "f"), what
+    run = engine().prepare(f'F = as.frame(matrix(1, 2, 2))\nwrite(F, "{tmp_path}/n", format="binary")\ns = matrix(1, 1, 1)\nwrite(s, "./s")', [], ["s"])
+    run({})
+    assert "a column holds other than strings\n  hint: let the script write the frame with format=" in reason(tmp_path / "n")
     (tmp_path / "s.mtx").write_text("%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n1 1 2\n")
     assert "only coordinates of real numbers in general order" in reason(tmp_path / "s.mtx")
     (tmp_path / "l").mkdir()

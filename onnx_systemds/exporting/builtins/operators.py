@@ -310,6 +310,8 @@ def _calculated(operator: str, a: Any, b: Any) -> Any:
     if operator == "^":
         with np.errstate(all="ignore"):
             return float(np.power(np.float64(a), np.float64(b)))
+    if operator == "%%" and b == 0 and isinstance(a, int) and isinstance(b, int):
+        return 0
     if b == 0:
         return math.nan if a == 0 or operator == "%%" or math.isnan(a) else math.copysign(math.inf, a) * _sign(b)
     if operator == "/":
@@ -332,7 +334,7 @@ def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     found: Dim | None = None
     if operator in ("+", "-", "*"):
         found = {"+": dims.add(a, b), "-": dims.add(a, dims.multiply(-1, b)), "*": dims.multiply(a, b)}[operator]
-    elif operator == "/" and b != 0:
+    elif operator == "/" and (_sign_of(b) == 1 or _sign_of(dims.multiply(-1, b)) == 1):  # 0 / 0 is NaN
         kind, found = DOUBLE, dims.divide_exactly(a, b)
     elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
         found = dims.floor_divide(a, b) if operator == "%/%" else dims.modulo(a, b)
