@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from onnx_systemds import import_model
+from tests.all_failures import all_failures
 from tests.plain_engine import score_plainly, scored_together
 
 
@@ -86,3 +87,19 @@ def test_of_scripts_in_one_program_the_failing_one_is_named() -> None:
     assert results == {"erf": [pytest.approx(math.erf(1))], "exp": [pytest.approx(math.exp(1)), pytest.approx(math.exp(2))]}
     with pytest.raises(AssertionError, match="^broken: "):
         scored_together({"erf": cases["erf"], "broken": (replace(erf, library=()), [{"x": x}]), "exp": cases["exp"]})
+
+
+def test_of_cases_in_one_test_each_that_fails_is_named() -> None:
+    compared = []
+    with pytest.raises(AssertionError) as error, all_failures() as case:
+        for name, failure in {"a": None, "b": AssertionError("1, not 2"), "c": KeyError("y"), "d": None}.items():
+            with case(name):
+                compared.append(name)
+                if failure is not None:
+                    raise failure
+    assert compared == ["a", "b", "c", "d"]
+    text = str(error.value)
+    assert "2 failed" in text and "b: 1, not 2" in text and "c: Traceback" in text and "KeyError: 'y'" in text
+    assert "\n\na: " not in text and "\n\nd: " not in text
+    with all_failures() as case, case("a"):
+        assert compared

@@ -14,6 +14,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
+from tests.all_failures import all_failures
 from tests.all_forms import results_of_all_forms
 from tests.model_zoo import groups_by_size, model_cases, model_paths, needs_models
 from tests.models.test_models import ALLOWED, STEP
@@ -104,11 +105,13 @@ def test_two_further_sizes_on_the_plain_command_line(paths: list[Path]) -> None:
         calls = [inputs_at(path, vectors, {name: sizes[number] for name, sizes in symbols.items()}, number)
                  for number in range(2)]  # fmt: skip
         cases[f"{path.parent.name}/{path.stem}"] = import_model(path), calls
-    for path, (model, results) in zip(paths, scored_together(cases, open_sizes=True).items(), strict=True):
-        for inputs, outputs in zip(cases[model][1], results, strict=True):
-            expected = judging.judge(path, inputs)
-            for name, judge in expected.items():
-                agree(outputs[name], judge, model, name, decided(expected))
+    with all_failures() as case:
+        for path, (model, results) in zip(paths, scored_together(cases, open_sizes=True).items(), strict=True):
+            for number, (inputs, outputs) in enumerate(zip(cases[model][1], results, strict=True), 1):
+                with case(f"{model} call {number}"):
+                    expected = judging.judge(path, inputs)
+                    for name, judge in expected.items():
+                        agree(outputs[name], judge, model, name, decided(expected))
 
 
 def decided(outputs: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
+from tests.all_failures import all_failures
 from tests.model_zoo import MODELS, groups_by_size, model_paths, needs_models
 from tests.operators.harness import Array, compare
 from tests.plain_engine import scored_together
@@ -87,8 +88,10 @@ def test_agrees(name: str) -> None:
 def test_agree_on_the_plain_command_line(paths: list[Path]) -> None:
     vectors = {path: _vectors(f"{path.parent.name}/{path.stem}") for path in paths}
     cases = {f"{path.parent.name}/{path.stem}": (import_model(path), [vectors[path][0]]) for path in paths}
-    for path, (name, (outputs,)) in zip(paths, scored_together(cases).items(), strict=True):
-        _compare(name, outputs, vectors[path][1])
+    with all_failures() as case:
+        for path, (name, (outputs,)) in zip(paths, scored_together(cases).items(), strict=True):
+            with case(name):
+                _compare(name, outputs, vectors[path][1])
 
 
 def _run(name: str) -> tuple[Path, dict[str, Array], dict[str, Array]]:
