@@ -6,7 +6,7 @@ Weights have 7 bits (``reduce_range``), so that its kernels do not saturate sums
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from onnxruntime.quantization import (
 from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.all_failures import all_failures
 from tests.models.small_networks import Feeds, Network, convolutional, recurrent, transformer
-from tests.plain_engine import score_plainly
+from tests.plain_engine import scored_together
 
 NETWORKS = {"convolutional": convolutional, "transformer": transformer, "recurrent": recurrent}
 U8, S8 = QuantType.QUInt8, QuantType.QInt8
@@ -37,8 +38,7 @@ FORMS = [
     (QuantFormat.QOperator, S8, S8, True), (QuantFormat.QOperator, U8, U8, False),
 ]  # fmt: skip
 # each writes other operators for convolutions; for the one product after the LSTM two are enough
-STATIC = [("convolutional", *form) for form in FORMS]
-STATIC += [("transformer", *form) for form in FORMS[:3]] + [("recurrent", *form) for form in (FORMS[0], FORMS[2])]
+STATIC = {"convolutional": FORMS, "transformer": FORMS[:3], "recurrent": [FORMS[0], FORMS[2]]}
 
 
 class Calibration(CalibrationDataReader):  # type: ignore[misc]
@@ -83,12 +83,17 @@ def expected(path: Path, feeds: Feeds) -> np.ndarray[Any, Any]:
     return np.asarray(session.run(None, feeds)[0])
 
 
-def check(network: Network, path: Path, tolerance: float) -> None:
-    """Convert and compare, in a session and on the plain command line."""
-    feeds, script = network.feeds(7), import_model(path)
-    with ScoringFunction(script) as function:
-        for outputs in (function(feeds), score_plainly(script, feeds)):
-            np.testing.assert_allclose(outputs["y"], expected(path, feeds), rtol=0, atol=tolerance)
+def check(network: Network, tolerances: Mapping[Path, float]) -> None:
+    """Convert models and compare, in a session."""
+    feeds = network.feeds(7)
+    for path, tolerance in tolerances.items():
+        with ScoringFunction(import_model(path)) as function:
+            agree(function(feeds), path, feeds, tolerance)
+
+
+def agree(outputs: Mapping[str, Any], path: Path, feeds: Feeds, tolerance: float) -> None:
+    """The output is that of onnxruntime."""
+    np.testing.assert_allclose(outputs["y"], expected(path, feeds), rtol=0, atol=tolerance)
 
 
 def has_blocks(path: Path) -> bool:
@@ -102,12 +107,13 @@ def nodes(path: Path) -> list[tuple[str, str, tuple[str, ...]]]:
     return sorted((node.domain, node.op_type, tuple(sorted(map(str, node.attribute)))) for node in graph.node)
 
 
-def check_levels(network: Network, path: Path, tolerance: float = 1e-6) -> None:
-    """As it is, and optimised where that changes it: as far as that does not bind it to this processor."""
-    check(network, path, tolerance)
+def levels(path: Path, tolerance: float = 1e-6) -> dict[Path, float]:
+    """The model as it is, and optimised where that changes it, as far as that does not bind it to this processor.
+
+    Each with the tolerance of its output.
+    """
     better = portable(path)
-    if nodes(better) != nodes(path):
-        check(network, better, 1e-6)
+    return {path: tolerance} if nodes(better) == nodes(path) else {path: tolerance, better: 1e-6}
 
 
 def portable(path: Path) -> Path:
@@ -120,28 +126,59 @@ def portable(path: Path) -> Path:
     return optimised(path, "ENABLE_EXTENDED")
 
 
-@pytest.mark.parametrize("network", NETWORKS, indirect=True)
-@pytest.mark.parametrize(("weight", "per_channel"), DYNAMIC)
-def test_dynamic(network: tuple[Network, Path], weight: QuantType, per_channel: bool) -> None:
-    made, source = network
+def dynamic(source: Path, weight: QuantType, per_channel: bool) -> dict[Path, float]:
+    """The model whose ranges are found at run time, at its levels."""
     target = source.with_name(f"dynamic-{weight.name}-{per_channel}.onnx")
     quantize_dynamic(source, target, weight_type=weight, per_channel=per_channel, reduce_range=True)
-    check_levels(made, target)
+    return levels(target)
 
 
-@pytest.mark.parametrize(("network", "form", "activation", "weight", "per_channel"), STATIC, indirect=["network"])
-def test_static(
-    network: tuple[Network, Path], form: QuantFormat, activation: QuantType, weight: QuantType, per_channel: bool
-) -> None:
-    made, source = network
+def static(made: Network, source: Path, form: QuantFormat, activation: QuantType, weight: QuantType,
+           per_channel: bool) -> dict[Path, float]:  # fmt: skip
+    """The model whose ranges are those of the calibration, at its levels."""
     target = source.with_name(f"static-{form.name}-{activation.name}-{weight.name}-{per_channel}.onnx")
     quantize_static(source, target, Calibration(made), quant_format=form, activation_type=activation,
                     weight_type=weight, per_channel=per_channel, reduce_range=True)  # fmt: skip
     # between quantisers onnxruntime computes in FP32, we in FP64: then a tie may fall to the other side
-    check_levels(made, target, 0.03 if form == QuantFormat.QDQ else 1e-6)
+    return levels(target, 0.03 if form == QuantFormat.QDQ else 1e-6)
+
+
+@pytest.mark.parametrize("network", NETWORKS, indirect=True)
+@pytest.mark.parametrize(("weight", "per_channel"), DYNAMIC)
+def test_dynamic(network: tuple[Network, Path], weight: QuantType, per_channel: bool) -> None:
+    made, source = network
+    check(made, dynamic(source, weight, per_channel))
+
+
+@pytest.mark.parametrize(
+    ("network", "form", "activation", "weight", "per_channel"),
+    [(name, *form) for name, forms in STATIC.items() for form in forms],
+    indirect=["network"],
+)
+def test_static(
+    network: tuple[Network, Path], form: QuantFormat, activation: QuantType, weight: QuantType, per_channel: bool
+) -> None:
+    made, source = network
+    check(made, static(made, source, form, activation, weight, per_channel))
 
 
 @pytest.mark.parametrize("network", NETWORKS, indirect=True)
 def test_float(network: tuple[Network, Path]) -> None:
     made, source = network
-    check(made, portable(source), 1e-5)
+    check(made, {portable(source): 1e-5})
+
+
+@pytest.mark.parametrize(("network", "forms"), STATIC.items(), indirect=["network"], ids=STATIC)
+def test_all_on_the_plain_command_line(network: tuple[Network, Path], forms: list[Any]) -> None:
+    made, source = network
+    feeds, tolerances = made.feeds(7), {portable(source): 1e-5}
+    for parameters in DYNAMIC:
+        tolerances |= dynamic(source, *parameters)
+    for parameters in forms:
+        tolerances |= static(made, source, *parameters)
+    results = scored_together({path.name: (import_model(path), [feeds]) for path in tolerances})
+    with all_failures() as case:
+        for path, tolerance in tolerances.items():
+            (outputs,) = results[path.name]
+            with case(path.name):
+                agree(outputs, path, feeds, tolerance)
