@@ -13,8 +13,9 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
+from tests.all_failures import all_failures
 from tests.operators.harness import Array, compare
-from tests.plain_engine import calls_plainly
+from tests.plain_engine import scored_together
 
 FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
 
@@ -197,9 +198,13 @@ def test_agrees(make: Callable[[], ModelProto]) -> None:
 
 
 @pytest.mark.parametrize("open_sizes", [False, True], ids=["known", "open"])
-@pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
-def test_agrees_on_the_plain_command_line(make: Callable[[], ModelProto], open_sizes: bool) -> None:
-    model, given = make(), calls(make)
-    for inputs, outputs in zip(given, calls_plainly(import_model(model), given, open_sizes=open_sizes), strict=True):
-        for name, judge in judging.judge(model, inputs).items():
-            compare(outputs[name], judge, 1e-5, f"{make.__name__} {name}")
+def test_agree_on_the_plain_command_line(open_sizes: bool) -> None:
+    models = {make: make() for make in MADE}
+    cases = {make.__name__: (import_model(model), calls(make)) for make, model in models.items()}
+    results = scored_together(cases, open_sizes=open_sizes)
+    with all_failures() as case:
+        for make, model in models.items():
+            for number, (inputs, outputs) in enumerate(zip(calls(make), results[make.__name__], strict=True), 1):
+                with case(f"{make.__name__} call {number}"):
+                    for name, judge in judging.judge(model, inputs).items():
+                        compare(outputs[name], judge, 1e-5, name)
