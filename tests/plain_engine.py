@@ -27,8 +27,8 @@ from tests.command_line import LONG_RUN, SHORT_RUN, run_dml
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-_WEIGHTS_OF_A_SHORT_RUN = 10_000
-"""Scripts with more of them are real models, which compute for seconds without the second compiler of Java."""
+_WEIGHTS_OF_A_SHORT_RUN = 20_000
+"""Scripts with more of them, on average, are real models, which compute for seconds without Java's second compiler."""
 
 
 def score_plainly(
@@ -83,7 +83,8 @@ def programs_plainly(
     program = [lines[0] for lines in heads] + [line for lines in heads for line in lines[1:]]
     program += ["never = time() < 0", *dict.fromkeys(text for script, _ in cases for text in list_transfer.functions(script))]
     program += [statement for calls in found for call in calls for statement in call.statements()]
-    is_long = sum(weight.array.size for script, _ in cases for weight in script.weights) > _WEIGHTS_OF_A_SHORT_RUN
+    weights = sum(weight.array.size for script, _ in cases for weight in script.weights)
+    is_long = weights > _WEIGHTS_OF_A_SHORT_RUN * len(cases)
     run_dml("\n".join(program) + "\n", folder, mode, heap, virtual_machine=LONG_RUN if is_long else SHORT_RUN)
     return [[call.results() for call in calls] for calls in found]
 
