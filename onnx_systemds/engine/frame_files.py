@@ -13,6 +13,7 @@ import io
 import json
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,27 +60,45 @@ def write_frame(target: Path, strings: Sequence[str]) -> None:
     target.with_name(target.name + ".mtd").write_text(json.dumps(mtd) + "\n", encoding="utf-8")
 
 
-def read_frame(path: Path, rows: int, cols: int) -> np.ndarray[Any, np.dtype[np.object_]]:
-    """Return the texts of the binary frame in the file or directory `path`, missing ones as "".
+Texts = np.ndarray[Any, np.dtype[np.object_]]
+
+
+@dataclass(frozen=True, eq=False)
+class NotedFrame:
+    """A frame of texts, `cells`, and what the engine noted to put into missing cells, by column: "" for nothing."""
+
+    cells: Texts
+    missing: tuple[str, ...]
+
+
+def noted(cells: Texts, missing: Sequence[str]) -> Texts | NotedFrame:
+    """Return a frame with its notes, or only its cells where there are none. "null" is the engine's word for none."""
+    known = tuple("" if note == "null" else note for note in missing)
+    return NotedFrame(cells, known) if any(known) else cells
+
+
+def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
+    """Return the texts of the binary frame in the file or directory `path`, missing ones as "", and its notes.
 
     Raises InvalidModel when it is no such frame of strings, OSError when it cannot be read.
     """
-    frame = np.full((rows, cols), "", object)
+    frame, missing = np.full((rows, cols), "", object), [""] * cols
     files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
     for file in files:
         with file.open("rb") as stream:
             try:
                 for first, columns in _read_blocks(stream):
-                    block = np.array(columns, object).T
+                    block = np.array([cells for cells, _ in columns], object).T
                     frame[first - 1 : first - 1 + len(block)] = block
+                    missing = [note or before for (_, note), before in zip(columns, missing)]
             except (struct.error, ValueError, IndexError) as error:
                 raise InvalidModel(f"{quoted(str(file))} is no binary frame of strings: {error}",
                                    hint='let the script write the frame with format="csv"') from error  # fmt: skip
-    return frame
+    return noted(frame, missing)
 
 
-def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, list[list[str]]]]:
-    """Yield the number of the first row (from 1) and the columns of each record of a sequence file."""
+def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, list[tuple[list[str], str]]]]:
+    """Yield the number of the first row (from 1) and the noted columns of each record of a sequence file."""
     if stream.read(len(_HEADER) - len(_SYNC)) != _HEADER[: -len(_SYNC)]:
         raise ValueError("its head is of something else")
     stream.read(len(_SYNC))
@@ -95,20 +114,21 @@ def _read_blocks(stream: BinaryIO) -> Iterator[tuple[int, list[list[str]]]]:
         yield first, list(_read_columns(io.BytesIO(record)))
 
 
-def _read_columns(record: BinaryIO) -> Iterator[list[str]]:
+def _read_columns(record: BinaryIO) -> Iterator[tuple[list[str], str]]:
     rows, cols, is_plain = struct.unpack(">ii?", record.read(9))
     for _ in range(cols):
         (kind,) = struct.unpack(">b", record.read(1))
         if kind != _STRING_TYPE:
             raise ValueError("a column holds other than strings")
+        missing = ""
         if not is_plain:
             _read_text(record)
             record.read(8)
-            _read_text(record)
+            missing = _read_text(record)
         array, _ = struct.unpack(">bq", record.read(9))
         if array != _STRING_ARRAY:
             raise ValueError("a column is compressed")
-        yield [_read_text(record) for _ in range(rows)]
+        yield [_read_text(record) for _ in range(rows)], missing
 
 
 def _read_text(record: BinaryIO) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import numpy as np
 
+from onnx_systemds.engine.frame_files import NotedFrame
 from onnx_systemds.errors import TranspileError, UnsupportedCase, quoted
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT
 from onnx_systemds.exporting.graph.operators import Operators
@@ -100,6 +101,10 @@ class Interface:
         if isinstance(content, StoredMatrix):
             dims = (content.rows, content.cols)
             return Matrix(self.graph.stored(content, dims, name), *dims)
+        if isinstance(content, NotedFrame):
+            frame = self.constant(content.cells, name)
+            assert isinstance(frame, FrameValue)
+            return replace(frame, missing=content.missing)
         array = np.asarray(content)
         if array.ndim == 0:
             return known_scalar(array.item())

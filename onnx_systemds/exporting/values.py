@@ -9,7 +9,7 @@ the matrix itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Union
 
 from onnx_systemds.errors import TranspileError, UnsupportedCase
@@ -99,9 +99,13 @@ class ListValue:
 
 @dataclass(frozen=True, eq=False)
 class FrameValue:
-    """A table; its `parts` stand side by side, each a tensor of rows x columns, of text or of numbers."""
+    """A table; its `parts` stand side by side, each a tensor of rows x columns, of text or of numbers.
+
+    missing: what the engine noted of a meta frame to put into missing cells, by column ("": nothing); empty for others.
+    """
 
     parts: tuple[Tensor, ...]
+    missing: tuple[str, ...] = ()
 
     @property
     def rows(self) -> Dim:
@@ -162,7 +166,7 @@ def with_tensors(value: Value, change: Callable[[Tensor], Tensor]) -> Value:
     if isinstance(value, Matrix):
         return Matrix(change(value.tensor), value.rows, value.cols)
     if isinstance(value, FrameValue):
-        return FrameValue(tuple(map(change, value.parts)))
+        return replace(value, parts=tuple(map(change, value.parts)))
     if isinstance(value, ListValue):
         return ListValue(tuple(with_tensors(item, change) for item in value.items), value.names)
     return value

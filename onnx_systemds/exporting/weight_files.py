@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.array_files import read_array_file
-from onnx_systemds.engine.frame_files import read_frame
+from onnx_systemds.engine.frame_files import NotedFrame, noted, read_frame
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.exporting.stored_matrices import StoredMatrix, stored_array, stored_blocks
 
+_MISSING_LINE, _MISSING_ROW = "#Meta·MV", -2
+"""Where the engine notes what to put into missing cells, in csv and in text."""
 MOST_LOADED = 1 << 25
 """Numbers in files that an export reads at once, those of all files together: 256 MB as doubles."""
 SMALLEST_STORED = 1 << 16
@@ -41,6 +43,7 @@ def open_values(paths: Mapping[str, str | Path], most_loaded: int = MOST_LOADED)
 def read_value(path: str | Path) -> Any:
     """Return a matrix, a dict of values (npz, or a SystemDS list), a list of them, a frame (texts), or a scalar.
 
+    A frame that says what to put into missing cells (meta of an imputation) is a `NotedFrame`.
     Raises TranspileError, OSError.
     """
     return _loaded(_opened(Path(path)), None)
@@ -155,8 +158,8 @@ def _list(path: Path) -> Any:
     return {name: _opened(file) for name, file in zip(names, files)}
 
 
-def _frame(path: Path, description: dict[str, Any]) -> Array:
-    """Return a frame, each cell as its text, missing ones as ""."""
+def _frame(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
+    """Return a frame, each cell as its text, missing ones as "", with the engine's notes if there are any."""
     form = description.get("format", "text")
     if form == "csv":
         return _texts(path, description)
@@ -165,12 +168,14 @@ def _frame(path: Path, description: dict[str, Any]) -> Array:
         return read_frame(path, rows, cols)
     if form != "text":
         raise TranspileError(f"a frame in the format {quoted(str(form))} cannot be bound", path, "write it as csv")
-    cells = np.full((rows, cols), "", object)
+    cells, missing = np.full((rows, cols), "", object), [""] * cols
     for line in _lines(path):
         row, column, text = line.split(" ", 2)
         if int(row) > 0:  # others are notes on columns
             cells[int(row) - 1, int(column) - 1] = text
-    return cells
+        elif int(row) == _MISSING_ROW:
+            missing[int(column) - 1] = text
+    return noted(cells, missing)
 
 
 def _text(path: Path) -> str:
@@ -183,15 +188,16 @@ def _lines(path: Path) -> list[str]:
     return [line.removesuffix("\r") for line in _text(path).split("\n") if line.strip()]
 
 
-def _texts(path: Path, description: dict[str, Any]) -> Array:
+def _texts(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
     """Return a frame that is written as csv; lines that begin with #Meta are notes of the engine."""
     stream = io.StringIO(_text(path), newline="")
-    lines = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ",")))
-             if line and not line[0].startswith("#Meta")]  # fmt: skip
+    every = [line for line in csv.reader(stream, delimiter=str(description.get("sep", ","))) if line]
+    lines = [line for line in every if not line[0].startswith("#Meta")]
     lines = lines[int(bool(description.get("header"))) :]
     if len({len(line) for line in lines}) > 1:
         raise ValueError("its lines differ in the number of cells")
-    return np.array(lines, object)
+    missing = next((line[1:] for line in every if line[0] == _MISSING_LINE), [])
+    return noted(np.array(lines, object), missing)
 
 
 def _cells(path: Path, description: dict[str, Any]) -> Array:

@@ -12,8 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 from onnx_systemds.cli.commands import main
+from onnx_systemds.engine.frame_files import NotedFrame
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
+from onnx_systemds.exporting.weight_files import read_value
 from tests.exporting.export_harness import (
     Array,
     ExportCase,
@@ -122,6 +124,59 @@ def test_transformapply_agrees_with_the_engine(spec: dict[str, object], keep: bo
     for dtype in case.dtypes:
         actual = run_model(model_of(case, dtype), {"G": held})
         assert_close(actual["Y"], expected["Y"], case.tolerance[dtype], f"{spec} {dtype}")
+
+
+PARTLY = np.array([line.split(",") for line in ("a,1,2.5,x", "b,2,-3,y", "a,10,,x", "NaN,,0,y", "c,3,1e3,", "a,2,4,z")], object)
+GAPS = np.array([line.split(",") for line in ("b,1,,y", "NaN,,-7,", "c,10,2000,q", "a,7,NaN,x", ",4,,z", "zz,,9,y")], object)
+MEAN, FIXED = {"id": 2, "method": "global_mean"}, {"id": 3, "method": "constant", "value": "7.5"}
+MODE, MODE_OF_LAST = {"id": 1, "method": "global_mode"}, {"id": 4, "method": "global_mode"}
+IMPUTED = [
+    {"ids": True, "impute": [MEAN], "recode": [1, 4]},
+    {"ids": True, "impute": [MODE, MEAN, FIXED, MODE_OF_LAST], "recode": [1, 4]},
+    {"ids": True, "impute": [{"id": 1, "method": "constant", "value": "c"}, {"id": 2, "method": "global_mode"}], "recode": [1, 4]},
+    {"impute": [{"name": "C2", "method": "global_mean"}], "recode": ["C1", "C4"]},
+    {"ids": True, "impute": [MEAN], "recode": [1, 4], "bin": [{"id": 3, **WIDTH}]},
+    {"ids": True, "impute": [MODE, MEAN], "recode": [1, 4], "dummycode": [4]},
+]
+
+
+@pytest.mark.parametrize("spec", IMPUTED, ids=json.dumps)
+def test_missing_cells_are_imputed_as_by_the_engine(spec: dict[str, object], tmp_path: Path) -> None:
+    """The numbers for missing cells are notes of the meta frame, in each format of its file."""
+    written = "".join(f'write(M, "{tmp_path}/{form}", format="{form}")\n' for form in ("csv", "text", "binary"))
+    apply = f"Y = transformapply(target=G, spec={quoted(spec)}, meta=M)\n"
+    run = engine().prepare(
+        f'F = read("./F", data_type="frame")\nG = read("./G", data_type="frame")\n'
+        f'[X, M] = transformencode(target=F, spec={quoted(spec)})\n{written}{apply}write(Y, "./Y")\n', ["F", "G"], ["Y"],
+    )  # fmt: skip
+    expected = run({"F": PARTLY, "G": GAPS})["Y"]
+    script = f'G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n{apply}write(Y, "Y")\n'
+    for form in ("csv", "text", "binary"):
+        for dtype, tolerance in (("float64", 1e-9), ("float32", 1e-6)):
+            model = export_script(script, inputs={"G": "string[N,4]"}, bindings={"M": read_value(tmp_path / form)}, dtype=dtype)
+            assert_close(run_model(model, {"G": GAPS})["Y"], expected, tolerance, f"{spec} {form} {dtype}")
+
+
+@pytest.mark.parametrize(
+    ("impute", "more", "reason"),
+    [
+        ([MEAN], {"recode": [1], "dummycode": [1]}, "the engine then fills another column"),
+        ([MODE], {"recode": [1], "dummycode": [1]}, "the engine then fills another column"),
+        ([FIXED], {"bin": [{"id": 3, **WIDTH}]}, "the number itself for a missing one"),
+        ([FIXED, MEAN], {}, "in another order than that of the frame"),
+        ([{"id": 2, "method": "median"}], {}, 'column 2 is imputed by "median"'),
+        ([MEAN], {}, "the meta frame does not say what missing cells of column 2 become"),
+        ([FIXED], {"recode": [3]}, 'missing cells of column 3 become "7.5", which the column does not know'),
+    ],
+)
+def test_what_the_engine_imputes_wrongly_is_refused(impute: list[object], more: dict[str, object], reason: str) -> None:
+    spec = {"ids": True, "impute": impute, **more}
+    meta = NotedFrame(texts("a·1 -1·2 -1·2 x·1", "b·2 2·3 2·3 y·2"), ("a", "", "7.5", "x"))
+    with pytest.raises(TranspileError) as error:
+        export_script('G = read("G", data_type="frame")\nM = read("M", data_type="frame")\n'
+                      f'Y = transformapply(target=G, spec={quoted(spec)}, meta=M)\nwrite(Y, "Y")\n',
+                      inputs={"G": "string[N,4]"}, bindings={"M": meta})  # fmt: skip
+    assert reason in str(error.value)
 
 
 def test_embeddings_of_words_agree_with_the_engine() -> None:

@@ -156,6 +156,35 @@ OPERATIONS: tuple[Fault, ...] = (
         "none is needed, as no generator transforms frames",
     ),
     Fault(
+        "imputed-column-after-dummies",
+        "a column that is imputed after one that dummycode has made several is not filled: another one is",
+        "3.4.0",
+        'F = frame(data=["a", "1", "b", "NaN", "a", "3"], rows=3, cols=2)\n'
+        's = "{ids: true, recode: [1], dummycode: [1], impute: [{id: 2, method: global_mean}]}"\n'
+        "[result, M] = transformencode(target=F, spec=s)",
+        ((1, 0, 1), (0, 1, 2), (1, 0, 3)),
+        "_imputed_places of exporting/builtins/transforms.py refuses it",
+    ),
+    Fault(
+        "imputation-in-another-order",
+        "columns that are imputed in another order than that of the frame get each other's methods and numbers",
+        "3.4.0",
+        'F = frame(data=["1", "NaN", "NaN", "2"], rows=2, cols=2)\n'
+        's = "{ids: true, impute: [{id: 2, method: constant, value: 7}, {id: 1, method: constant, value: 5}]}"\n'
+        "[result, M] = transformencode(target=F, spec=s)",
+        ((1, 7), (5, 2)),
+        "_imputed_places of exporting/builtins/transforms.py refuses it",
+    ),
+    Fault(
+        "table-of-rows-with-nan",
+        "table(seq(1, n), X) without sizes puts a 1 of another row into the rows after one with NaN",
+        "3.4.0",
+        "result = table(seq(1, nrow(X)), X)",
+        ((1, 0, 0), (0, 0, 0), (0, 1, 0), (0, 0, 1)),
+        "none is needed, as no generator gives table NaN",
+        inputs=((1,), (float("nan"),), (2,), (3,)),
+    ),
+    Fault(
         "cumsum-forgets-nan",
         "cumsum and rowcumsum are infinite from an infinity on, after NaN as well",
         "3.4.0",

@@ -1,9 +1,10 @@
-"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode, bin and embeddings of words."""
+"""``transformapply`` with a spec and a meta frame that are known: recode, dummycode, bin, impute, embeddings."""
 
 from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,15 @@ from onnx_systemds.errors import UnsupportedCase, quoted, quoted_list
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import column_part, frame_of, joined, numbers
 from onnx_systemds.exporting.builtins.registry import builtin
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Tensor
-from onnx_systemds.exporting.values import Matrix, Value
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, Array, Tensor
+from onnx_systemds.exporting.values import FrameValue, Matrix, Value
 
 _BETWEEN = "·"
 """Between a text and its code, or the ends of a bin, in a cell of a meta frame."""
 _EMBEDDING = "word_embedding"
 _METHODS = ("recode", "dummycode", "bin", _EMBEDDING)
+_IMPUTE = "impute"
+_IMPUTED_BY = ("global_mean", "global_mode", "constant")
 _WORDS = re.compile(r'"(?:[^"\\]|\\.)*"|\'[^\']*\'|[A-Za-z_][\w.-]*')
 
 
@@ -28,18 +31,21 @@ def transform_apply(
 ) -> Value:  # fmt: skip
     """Texts as the codes that a meta frame gives them, or as the rows of `embedding` that these are the numbers of.
 
-    A text without a code is NaN, or zeros as dummies and as an embedding.
+    A text without a code is NaN, or zeros as dummies and as an embedding; in a column that is imputed it is missing.
     """
     frame, known = frame_of(ctx, target), frame_of(ctx, meta)
     if not isinstance(frame.cols, int):
         raise UnsupportedCase(f"{frame} is transformed, whose columns must be known")
-    chosen = _methods(spec, frame.cols, embedding is not None)
+    content = _content(spec, embedding is not None)
+    chosen = _methods(content, frame.cols)
     cells = joined(ctx, known).constant
     if cells is None:
         raise UnsupportedCase("the meta frame must be known when the script is exported",
                               hint="run transformencode before, and bind its meta frame")  # fmt: skip
     if chosen and cells.shape[1] != frame.cols:
         raise UnsupportedCase(f"{frame} is transformed by a meta frame of {cells.shape[1]} columns")
+    numbers_of = {place: _imputed(cells, known.missing, place, chosen.get(place, set()))
+                  for place in _imputed_places(content, frame.cols, chosen)}  # fmt: skip
     found: list[Tensor] = []
     place = 0
     while place < frame.cols:
@@ -48,18 +54,18 @@ def transform_apply(
             column = joined(ctx, column_part(ctx, frame, place, 1))
             entries = [str(cell) for cell in cells[:, place].tolist() if cell]
             vectors = embedding if _EMBEDDING in chosen[place] else None
-            found.append(_coded(ctx, column, entries, chosen[place]) if vectors is None else
+            found.append(_coded(ctx, column, entries, chosen[place], numbers_of.get(place)) if vectors is None else
                          _embedded(ctx, column, entries, vectors))  # fmt: skip
         else:
             while place + width < frame.cols and place + width not in chosen:
                 width += 1
-            found += [numbers(ctx, part) for part in column_part(ctx, frame, place, width).parts]
+            found += _filled(ctx, column_part(ctx, frame, place, width), numbers_of, place)
         place += width
     return ctx.matrix(ctx.g.concat(found, 1))
 
 
-def _methods(spec: str, cols: int, has_embedding: bool) -> dict[int, set[str]]:
-    """Return what a spec asks for, by column counted from 0."""
+def _content(spec: str, has_embedding: bool) -> dict[str, Any]:
+    """Return a spec, read and checked."""
     try:
         content = json.loads(_WORDS.sub(_quoted_word, spec))
     except ValueError as error:
@@ -68,18 +74,82 @@ def _methods(spec: str, cols: int, has_embedding: bool) -> dict[int, set[str]]:
         raise UnsupportedCase("the spec of transformapply is no JSON object")
     if _EMBEDDING in content and not has_embedding:
         raise UnsupportedCase(f"transformapply with {quoted(_EMBEDDING)} in its spec needs the argument embedding")
-    unknown = [key for key in content if key not in (*_METHODS, "ids")]
+    unknown = [key for key in content if key not in (*_METHODS, _IMPUTE, "ids")]
     if unknown:
         raise UnsupportedCase(f"transformapply with {quoted_list(unknown)} in its spec",
-                              hint=f"it is exported with {', '.join(_METHODS)}")  # fmt: skip
+                              hint=f"it is exported with {', '.join((*_METHODS, _IMPUTE))}")  # fmt: skip
+    return content
+
+
+def _methods(content: dict[str, Any], cols: int) -> dict[int, set[str]]:
+    """Return what a spec asks for of columns counted from 0, without what it imputes."""
     found: dict[int, set[str]] = {}
     for method in _METHODS:
         for item in content.get(method, ()):
-            place = _place(item, bool(content.get("ids")))
-            if not 0 <= place < cols:
-                raise UnsupportedCase(f"the spec names {item}, which is no column of {cols}")
-            found.setdefault(place, set()).add(method)
+            found.setdefault(_column(item, content, cols), set()).add(method)
     return found
+
+
+def _imputed_places(content: dict[str, Any], cols: int, chosen: dict[int, set[str]]) -> list[int]:
+    """Return the columns, from 0 on, whose missing cells are filled. Raises UnsupportedCase where the engine errs."""
+    places: list[int] = []
+    first_wide = min((place for place, asked in chosen.items() if asked & {"dummycode", _EMBEDDING}), default=cols)
+    for item in content.get(_IMPUTE, ()):
+        place = _column(item, content, cols)
+        method = item.get("method") if isinstance(item, dict) else None
+        if method not in _IMPUTED_BY:
+            raise UnsupportedCase(f"column {place + 1} is imputed by {quoted(str(method))}",
+                                  hint=f"the engine has {', '.join(_IMPUTED_BY)}")  # fmt: skip
+        if places and place <= places[-1]:
+            raise UnsupportedCase(
+                "columns are imputed in another order than that of the frame: the engine mixes up their methods",
+                hint="name them in ascending order",
+            )
+        if place >= first_wide:
+            what = f"column {place + 1} is imputed, and column {first_wide + 1} becomes several"
+            raise UnsupportedCase(f"{what}: the engine then fills another column", hint="impute columns before it")
+        if "bin" in chosen.get(place, ()):
+            what = f"column {place + 1} is imputed and put into bins"
+            raise UnsupportedCase(f"{what}: the engine gives the number itself for a missing one, and not its bin",
+                                  hint="impute it before, by replace")  # fmt: skip
+        places.append(place)
+    return places
+
+
+def _imputed(cells: Array, missing: tuple[str, ...], place: int, methods: set[str]) -> float:
+    """Return the number, or the code, that a meta frame notes for missing cells of a column."""
+    text = missing[place] if place < len(missing) else ""
+    if not text:
+        raise UnsupportedCase(f"the meta frame does not say what missing cells of column {place + 1} become",
+                              hint="bind the file that the engine wrote, with its .mtd")  # fmt: skip
+    pairs = dict(str(cell).rpartition(_BETWEEN)[::2] for cell in cells[:, place].tolist() if cell)
+    try:
+        return float(pairs[text] if "recode" in methods else text)
+    except (KeyError, ValueError) as error:
+        what = f"missing cells of column {place + 1} become {quoted(text)}"
+        raise UnsupportedCase(f"{what}, which the column does not know") from error
+
+
+def _filled(ctx: Context, x: FrameValue, numbers_of: dict[int, float], place: int) -> list[Tensor]:
+    """Return columns of a frame from `place` on as numbers, those that are missing filled."""
+    g = ctx.g
+    found: list[Tensor] = []
+    for part in map(partial(numbers, ctx), x.parts):
+        assert isinstance(part.dims[1], int)
+        row = [numbers_of.get(column, np.nan) for column in range(place, place + part.dims[1])]
+        place += part.dims[1]
+        if not np.isnan(row).all():
+            part = g.where(g.unary("IsNaN", part), g.constant(np.array([row]), FLOAT), part)
+        found.append(part)
+    return found
+
+
+def _column(item: Any, content: dict[str, Any], cols: int) -> int:
+    """Return the column of an item of a spec, from 0 on."""
+    place = _place(item, bool(content.get("ids")))
+    if not 0 <= place < cols:
+        raise UnsupportedCase(f"the spec names {item}, which is no column of {cols}")
+    return place
 
 
 def _quoted_word(found: re.Match[str]) -> str:
@@ -99,8 +169,11 @@ def _place(item: Any, ids: bool) -> int:
     return int(digits) - 1
 
 
-def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str]) -> Tensor:
+def _coded(ctx: Context, column: Tensor, entries: list[str], methods: set[str], imputed: float | None) -> Tensor:
+    """Return a column as codes or dummies; `imputed` is the code of texts without one."""
     g = ctx.g
+    if imputed is not None:
+        return g.floating(_recoded(ctx, column, entries, int(imputed))[0])
     if "bin" in methods:
         codes, count = _binned(ctx, numbers(ctx, column), entries), len(entries)
     else:
@@ -121,13 +194,13 @@ def _embedded(ctx: Context, column: Tensor, entries: list[str], embedding: Matri
     return g.gather(padded, g.reshape(codes, codes.dims[:1]), 0)
 
 
-def _recoded(ctx: Context, column: Tensor, entries: list[str]) -> tuple[Tensor, int]:
-    """Return the codes of texts as ints, 0 for those without one, and the highest code."""
+def _recoded(ctx: Context, column: Tensor, entries: list[str], other: int = 0) -> tuple[Tensor, int]:
+    """Return the codes of texts as ints, `other` for those without one, and the highest code."""
     if column.kind != TEXT:
         raise UnsupportedCase("a column of numbers is recoded", hint="give the frame as texts: string[N,3]")
     pairs = [entry.rpartition(_BETWEEN)[::2] for entry in entries]
     codes = tuple(int(code) for _, code in pairs)
-    found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain="ai.onnx.ml", default_int64=0,
+    found = ctx.g.node("LabelEncoder", [column], column.dims, INT, _domain="ai.onnx.ml", default_int64=other,
                        keys_strings=tuple(token for token, _ in pairs), values_int64s=codes)  # fmt: skip
     return found, max(codes, default=0)
 
