@@ -9,8 +9,9 @@ from onnx import parser
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
+from tests.all_failures import all_failures
 from tests.operators.harness import Array
-from tests.plain_engine import calls_plainly
+from tests.plain_engine import scored_together
 
 GRAPHS = {
     "the sum of two states": """(float[n,2] x, int64 trips) => (float[t,2,n] y) {
@@ -76,6 +77,10 @@ def test_prepared(graph: str, specialise_after: int) -> None:
 
 @pytest.mark.parametrize("open_sizes", [False, True])
 def test_by_the_command_line(open_sizes: bool) -> None:
-    for graph in GRAPHS.values():
-        model, expected = wanted(graph)
-        check(calls_plainly(import_model(model), calls(), open_sizes=open_sizes), expected)
+    found = {name: wanted(graph) for name, graph in GRAPHS.items()}
+    cases = {name: (import_model(model), calls()) for name, (model, _) in found.items()}
+    results = scored_together(cases, open_sizes=open_sizes)
+    with all_failures() as case:
+        for name, (_, expected) in found.items():
+            with case(name):
+                check(results[name], expected)
