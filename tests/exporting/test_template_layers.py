@@ -65,7 +65,7 @@ def test_a_layer_that_a_user_has_changed_is_what_it_says() -> None:
     model, x = model_of("GRU", ("W", "R", "B"), {})
     script = import_model(model)
     text = script.body_text()
-    assert text.count("h_new = (1 - z) * h_tilde + z * h\n") == 1
+    assert text.count("h = (1 - z) * h_tilde + z * h\n") == 1
     bindings = {"weights": {weight.name: np.asarray(weight.array, np.float64) for weight in script.weights}}
     bound = bindings if script.weights else {}
     own, changed = (export_script(given, script.function, inputs={"X": f"double[{STEPS},{ROWS},{WIDTH}]"}, bindings=bound)

@@ -115,7 +115,7 @@ def test_after_a_gemm(after: list[tuple[str, ...]]) -> None:
     for gemm in (GEMM, node("Gemm", "x", "V", to="c", transB=1)):
         nodes = [node(*made, to=f"y{i}" if i + 1 < len(after) else "y") for i, made in enumerate(after)]
         assert check([ROWS, gemm, *nodes]).count(" %*% ") == 1
-        assert check([ROWS, gemm, *nodes]).splitlines()[-2].startswith("  y = x %*% ")
+        assert check([ROWS, gemm, *nodes]).splitlines()[-2].startswith("  y = X_by_5 %*% ")
 
 
 @pytest.mark.parametrize("gemm", [
