@@ -111,7 +111,7 @@ class _Rows:
         self.block = {name: size for name, size in sizes.items() if name != plan.symbol}
         if plan.symbol is not None and plan.block_rows is not None:
             self.block[plan.symbol] = plan.block_rows
-        self.driver_functions = _reaching(script.general or script)
+        self.driver_functions = _reaching(script.unspecialised)
 
     def rows(self) -> Iterator[PlanRow]:
         """One for each node that the script computes, in their order."""

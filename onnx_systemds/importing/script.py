@@ -69,6 +69,11 @@ class Script:
     general: Script | None = None
 
     @property
+    def unspecialised(self) -> Script:
+        """What is specialised for the sizes of calls: `general`, or this one where it stands for itself."""
+        return self if self.general is None else self.general
+
+    @property
     def batch(self) -> Batch | None:
         """The axis whose parts can be scored apart, None where there is none."""
         return None if self.batching is None else self.batching.batch

@@ -67,7 +67,7 @@ class ScoringFunction:
         session = shared_session() if session is None else session
         self._session, self._names = session, (inputs, outputs)
         self._prepared = self._prepare_given()
-        self._general = script if script.general is None else script.general
+        self._general = script.unspecialised
         self._is_open = any(dim.symbols(size) for port in script.inputs for size in port.dims or ())
         self._specialised: tuple[dict[str, tuple[int, ...]], Autotuner[Sequence[PreparedScript]]] | None = None
         self._shapes: dict[str, tuple[int, ...]] = {}

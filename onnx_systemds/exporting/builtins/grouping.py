@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.contingency import certainly_within, places_of, table_size
-from onnx_systemds.exporting.builtins.products import SCATTER_SINCE
+from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, added_up
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
@@ -65,12 +65,10 @@ def _aggregated(
 
 def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
     """Return the sum of the rows for each place."""
-    g = ctx.g
-    if g.opset < SCATTER_SINCE:
-        raise UnsupportedCase(f"sums of groups in opset {g.opset}", hint=f"opset {SCATTER_SINCE} has them")
-    dims = (count, *rows.dims[1:])
-    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), rows]
-    return g.node("ScatterND", inputs, dims, reduction="add")
+    opset = ctx.g.opset
+    if opset < SCATTER_SINCE:
+        raise UnsupportedCase(f"sums of groups in opset {opset}", hint=f"opset {SCATTER_SINCE} has them")
+    return added_up(ctx.g, rows, places, count)
 
 
 def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:

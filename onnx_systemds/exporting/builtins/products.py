@@ -84,8 +84,13 @@ def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
     places, inside = _limited(g, entries.rows, height)
     if inside is not None:
         chosen = g.where(inside, chosen, g.number(0.0))
-    dims = (height, x.dims[1])
-    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), chosen]
+    return added_up(g, chosen, places, height)
+
+
+def added_up(g: Operators, rows: Tensor, places: Tensor, height: Dim) -> Tensor:
+    """Return the sum of the rows for each place, of which all are below `height`; from opset 16 on."""
+    dims = (height, *rows.dims[1:])
+    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), rows]
     return g.node("ScatterND", inputs, dims, reduction="add")
 
 

@@ -16,7 +16,7 @@ def without_aliases(script: Script) -> Script:
     functions = tuple(map(without_aliases_in, script.functions))
     if all(new is old for new, old in zip(functions, script.functions)):
         return script
-    return replace(script, functions=functions, general=script if script.general is None else script.general)
+    return replace(script, functions=functions, general=script.unspecialised)
 
 
 def without_aliases_in(function: tree.Function) -> tree.Function:

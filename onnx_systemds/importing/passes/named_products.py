@@ -44,7 +44,7 @@ def with_named_products(script: Script) -> Script:
         script,
         functions=functions,
         library=tuple(library[name] for name in sorted(library)),
-        general=script if script.general is None else script.general,
+        general=script.unspecialised,
     )
 
 

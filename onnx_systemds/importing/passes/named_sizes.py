@@ -30,7 +30,7 @@ def with_named_sizes(script: Script) -> Script:
     functions = tuple(with_named_sizes_in(function) for function in script.functions)
     if all(new is old for new, old in zip(functions, script.functions)):
         return script
-    return replace(script, functions=functions, general=script if script.general is None else script.general)
+    return replace(script, functions=functions, general=script.unspecialised)
 
 
 def with_named_sizes_in(function: tree.Function) -> tree.Function:

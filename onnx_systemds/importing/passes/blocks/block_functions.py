@@ -46,7 +46,7 @@ def with_blocks(script: Script, *, always: bool = False) -> Script:
     found = _with_blocks(script)
     if found is None or not (always or _lines(found) <= MOST_LINES * _lines(script)):
         return script
-    return replace(found, general=script if script.general is None else script.general)
+    return replace(found, general=script.unspecialised)
 
 
 def _lines(script: Script) -> int:

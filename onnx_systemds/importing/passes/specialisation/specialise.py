@@ -55,7 +55,7 @@ def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> 
     sizes: of all symbols in the dims of its inputs. The result remembers the script as it was (`Script.general`), and
     is specialised from there, once.
     """
-    script = script if script.general is None else script.general
+    script = script.unspecialised
     inputs, outputs = (tuple(_sized(port, sizes) for port in ports) for ports in (script.inputs, script.outputs))
     reason = _refusal(script, inputs)
     if reason is not None:
@@ -85,7 +85,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
         return script
     called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
     result = _with_functions(script, main, called)
-    return replace(result, general=script if script.general is None else script.general)
+    return replace(result, general=script.unspecialised)
 
 
 def inlinable(script: Script) -> frozenset[str]:
