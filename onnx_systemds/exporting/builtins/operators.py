@@ -50,6 +50,10 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
             return _named(ctx, found)
         if STRING in (left.type, right.type):
             return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
+        if operator == "%%" and left.type == right.type == INTEGER and not right.known:
+            divisor, zero = ctx.floats(right), ctx.g.number(0.0)
+            one_for_zero = ctx.g.where(ctx.g.binary("Equal", divisor, zero), ctx.g.number(1.0), divisor)
+            return ctx.scalar(tensor_operator(ctx, operator, ctx.tensor(left), one_for_zero))  # 0, as the engine has it
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
 
 
@@ -337,7 +341,8 @@ def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     elif operator == "/" and (_sign_of(b) == 1 or _sign_of(dims.multiply(-1, b)) == 1):  # 0 / 0 is NaN
         kind, found = DOUBLE, dims.divide_exactly(a, b)
     elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
-        found = dims.floor_divide(a, b) if operator == "%/%" else dims.modulo(a, b)
+        # n %% 0 of integers is 0
+        found = dims.floor_divide(a, b) if operator == "%/%" else dims.modulo(a, dims.maximum(b, 1))
     elif operator in ("==", "!=", "<", "<=", ">", ">="):
         known = compared_sizes(operator, a, b)
         return None if known is None else Scalar(BOOLEAN, known)
