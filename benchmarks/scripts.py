@@ -43,6 +43,14 @@ gives the same. *products* (`--products`) is the engine's floor: the part of a c
 BLAS if one is measured, that its statistics give to products of matrices and convolutions, all calls of a program taken
 together, warm-up too.
 """
+SELECTION: Mapping[str, Sequence[int]] = {
+    "bert_tiny.ts": (1, 256), "gpt2_tiny.dynamo": (256,), "sample-apps__transformer": (256,),
+    "lstm_gru_tagger.ts": (256,), "byte_sb_bidi_lstm": (1,), "gonnx__mlp": (256,), "mlp_tabular.ts": (100_000,),
+    "resnet_tiny.ts": (1, 256), "lightrand_squeezenet": (1,), "ch_ppocr_mobile_v2.0_cls": (16,),
+    "version-RFB-320": (1,), "magika__model": (1,), "skl_digits_pca_lr": (100_000,), "lgb_dia": (100_000,),
+    "skl_bc_rf": (100_000,), "xgb_wine": (100_000,),
+}  # fmt: skip
+"""Parts of the names of the models that are measured unless `--only` names others, with their numbers of rows."""
 ROWS = (1, 16, 256, 4096)
 TURNS = 2
 LONGEST = 3.0
@@ -173,8 +181,8 @@ def main() -> None:
     parser.add_argument("--native-blas", choices=("openblas", "mkl"), help="measure with this library as well")
     parser.add_argument("--session", action="store_true", help="measure ScoringFunction as well")
     parser.add_argument("--products", action="store_true", help="measure the time of products as well")
-    parser.add_argument("--only", nargs="+", default=("",), help="parts of names")
-    parser.add_argument("--rows", type=int, nargs="+", default=ROWS, help="numbers of rows")
+    parser.add_argument("--only", nargs="+", help="parts of names; an empty one for all models")
+    parser.add_argument("--rows", type=int, nargs="+", help=f"numbers of rows, with --only {ROWS}")
     parser.add_argument("--seconds", type=float, default=4.0, help="time for each measurement")
     arguments = parser.parse_args()
     columns = ["model", "rows", "onnxruntime ms", "open ms", "ratio", "sizes known ms", "ratio"]
@@ -183,13 +191,15 @@ def main() -> None:
     columns += ["`ScoringFunction` ms", "script / that"] if arguments.session else []
     columns += ["products ms", "call / products"] if arguments.products else []
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
+    chosen = SELECTION if arguments.only is None else dict.fromkeys(arguments.only, ROWS)
     for path in model_paths("real", "generated"):
-        if not any(part in path.stem for part in arguments.only):
+        sizes = next((arguments.rows or sizes for part, sizes in chosen.items() if part in path.stem), None)
+        if sizes is None:
             continue
         with reported(path.stem):
             model, stored, is_open = variants(path)
             runtime = runtime_of(model)
-            for rows in arguments.rows if is_open else (None,):
+            for rows in sizes if is_open else (None,):
                 feeds = stored if rows is None else feeds_of(stored, rows, runtime)
                 if feeds is None:
                     feeds, rows = stored, None  # one size only
