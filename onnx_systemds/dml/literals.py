@@ -26,6 +26,8 @@ _CONSTANTS = {"Inf": math.inf, "NaN": math.nan, "pi": math.pi}
 _LARGEST_INT = 2**63 - 1
 _LARGEST_EXACT_INT = 2**53
 _ESCAPES = {'"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r", "\b": "\\b", "\f": "\\f"}
+_WIDEST_PART = 100  # of a text, with room for quotes and for what stands around it
+_WORDS = re.compile(r"[^ ]* *")
 # Backslash, instruction delimiters, NUL, and lone surrogates, which no file can hold.
 _INEXPRESSIBLE = re.compile("[\\\\\u00b0\u00b7\u00b6\u2021\x00\ud800-\udfff]")
 
@@ -109,6 +111,24 @@ def string_literal(text: str, *, replacement: str | None = None) -> str:
             hint="DML strings hold no backslash, degree sign, middle dot, pilcrow, double dagger or NUL",
         )
     return '"' + "".join(_ESCAPES.get(character, character) for character in text) + '"'
+
+
+def message_literal(text: str) -> str:
+    """Return a text for people as a DML expression: strings that fit a line each, joined by ``+``.
+
+    Characters that DML cannot express become question marks.
+    """
+    return " + ".join(string_literal(part, replacement="?") for part in text_parts(text))
+
+
+def text_parts(text: str) -> list[str]:
+    """The parts of a text that fit a line each: it is cut behind blanks, where that is possible."""
+    parts = [""]
+    for word in _WORDS.findall(text):
+        if parts[-1] and len(parts[-1]) + len(word) > _WIDEST_PART:
+            parts.append("")
+        parts[-1] += word
+    return parts
 
 
 def is_expressible(text: str) -> bool:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.printer import number_text
 from onnx_systemds.dml.snippets import parse_snippet
 
 
@@ -30,6 +31,14 @@ def is_name(text: str) -> bool:
 def number_in(text: str) -> float | None:
     """The number that a text is a literal of, of any sign; None for anything else."""
     return number_of(expression_of(text))
+
+
+def plus(text: str, added: str) -> str:
+    """The sum of two operands; a negative number, as `literal` writes it, is subtracted, which gives the same."""
+    found = expression_of(added) if added.startswith("(-") else None
+    if isinstance(found, tree.Unary) and isinstance(found.operand, (tree.IntLiteral, tree.DoubleLiteral)):
+        return f"{text} - {number_text(found.operand.value)}"
+    return f"{text} + {added}"
 
 
 def called(text: str, function: str) -> tree.Expression | None:

@@ -1,7 +1,7 @@
 """Tree -> text: DML that reads back as the same tree, with parentheses only where the meaning needs them.
 
-The layout is the printer's own: two blanks for a level, one statement on a line, lines of at most 100 columns
-(120 where the author of a statement spelled it) where there is a place to break them (see `line_breaks`).
+The layout is the printer's own: two blanks for a level, one statement on a line, lines of at most 120 columns
+where there is a place to break them (see `line_breaks`).
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from onnx_systemds.dml.tokens import is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
-_WIDTH = 100
-_WIDEST = 120  # of what is spelled already
+_WIDTH = 120
 _WITH_BODY = (tree.If, tree.For, tree.While)
 _ARITHMETIC = frozenset("+-*/^")
 _ALWAYS_TIGHT = frozenset("^")
@@ -60,7 +59,7 @@ def _add_block(block: Iterable[tree.Item], indent: str, lines: list[str]) -> Non
     for item in block:
         if before is not None and item.shares_line and _ends_bare(before) and item.comments is tree.NO_COMMENTS:
             added = f"; {item.spelling or _simple(item)}"
-            if len(lines[-1]) + len(added) <= _WIDEST:
+            if len(lines[-1]) + len(added) <= _WIDTH:
                 lines[-1] += added
             else:
                 _add(item, indent, lines)
@@ -84,7 +83,7 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
     else:
         for line in item.spelling.split("\n"):
             own = line.lstrip(" ")
-            lines.extend(wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDEST) if own else [""])
+            lines.extend(wrapped(own, f"{indent}{' ' * (len(line) - len(own))}", _WIDTH) if own else [""])
     if comments is tree.NO_COMMENTS:
         return
     beside = [comment for comment in comments.beside if "\n" not in comment]
@@ -100,7 +99,7 @@ def _add(item: tree.Item, indent: str, lines: list[str]) -> None:
 
 def _is_long(spelling: str, indent: str) -> bool:
     """Whether all of a statement stands on one line that is too long."""
-    return "\n" not in spelling and len(indent) + len(spelling) > _WIDEST
+    return "\n" not in spelling and len(indent) + len(spelling) > _WIDTH
 
 
 def _comment_lines(comment: str, indent: str) -> Iterator[str]:
@@ -129,11 +128,11 @@ def _lines(item: tree.Item, indent: str) -> Iterator[str]:
     elif isinstance(item, tree.Function):
         head = f"{item.name} = function({_parameters(item.parameters)})"
         if item.results:
-            yield from wrapped(head, indent, _WIDEST)
-            yield from wrapped(f"return ({_parameters(item.results)})", indent + INDENT * 2, _WIDEST)
+            yield from wrapped(head, indent, _WIDTH)
+            yield from wrapped(f"return ({_parameters(item.results)})", indent + INDENT * 2, _WIDTH)
             yield f"{indent}{{"
         else:
-            yield from wrapped(f"{head} {{", indent, _WIDEST)
+            yield from wrapped(f"{head} {{", indent, _WIDTH)
         yield from _body_lines(item.body, (), indent)
         yield f"{indent}}}"
     else:

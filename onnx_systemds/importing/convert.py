@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +43,7 @@ from onnx_systemds.operators.rendering.script_parts import ScriptParts
 from onnx_systemds.stages import Stages
 
 _MOST_METADATA = 20
+_WIDTH = 118  # of a line of the header
 WEIGHTS_MODES = ("auto", "inline", "files")
 FUNCTIONS_MODES = ("flat", "blocks", "keep")
 
@@ -262,4 +265,5 @@ def _header(model: Model) -> list[str]:
         lines.append(f"version: {model.model_version}")
     lines += [f"{escaped(key)}: {escaped(value)}" for key, value in model.metadata[:_MOST_METADATA]]
     lines += model.doc_string.splitlines()[:20]
-    return comment_lines("\n".join(lines))
+    fold = partial(textwrap.wrap, width=_WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return [line for whole in comment_lines("\n".join(lines)) for line in fold(whole)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from operator import eq, gt, lt, ne
 
-from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import quoted
 from onnx_systemds.inference.dims import Dim, Expression, Operation, is_non_negative, substitute, symbols
 from onnx_systemds.model.ir import Node
@@ -112,4 +112,4 @@ def certainly_differ(left: Dim, right: Dim) -> bool:
 
 
 def _text(words: str) -> str:
-    return string_literal(words, replacement="?")
+    return message_literal(words)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.literals import literal, matrix_literal, number_of, string_literal
+from onnx_systemds.dml.literals import literal, matrix_literal, message_literal, number_of, string_literal
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import UnsupportedCase
 from tests.command_line import run_dml
@@ -137,6 +137,13 @@ def test_any_string_is_written_or_refused(text: str) -> None:
         assert value_of(string_literal(text)) == text
     except UnsupportedCase:
         assert any(c in _INEXPRESSIBLE or "\ud800" <= c <= "\udfff" for c in text)
+
+
+@given(st.text(alphabet='a "\n', max_size=600))
+def test_long_messages_are_joined_of_short_parts(text: str) -> None:
+    parts = message_literal(text).split(" + ")
+    assert all(len(value_of(part)) <= 100 or " " not in value_of(part).rstrip(" ") for part in parts)
+    assert "".join(map(value_of, parts)) == text
 
 
 @pytest.mark.parametrize("character", [*_INEXPRESSIBLE, "\ud800"])

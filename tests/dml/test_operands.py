@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onnx_systemds.dml.operands import called, is_name, number_in
+from onnx_systemds.dml.operands import called, is_name, number_in, plus
 from onnx_systemds.dml.syntax import Name
 from onnx_systemds.engine.safe_forms import full_matrix, matrix_product, progression
 
@@ -20,6 +20,14 @@ def test_numbers_and_calls() -> None:
     assert [number_in(text) for text in ("0", "(0)", "(-0.0)", "((-1))", "x", "0 * x")] == [0, 0, 0, -1, None, None]
     assert called("(t(x))", "t") == called("t( x )", "t") == Name("x")
     assert called("t(x) + t(y)", "t") is None and called("rt(x)", "t") is None and called("t()", "t") is None
+
+
+@pytest.mark.parametrize(("added", "expected"), [
+    ("(-3)", "x - 3"), ("(-0.5)", "x - 0.5"), ("3", "x + 3"), ("(-y)", "x + (-y)"), ("(-Inf)", "x + (-Inf)"),
+    ("(-2) * y", "x + (-2) * y"), ("(-2^2)", "x + (-2^2)"),
+])  # fmt: skip
+def test_negative_numbers_are_subtracted(added: str, expected: str) -> None:
+    assert plus("x", added) == expected
 
 
 @pytest.mark.parametrize(("left", "right", "expected"), [

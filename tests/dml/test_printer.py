@@ -134,7 +134,7 @@ def test_else_with_comments_stays_a_block() -> None:
 def test_long_lines_are_broken() -> None:
     text = f"x = f({', '.join(f'argument_{i}={i} + b' for i in range(20))})\n"
     printed = print_script(parse_script(text))
-    assert all(len(line) <= 100 for line in printed.split("\n")) and printed.count("\n") > 3
+    assert all(len(line) <= 120 for line in printed.split("\n")) and printed.count("\n") > 3
     assert printed.split("\n")[1].startswith("    ")
     assert parse_script(printed) == parse_script(text)
 
@@ -149,7 +149,7 @@ def test_the_numbers_of_a_matrix_are_on_several_lines() -> None:
     numbers = " ".join(f"0.{number}" for number in range(1000, 1061))
     text = f'x = y + matrix("{numbers}", rows=61, cols=1)\n'
     printed = print_script(parse_script(text))
-    assert all(60 < len(line) <= 100 for line in printed.splitlines()[:-1])
+    assert all(60 < len(line) <= 120 for line in printed.splitlines()[:-1])
     assert printed.startswith('x = y + matrix("0.1000 0.1001') and printed.endswith(' 0.1060", rows=61, cols=1)\n')
     assert re.sub(r"\n +", " ", printed) == text
     assert parse_script(printed) == parse_script(text)

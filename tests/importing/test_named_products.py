@@ -17,6 +17,7 @@ from onnx_systemds.importing.passes.named_products import with_named_products_in
 from tests.operators.harness import random
 from tests.plain_engine import calls_plainly
 
+PLACES = [place * 5 % 13 for place in range(20)]
 HEAD = "f = function(matrix[double] X, matrix[double] I, integer h) return (matrix[double] Y) {\n"
 
 
@@ -47,9 +48,24 @@ def test_named(value: str, expected: str, function: str) -> None:
     assert all(is_straight(it.body) for it in library_functions(named)), "the engine inlines it"
 
 
+def test_columns_gathered_in_two_statements() -> None:
+    body = "P = X %*% table(I + 1, seq(1, h), 40, h + 32)\nQ = P[, 1:h]\nY = Q + 1"
+    (given,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
+    named: set[str] = set()
+    expected = "Q = gathered_columns(X, I + 1, 40)\nY = Q + 1\n"
+    assert print_block(with_named_products_in(given, named).body) == expected
+    assert named == {"gathered_columns"}
+    assert all(is_straight(it.body) for it in library_functions(named)), "the engine inlines it"
+
+
 @pytest.mark.parametrize(
     "body",
     [
+        "P = X %*% table(I, seq(1, h), 40, h + 32)\nY = P[, 1:h] + P",
+        "P = X %*% table(I, seq(1, h), 40, h + 32)\nQ = P[, 1:h]\nY = P + Q",
+        "P = X %*% table(I, seq(1, h), 40, h + 32)\nY = P[, 2:h]",
+        "P = X %*% table(I, seq(1, h), 40, h + 32)\nY = P[1:h, ]",
+        "Y = X %*% table(I, seq(1, h), 40, h + 32)",
         "Y = table(seq(1, h), I, h + 1, 40) %*% X",
         "Y = table(seq(0, h), I, h, 40) %*% X",
         "Y = table(seq(1, h), I, h, 40) * X",
@@ -58,7 +74,7 @@ def test_named(value: str, expected: str, function: str) -> None:
         "Y = X\nif (sum(table(seq(1, h), I, h, 40) %*% X) > 0) {\n  Y = X + 1\n}",
         "Y = X\nY[1, ] = table(seq(1, 1), I, 1, 40) %*% X",
     ],
-    ids=["more rows", "from 0", "no product", "seen ones", "two columns", "in a condition", "of a part"],
+    ids=["more columns", "used again", "other columns", "rows", "all columns", "more rows", "from 0", "no product", "seen ones", "two columns", "in a condition", "of a part"],
 )
 def test_not_named(body: str) -> None:
     (given,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
@@ -67,25 +83,29 @@ def test_not_named(body: str) -> None:
 
 
 def heads_and_mask() -> Any:
-    """Heads that change places with steps, rows of a table, and a row that is added to each image."""
+    """Heads that change places with steps, rows of a table, a row that is repeated, and columns, some twice."""
     nodes = [
         helper.make_node("Transpose", ["x"], ["turned"], perm=[0, 2, 1, 3]),
         helper.make_node("Gather", ["table", "i"], ["y"], axis=0),
         helper.make_node("Expand", ["row", "shape"], ["z"]),
+        helper.make_node("Gather", ["columns", "places"], ["taken"], axis=1),
     ]
     inputs = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, ["b", "s", 2, 3]),
         helper.make_tensor_value_info("i", TensorProto.INT64, ["n"]),
         helper.make_tensor_value_info("row", TensorProto.FLOAT, [1, "w"]),
+        helper.make_tensor_value_info("columns", TensorProto.FLOAT, ["r", 13]),
     ]
     outputs = [
         helper.make_tensor_value_info("turned", TensorProto.FLOAT, ["b", 2, "s", 3]),
         helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4]),
         helper.make_tensor_value_info("z", TensorProto.FLOAT, [20, "w"]),
+        helper.make_tensor_value_info("taken", TensorProto.FLOAT, ["r", len(PLACES)]),
     ]
     constants = [
         helper.make_tensor("table", TensorProto.FLOAT, [5, 4], random(5, 4).ravel()),
         helper.make_tensor("shape", TensorProto.INT64, [2], [20, 1]),
+        helper.make_tensor("places", TensorProto.INT64, [len(PLACES)], PLACES),
     ]
     graph = helper.make_graph(nodes, "g", inputs, outputs, constants)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
@@ -96,14 +116,15 @@ def test_the_same_numbers(open_sizes: bool) -> None:
     script = import_model(heads_and_mask())
     assert script.general is not None and "gathered" not in print_block(script.general.main.body)
     body = print_block(script.main.body)
-    assert all(f"{name}(" in body for name in ("gathered_few_rows", "gathered_rows", "repeated_row")), body
+    assert all(f"{name}(" in body for name in ("gathered_few_rows", "gathered_rows", "repeated_row", "gathered_columns")), body
     x = random(2, 3, 2, 3)
     x[0, 1, 0, 2], x[1, 0, 1, 0] = np.nan, np.inf
     calls = [
-        {"x": x, "i": np.array([4, -1, 0]), "row": random(1, 3)},
-        {"x": random(1, 7, 2, 3), "i": np.array([2]), "row": random(1, 5)},
+        {"x": x, "i": np.array([4, -1, 0]), "row": random(1, 3), "columns": random(4, 13)},
+        {"x": random(1, 7, 2, 3), "i": np.array([2]), "row": random(1, 5), "columns": random(1, 13)},
     ]
     for given, found in zip(calls, calls_plainly(script, calls, open_sizes=open_sizes)):
         assert np.array_equal(found["turned"], given["x"].transpose(0, 2, 1, 3), equal_nan=True)
         assert np.array_equal(found["y"], random(5, 4)[given["i"]])
+        assert np.array_equal(found["taken"], given["columns"][:, PLACES])
         assert np.array_equal(found["z"], np.broadcast_to(given["row"], (20, given["row"].size)))

@@ -6,7 +6,7 @@ by. The engine inlines the functions, so that it runs the same instructions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import mentioned, results
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 
@@ -58,7 +59,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
             arguments = _arguments(node, product)
             if arguments is not None:
                 named.add(product.function)
-                return tree.Call(product.function, tuple(tree.CallArgument(None, it) for it in arguments))
+                return _call(product.function, arguments)
         return node
 
     def in_assignment(node: Any) -> Any:
@@ -68,8 +69,43 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
         value = rewritten(node.value, name_of)
         return node if value is node.value else replace(node, value=value)
 
-    body: tree.Block = rewritten(function.body, in_assignment)
+    body: tree.Block = rewritten(_with_gathered_columns(function, named), in_assignment)
     return function if body is function.body else replace(function, body=body)
+
+
+def _with_gathered_columns(function: tree.Function, named: set[str]) -> tree.Block:
+    """The statements of a function; two are one where columns are gathered, and those beside them then cut off."""
+    made: list[tree.Statement] = []
+    for statement in function.body:
+        gathered = _gathered_columns(function, made[-1], statement) if made else None
+        if gathered is None:
+            made.append(statement)
+        else:
+            named.add("gathered_columns")
+            made[-1] = gathered
+    return function.body if len(made) == len(function.body) else tuple(made)
+
+
+def _gathered_columns(function: tree.Function, first: tree.Statement, second: tree.Statement) -> tree.Assign | None:
+    """The statement that does what two do, a product and then its first columns; None for others."""
+    if not isinstance(first, tree.Assign) or not isinstance(second, tree.Assign) or second.comments != tree.NO_COMMENTS:
+        return None
+    found: Found = {}
+    product, target = first.target, second.target
+    if not isinstance(target, tree.Name) or not _fits(_COLUMNS, first.value, found):
+        return None
+    first_columns = tree.Span(tree.IntLiteral(1), found["n"])
+    if second.value != tree.Indexed(product.name, tree.Span(), first_columns) or product.name in results(function):
+        return None
+    uses = sum(mentioned(statement).variables.count(product.name) for statement in function.body)
+    if uses > 2:  # where it is assigned, and here
+        return None
+    value = _call("gathered_columns", (found["X"], found["I"], found["m"]))
+    return replace(second, value=value, comments=first.comments)
+
+
+def _call(function: str, arguments: Iterable[tree.Expression]) -> tree.Call:
+    return tree.Call(function, tuple(tree.CallArgument(None, argument) for argument in arguments))
 
 
 def _arguments(node: tree.Binary, product: _Product) -> tuple[tree.Expression, ...] | None:
@@ -103,6 +139,7 @@ def _of_few(found: Found) -> tuple[tree.Expression, ...] | None:
     return (found["X"], found["I"], width.left) if padding == tree.IntLiteral(SPARSE_ROWS) else None
 
 
+_COLUMNS = expression_of("X %*% table(I, seq(1, n), m, w)")
 _PRODUCTS = (
     _Product("gathered_few_rows", "table(seq(1, n), I, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))", _of_few),
     _Product("gathered_rows", "table(seq(1, n), I, n, m) %*% X", _of_all("X", "I", "m")),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.definitions import inline_graph
 from onnx_systemds.inference.facts import NodeFacts
@@ -115,4 +115,4 @@ def impossible(node: NodeFacts, branch: str) -> str:
     """The message of a script that gets to the branch that is left out, as a DML string."""
     chosen = "true" if branch == BRANCHES[0] else "false"
     text = f"{node.place}: where the condition is {chosen} the nodes after it get a rank that they do not take"
-    return string_literal(text, replacement="?")
+    return message_literal(text)

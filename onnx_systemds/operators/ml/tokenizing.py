@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from onnx_systemds.dml.java_text import java_regex, java_string_literal
+from onnx_systemds.dml.literals import text_parts
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
@@ -43,7 +44,8 @@ def tokenizer(node: NodeView) -> Fragment:
     pad = java_string_literal(str(node.attribute("pad_value")))
     marked = "TRUE" if node.attribute("mark") else "FALSE"
     tokens = node.temporary("tokens")
-    call = node.call("tokenize_texts", codes, node.texts.dictionary(), f"'{_statement(node)}'", f"'{pad}'", marked)
+    statement = " + ".join(f"'{part}'" for part in text_parts(_statement(node)))
+    call = node.call("tokenize_texts", codes, node.texts.dictionary(), statement, f"'{pad}'", marked)
     before = [node.texts.extending(call, tokens)]
     dims = node.output_dims()
     if len(dims) == 2:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -228,7 +229,7 @@ def _first_score(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
     """Rows without a score of the second class: the first class's score, with two base values a 0 beside it."""
     text = first = f"{sums.name}[, 1]"
     if sums.base.size:
-        text = _masked(sums, 0, f"{first} + {literal(float(sums.base[0]))}")
+        text = _masked(sums, 0, plus(first, literal(float(sums.base[0]))))
     text = _rounded(node, text)
     if sums.base.size == 2:
         text = f"cbind({text}, matrix(0, rows=nrow({sums.name}), cols=1))"
@@ -243,9 +244,9 @@ def _both_scores(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
     if not sums.base.size:
         return [f"{name} = {_rounded(node, sums.name)}"], name
     if sums.base.size == 1:
-        text = _masked(sums, 0, f"{first} + {literal(float(sums.base[0]))}")
+        text = _masked(sums, 0, plus(first, literal(float(sums.base[0]))))
         return [f"{name} = {_rounded(node, f'cbind({text}, {second})')}"], name
     shifted = node.temporary("shifted")
-    statements = [f"{shifted} = {_rounded(node, f'{first} + {literal(float(sums.base[1]))}')}"]
+    statements = [f"{shifted} = {_rounded(node, plus(first, literal(float(sums.base[1]))))}"]
     text = _masked(sums, 0, f"-{shifted}")
     return [*statements, f"{name} = cbind({text}, {shifted})"], name

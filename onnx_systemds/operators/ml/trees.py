@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
@@ -117,7 +118,7 @@ def with_base(node: NodeView, text: str, base: Array) -> str:
     if not base.any():
         return text
     added = literal(float(base.item())) if base.size == 1 else node.constant_matrix(base.reshape(1, -1), "base")
-    return f"{text} + {added}"
+    return plus(text, added)
 
 
 # --- regression ------------------------------------------------------------------------------------------------

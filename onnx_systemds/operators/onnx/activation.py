@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
@@ -63,7 +64,7 @@ def _plus(node: NodeView, text: str, number: str) -> str:
     is_image = node.rank(0) >= IMAGE_RANK and not is_single(node)
     if is_image:
         return increased(Operand(text, FULL), number).text
-    return f"{text} - {number[2:-1]}" if number.startswith("(-") else f"{text} + {number}"
+    return plus(text, number)
 
 
 def _zero(node: NodeView) -> str:

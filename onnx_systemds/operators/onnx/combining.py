@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
-from onnx_systemds.dml.operands import number_in
+from onnx_systemds.dml.operands import number_in, plus
 from onnx_systemds.inference.dims import all_known, symbols
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
@@ -51,6 +51,8 @@ def infix(node: NodeView, operator: str, left: Operand, right: Operand, view: Vi
         return Operand(f"{operator}({left.text}, {right.text})", kind)
     if operator == "-" and left.kind == FULL and right.kind in (ROW, COLUMN):
         return Operand(f"({minus_vector(left.text, right.text)})", kind)
+    if operator == "+":
+        return Operand(f"({plus(left.text, right.text)})", kind)
     return Operand(f"({left.text} {operator} {right.text})", kind)
 
 
@@ -60,7 +62,7 @@ def increased(operand: Operand, number: float | str) -> Operand:
         return operand
     text = number if isinstance(number, str) else literal(number)
     if operand.kind != FULL:
-        return Operand(f"({operand.text} + {text})", operand.kind)
+        return Operand(f"({plus(operand.text, text)})", operand.kind)
     return Operand(f"bias_add({operand.text}, as.matrix({text}))", FULL)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.dml.operands import plus
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
@@ -245,7 +246,7 @@ def gemm(node: NodeView) -> Fragment:
         text = f"{literal(alpha)} * ({text})"
     if node.has("C") and beta != 0:
         bias = _bias(node, rows, cols)
-        text = f"{text} + {bias}" if beta == 1 else f"{text} + {literal(beta)} * {bias}"
+        text = plus(text, bias) if beta == 1 else f"{text} + {literal(beta)} * {bias}"
     if dtype in INTEGER_DTYPES:
         text = wrapped_result(node, text if is_whole else truncated(f"({text})"), before)
     return node.result(text, View(rows, cols), before=before)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx_systemds.dml.literals import string_literal
+from onnx_systemds.dml.literals import message_literal
 from onnx_systemds.errors import quoted
 from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.wide_integers import GraphIntegers
@@ -33,4 +33,4 @@ def _magnitude(text: str, form: Form) -> str:
 
 
 def _message(name: str, what: str) -> str:
-    return string_literal(f"integers of {quoted(name)} get {what}, where FP64 does not hold them", replacement="?")
+    return message_literal(f"integers of {quoted(name)} get {what}, where FP64 does not hold them")
