@@ -154,6 +154,14 @@ def known_scalar(value: bool | int | float | str) -> Scalar:
     return Scalar(STRING, value)
 
 
+def known_integer(number: int) -> Scalar:
+    """Return a known integer. Raises UnsupportedCase beyond 2^53."""
+    if abs(number) > limits.LARGEST_INTEGER:
+        raise UnsupportedCase(f"the integer {number}, and no double holds all integers beyond 2^53",
+                              hint="calculate with doubles: as.double(n)")  # fmt: skip
+    return known_scalar(number)
+
+
 def integer(dim: Dim) -> Scalar:
     """Return a size or another integer as a scalar."""
     return Scalar(INTEGER, dim)

@@ -122,7 +122,9 @@ FUNCTIONS = [
       for text in ("0 / k", "k / k", "0 / (k * 2)", "(k + k) / k")),
     row("known integers by zero", "Y = X + 5 %% 0"),
     *(row(f"{text} of computed integers", f"k = as.integer(sum(X) * 0)\nn = as.integer(sum(X > 0))\nY = matrix({text}, 1, 1)")
-      for text in ("5 %% k", "k %% k", "(0 - 5) %% k", "n %% (n - 2)", "(0 - n) %% n", "n %% 3", "n %% k + 0.5")),
+      for text in ("5 %% k", "k %% k", "(0 - 5) %% k", "n %% (n - 2)", "(0 - n) %% n", "n %% 3", "n %% k + 0.5",
+                   *(f"{dividend} %% k" for dividend in ("abs(0 - n)", "(n %% -3)", "(n %/% -3)", "round(n)", "floor(n)", "ceil(7)",
+                                                         "round(nrow(X))", "abs(nrow(X))", "sign(n)", "sign(3)", "min(n, 7)")))),
     row("a remainder by a size less one", "Y = X * (5 %% (nrow(X) - 1) + nrow(X) %% (nrow(X) - 1))", sizes=[{"X": numbers(1, 4)}]),
     row("computed integers", "Y = f(X, sum(abs(X)) + 0.5) + f(X, -sum(abs(X)) - 0.5) + f(X, nrow(X) / 2)",
         functions="f = function(matrix[double] A, int k) return (matrix[double] B) {\n B = A\n if (sum(A) > -1e9) { B = A * k } }"),

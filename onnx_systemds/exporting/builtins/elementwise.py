@@ -23,12 +23,13 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     Matrix,
     Scalar,
     Value,
+    known_integer,
     known_scalar,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Expression
 
-_KEEP_INTEGERS = ("Floor", "Ceil")
+_ROUNDING = ("Floor", "Ceil")
 
 
 def _of_elements(ctx: Context, op: str, x: Tensor) -> Tensor:
@@ -44,18 +45,27 @@ def _register_unary() -> None:
 
         @builtin(name)
         def function(ctx: Context, target: Value, op: str = op) -> Value:
-            if isinstance(target, Scalar) and target.dim is not None and op in _KEEP_INTEGERS:
-                return Scalar(INTEGER, target.dim)
-            quotient = _size_quotient(ctx, op, target) if op in _KEEP_INTEGERS else None
+            if isinstance(target, Scalar) and target.dim is not None and op in _ROUNDING:
+                return _double(target.dim)
+            quotient = _size_quotient(ctx, op, target) if op in _ROUNDING else None
             if quotient is not None:
-                return Scalar(DOUBLE, quotient)
+                return _double(quotient)
             if isinstance(target, Scalar) and isinstance(target.known, (bool, int)) and op in ("Abs", "Sign"):
-                return known_scalar(abs(target.known) if op == "Abs" else (target.known > 0) - (target.known < 0))
+                return known_scalar(abs(target.known) if op == "Abs" else float(np.sign(int(target.known))))
+            if isinstance(target, Scalar) and target.type == INTEGER and op == "Abs":
+                size = ctx.integer(target)
+                negated = dims.multiply(-1, size)
+                return Scalar(INTEGER, size if dims.is_non_negative(size) else dims.maximum(size, negated))
             return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
 
         function.__doc__ = f"{op} of each element."
         registered = BUILTINS[name]
         BUILTINS[name] = Builtin(name, registered.function, registered.parameters[:1])
+
+
+def _double(whole: dims.Dim) -> Scalar:
+    """Return a whole number as a double."""
+    return Scalar(DOUBLE, float(whole) if isinstance(whole, int) else whole)
 
 
 def _size_quotient(ctx: Context, op: str, value: Value) -> dims.Dim | None:
@@ -92,7 +102,7 @@ def log(ctx: Context, x: Value, base: Value | None = None) -> Value:
 def rounded(ctx: Context, x: Value) -> Value:
     """Halves go up, as the engine rounds."""
     if isinstance(x, Scalar) and x.dim is not None:
-        return Scalar(INTEGER, x.dim)
+        return _double(x.dim)
     return mapped(ctx, lambda t: _halves_up(ctx, t), x)
 
 
@@ -136,9 +146,8 @@ def _extreme(ctx: Context, op: str, values: tuple[Value, ...]) -> Value:
 
 def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
     if isinstance(a, Scalar) and isinstance(b, Scalar) and a.dim is not None and b.dim is not None:
-        kind = INTEGER if a.type == b.type == INTEGER else DOUBLE
         chosen = (dims.maximum if op == "Max" else dims.minimum)(a.dim, b.dim)
-        return Scalar(kind, float(chosen) if kind == DOUBLE and isinstance(chosen, int) else chosen)
+        return Scalar(INTEGER, chosen) if a.type == b.type == INTEGER else _double(chosen)
 
     def operation(x: Tensor, y: Tensor) -> Tensor:
         x, y = ctx.g.floating(x), ctx.g.floating(y)
@@ -239,7 +248,7 @@ def as_integer(ctx: Context, x: Value) -> Value:
     if value.known is not None:
         if not math.isfinite(value.known):
             raise UnsupportedCase(f"{value.known} where an integer is needed")
-        return known_scalar(math.trunc(value.known))
+        return known_integer(math.trunc(value.known))
     tensor = ctx.tensor(value)
     return ctx.scalar(ctx.whole(tensor if tensor.kind in (BOOL, INT) else numbers(ctx, tensor)))
 
@@ -257,7 +266,7 @@ def as_double(ctx: Context, x: Value) -> Value:
     value = as_scalar(ctx, x)
     assert isinstance(value, Scalar)
     if isinstance(value.content, Expression):
-        return Scalar(DOUBLE, value.content)
+        return _double(value.content)
     if value.known is not None:
         try:
             return known_scalar(float(value.known))

@@ -26,6 +26,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     Matrix,
     Scalar,
     Value,
+    known_integer,
     known_scalar,
 )
 from onnx_systemds.inference import dims
@@ -50,11 +51,17 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
             return _named(ctx, found)
         if STRING in (left.type, right.type):
             return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
-        if operator == "%%" and left.type == right.type == INTEGER and not right.known:
-            divisor, zero = ctx.floats(right), ctx.g.number(0.0)
-            one_for_zero = ctx.g.where(ctx.g.binary("Equal", divisor, zero), ctx.g.number(1.0), divisor)
-            return ctx.scalar(tensor_operator(ctx, operator, ctx.tensor(left), one_for_zero))  # 0, as the engine has it
+        if operator in ("%%", "%/%") and left.type == right.type == INTEGER:
+            return _of_integers(ctx, operator, left, right)
     return elementwise(ctx, lambda a, b: tensor_operator(ctx, operator, a, b), left, right)
+
+
+def _of_integers(ctx: Context, operator: str, left: Scalar, right: Scalar) -> Scalar:
+    """Return the quotient or remainder of integers that only the run knows, an integer; a remainder by 0 is 0."""
+    divisor = ctx.floats(right)
+    if operator == "%%" and not right.known:
+        divisor = ctx.g.where(ctx.g.binary("Equal", divisor, ctx.g.number(0.0)), ctx.g.number(1.0), divisor)
+    return ctx.scalar(ctx.whole(tensor_operator(ctx, operator, ctx.tensor(left), divisor)))
 
 
 def _named(ctx: Context, value: Scalar) -> Scalar:
@@ -272,10 +279,7 @@ def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     found = _calculated(operator, a if whole else float(a), b if whole else float(b))
     if not whole or operator not in ("+", "-", "*", "%/%", "%%") or not math.isfinite(found):
         return known_scalar(float(found))
-    if abs(found) > limits.LARGEST_INTEGER:
-        raise UnsupportedCase(f"the integer {int(found)}, and no double holds all integers beyond 2^53",
-                              hint="calculate with doubles: as.double(n)")  # fmt: skip
-    return known_scalar(int(found))
+    return known_integer(int(found))
 
 
 def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
