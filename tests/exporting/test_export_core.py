@@ -173,6 +173,9 @@ SELECTING = [
     row("table", "Y = table(seq(1, nrow(X)), rowIndexMax(X), nrow(X), 4) %*% t(X)"),
     row("table of all elements", "Y = table(X, 1)", {"X": np.array([[2.0, 1], [2, 4]])}, {"X": ["N", "M"]},
         [{"X": np.array([[3.0], [1], [3]])}]),
+    *(row(f"{text} of rows that count", f"M = rowIndexMax(X)\nr = t(M[1:3, ])\nY = {text}")
+      for text in ("table(t(seq(1, 3)), t(seq(1, 3)))", "table(r, t(seq(1, 3)))", "table(t(seq(1, 3)), r, r)", "table(t(seq(1, 3)), 2)",
+                   "X[1:2, 1:3] %*% table(t(seq(1, 3)), r, 3, 4)", "table(matrix(\"1 2 3 4\", 2, 2), matrix(sum(r), 2, 2))")),
     row("table of counts", "Y = table(rowIndexMax(X), rowIndexMin(X), 4, 4)"),
 ]
 

@@ -48,7 +48,7 @@ def _table(ctx: Context, a: Matrix, b: Matrix, w: Value | None, sizes: tuple[Dim
     height, width = sizes
     weights = _without_nan(ctx, ctx.column(w)) if isinstance(w, Matrix) else None
     chosen = places_of(ctx, _as_column(ctx, b) if a.cols == 1 else b)
-    counts, in_turn = _counts(a) and height == a.rows, _counts(b) and width == b.rows
+    counts, in_turn = _counts(a) and height == product(a.dims), _counts(b) and width == product(b.dims)
     if counts:
         found = _weighted(ctx, chosen, width, weights)
         if weights is None and _within(chosen, width):
@@ -124,7 +124,7 @@ def table_size(ctx: Context, indices: Matrix, given: Value | None, kept: Tensor 
     if given is not None:
         return ctx.integer(given)
     if _counts(indices):
-        return indices.rows
+        return product(indices.dims)
     if kept is None and indices.constant is not None:
         return int(indices.constant.max())
     return _largest(ctx, indices, kept)
