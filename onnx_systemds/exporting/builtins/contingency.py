@@ -6,6 +6,7 @@ from functools import reduce
 
 import numpy as np
 
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, scattered
 from onnx_systemds.exporting.builtins.registry import builtin
@@ -35,12 +36,22 @@ def table(
         b = ctx.matrix(ctx.g.expand(ctx.floats(b), a.dims))
     if isinstance(w, Scalar) and w.known != 1:
         w = ctx.matrix(ctx.g.expand(_without_nan(ctx, ctx.floats(w)), a.dims))
+    for other in (b, w):
+        if isinstance(other, Matrix):
+            _check_sizes(a, other)
     kept = _defined(ctx, a, b, w) if rows is None or cols is None else None
     found = _table(ctx, a, b, w, (table_size(ctx, a, rows, kept), table_size(ctx, b, cols, kept)))
     for axis, (indices, given) in enumerate(((a, rows), (b, cols))):
         if kept is not None and isinstance(w, Matrix) and given is None and _counts(indices):
             found = ctx.g.slice(found, axis, 0, _largest(ctx, indices, kept))
     return ctx.matrix(found)
+
+
+def _check_sizes(a: Matrix, other: Matrix) -> None:
+    """Raise UnsupportedCase where pairs lack a part; beside `seq` the engine takes the first column alone."""
+    sizes = product(a.dims), product(other.dims)
+    if all(isinstance(size, int) for size in sizes) and sizes[0] != sizes[1]:
+        raise UnsupportedCase(f"the table of {a} and {other}: their sizes differ")
 
 
 def _table(ctx: Context, a: Matrix, b: Matrix, w: Value | None, sizes: tuple[Dim, Dim]) -> Tensor:
