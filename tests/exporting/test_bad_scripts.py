@@ -41,7 +41,9 @@ LINES = [
     ("R = rand(rows=3, cols=2)\nL = list(R)\nY = L + 1", "2:5", "random numbers are drawn anew in every run"),
     ("R = rand(rows=3, cols=2)\nL = list(R, X)\nif (sum(X) > 0) { L[2] = X * 2 }\nY = as.matrix(L[1])", "2:5", "drawn anew"),
     # what ONNX has not
-    ("Y = X * sample(3, 3)", "2:9", "hint: draw them before"),
+    ("Y = X * sample(3, 3)", "2:9", "hint: give a seed, or draw them before"),
+    ("Y = X * sample(2, 3, FALSE, 7)", "2:9", "a sample of 3 from 2 numbers"),
+    ("Y = X * sample(10000000, 3, FALSE, 7)", "2:9", "a sample from 10000000 numbers, and 4194304 are possible"),
     ("Y = X * rand(rows=3, cols=2)", "2:9", "hint: give a seed"),
     ("[Y, S, V] = svd(X)", "2:13", "hint: let it be exported by rotations: --iterative, or bind its results"),
     ('Y = paramserv(features=X, upd="g")', "2:5", "hint: export the function that predicts"),

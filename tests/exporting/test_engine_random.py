@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from onnx_systemds.errors import TranspileError
-from onnx_systemds.exporting.builtins.engine_random import seeded_matrix
+from onnx_systemds.exporting.builtins.engine_random import seeded_matrix, seeded_sample
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import engine
 
@@ -33,6 +34,12 @@ DRAWS = [
 ]
 
 
+# largest number, how many, repeated or not, seed
+SAMPLES = [
+    (10, 10, False, 7), (1000, 30, False, 10), (64, 1, False, 3), (5, 40, True, 7), (1, 3, True, 9), (2**40, 20, True, -5), (3, 2, False, 0),
+]  # fmt: skip
+
+
 def call(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int) -> str:
     sizes = f"rows={rows}, cols={cols}, min={low}, max={high}"
     return f'rand({sizes}, pdf="{pdf}", sparsity={sparsity}, seed={seed})'
@@ -43,6 +50,22 @@ def test_numbers_are_those_of_the_engine() -> None:
     found = engine().prepare("".join(lines), [], [f"Y{i}" for i in range(len(DRAWS))])({})
     for i, draw in enumerate(DRAWS):
         np.testing.assert_allclose(seeded_matrix(*draw), found[f"Y{i}"], rtol=1e-14, atol=1e-15, err_msg=str(draw))
+
+
+def test_samples_are_those_of_the_engine() -> None:
+    lines = [f'Y{i} = sample({most}, {size}, {str(repeated).upper()}, {seed})\nwrite(Y{i}, "./Y{i}")\n'
+             for i, (most, size, repeated, seed) in enumerate(SAMPLES)]  # fmt: skip
+    found = engine().prepare("".join(lines), [], [f"Y{i}" for i in range(len(SAMPLES))])({})
+    for i, drawn in enumerate(SAMPLES):
+        np.testing.assert_array_equal(seeded_sample(*drawn), found[f"Y{i}"], err_msg=str(drawn))
+
+
+@pytest.mark.parametrize("arguments", ["20, 4, 5", "20, 4, FALSE, 5"])
+def test_samples_of_a_seed_are_constants_of_the_model(arguments: str) -> None:
+    model = export_script(f'X = read("./X")\nwrite(X * sample({arguments}), "./Y")\n', inputs={"X": "double[4,1]"})
+    assert [node.op_type for node in model.graph.node] == ["Mul"]
+    weight = onnx.numpy_helper.to_array(model.graph.initializer[0])
+    np.testing.assert_array_equal(weight.ravel(), seeded_sample(20, 4, False, 5).ravel())
 
 
 def test_numbers_of_a_seed_are_constants_of_the_model() -> None:

@@ -1,4 +1,4 @@
-"""The numbers that ``rand`` of the engine gives for a seed: `seeded_matrix`.
+"""The numbers that ``rand`` and ``sample`` of the engine give for a seed: `seeded_matrix`, `seeded_sample`.
 
 The engine seeds a Well1024a generator from java.util.Random, takes a seed per block of 1000 x 1000 from it, and fills
 each block from two streams of java.util.Random: one for the values, one for which cells are not 0.
@@ -35,6 +35,51 @@ def seeded_matrix(
             block = _block(*shape, low, high, pdf, sparsity, next(seeds))
             found[top : top + _BLOCK, left : left + _BLOCK] = block
     return found
+
+
+def seeded_sample(most: int, size: int, repeated: bool, seed: int) -> Array:
+    """Return the numbers from 1 to `most` of ``sample(most, size, repeated, seed)``, as a column."""
+    states = _endless_states(seed)
+    if repeated:
+        return np.array([[1.0 + _long_below(states, most)] for _ in range(size)]).reshape(size, 1)
+    found = list(range(1, size + 1))
+    for number in range(size + 1, most + 1):
+        if _below(states, number) < size:
+            found[_below(states, size)] = number
+    for place in range(size - 1):
+        other = _below(states, size - place) + place
+        found[place], found[other] = found[other], found[place]
+    return np.array(found, np.float64).reshape(size, 1)
+
+
+def _endless_states(seed: int) -> Iterator[int]:
+    """Yield the states of java.util.Random."""
+    state = (seed ^ _FACTOR) & _BITS_48
+    while True:
+        state = (state * _FACTOR + _INCREMENT) & _BITS_48
+        yield state
+
+
+def _below(states: Iterator[int], bound: int) -> int:
+    """Return ``nextInt(bound)`` of java.util.Random."""
+    while True:
+        bits = next(states) >> 17
+        if bound & (bound - 1) == 0:
+            return (bound * bits) >> 31
+        found = bits % bound
+        if bits - found + bound - 1 < 1 << 31:  # else the last multiple of the bound is not whole
+            return found
+
+
+def _long_below(states: Iterator[int], bound: int) -> int:
+    """Return a number below a bound out of ``nextLong()``, whose lower half has a sign."""
+    while True:
+        high, low = next(states) >> 16, next(states) >> 16
+        low -= (low >> 31) << 32
+        bits = ((high << 32) + low) & (1 << 63) - 1
+        found = bits % bound
+        if bits - found + bound - 1 < 1 << 63:
+            return found
 
 
 def _block(rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int) -> Array:

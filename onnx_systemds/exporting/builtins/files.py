@@ -107,6 +107,5 @@ def stop(ctx: Context, message: Value) -> None:
     raise UnsupportedCase(f"the script stops here: {text if text is not None else ''}")
 
 
-refuse("sample", reason="it draws numbers anew in every run", hint="draw them before, and bind them to a variable")
 refuse("paramserv", reason="it trains a model", hint="export the function that predicts")
 refuse("time", reason="a model knows no clock")

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.engine_random import seeded_matrix
-from onnx_systemds.exporting.builtins.registry import builtin
+from onnx_systemds.exporting.builtins.engine_random import seeded_matrix, seeded_sample
+from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT
-from onnx_systemds.exporting.values import Value
+from onnx_systemds.exporting.values import BOOLEAN, Scalar, Value
 from onnx_systemds.inference.dims import Dim
 
 _UNSEEDED = -1
+_MOST_DRAWN = 1 << 22
+"""Numbers from which a sample without repetition is drawn: a draw for each of them."""
 
 
 @builtin("rand", "Rand")
@@ -32,3 +34,22 @@ def rand(
         raise UnsupportedCase(f"random numbers in {rows} x {cols}: the size must be known", hint="give it as numbers")
     ctx.g.reserve(rows * cols)
     return ctx.matrix(ctx.g.constant(seeded_matrix(rows, cols, min, max, pdf, sparsity, seed), FLOAT))
+
+
+@builtin("sample")
+def sample(ctx: Context, range: int, size: int, replace: Value | None = None, seed: int = _UNSEEDED) -> Value:
+    """Numbers from 1 on that the engine draws for this seed, which may also stand in the place of `replace`."""
+    repeated = False
+    if isinstance(replace, Scalar) and replace.type != BOOLEAN:
+        seed = known_content(replace, int, "seed", "sample")
+    elif replace is not None:
+        repeated = known_content(replace, bool, "replace", "sample")
+    if seed == _UNSEEDED:
+        raise UnsupportedCase("sample draws numbers anew in every run",
+                              hint="give a seed, or draw them before and bind them to a variable")  # fmt: skip
+    if size < 1 or range < (1 if repeated else size):
+        raise UnsupportedCase(f"a sample of {size} from {range} numbers")
+    if not repeated and range > _MOST_DRAWN:
+        raise UnsupportedCase(f"a sample from {range} numbers, and {_MOST_DRAWN} are possible")
+    ctx.g.reserve(size)
+    return ctx.matrix(ctx.g.constant(seeded_sample(range, size, repeated, seed), FLOAT))
