@@ -1,6 +1,6 @@
 """Evaluates drawn DML functions with numpy, as a judge where the engine and the exported model differ.
 
-It knows the vocabulary of `dml_statements` and its meaning without any rewriting, and nothing more: `Undecided` for the rest.
+It knows the vocabulary of `dml_expressions` and `dml_statements` and its meaning without any rewriting, and nothing more: `Undecided` for the rest.
 """
 
 from __future__ import annotations
@@ -49,14 +49,25 @@ def _quotient(a: Any, b: Any) -> Any:
     return np.trunc(np.divide(a, b))
 
 
+def _remainder(a: Any, b: Any) -> Any:
+    return 0 if _is_integer(a) and _is_integer(b) and b == 0 else a - _quotient(a, b) * b
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": np.divide, "^": np.power,
-    "%/%": _quotient, "%%": lambda a, b: a - _quotient(a, b) * b,
+    "%/%": _quotient, "%%": _remainder,
     "<": _bounded(np.less), "<=": _bounded(np.less_equal), ">": _bounded(np.greater), ">=": _bounded(np.greater_equal),
     "==": _bounded(np.equal), "!=": _bounded(np.not_equal),
     "&": _bounded(lambda a, b: np.not_equal(a, 0) & np.not_equal(b, 0)),
     "|": _bounded(lambda a, b: np.not_equal(a, 0) | np.not_equal(b, 0)),
 }  # fmt: skip
+
+
+_OF_INTEGERS = ("+", "-", "*", "%/%", "%%")
 
 
 def _is_matrix(value: Any) -> bool:
@@ -142,11 +153,16 @@ class _Judge:
         if isinstance(node, tree.Name):
             return self.variables[node.name]
         if isinstance(node, tree.Binary):
-            found = _BINARY[node.operator](self.value(node.left), self.value(node.right))
-            return found if _is_matrix(found) or isinstance(found, bool) else np.float64(found)
+            left, right = self.value(node.left), self.value(node.right)
+            found = _BINARY[node.operator](left, right)
+            if _is_matrix(found) or isinstance(found, bool):
+                return found
+            return int(found) if _is_integer(left) and _is_integer(right) and node.operator in _OF_INTEGERS else np.float64(found)
         if isinstance(node, tree.Unary):
             operand = self.value(node.operand)
-            return -operand if node.operator == "-" else np.asarray(np.equal(operand, 0), np.float64)
+            if node.operator == "-":
+                return -operand
+            return np.asarray(np.equal(operand, 0), np.float64) if _is_matrix(operand) else bool(operand == 0)
         if isinstance(node, tree.Indexed):
             whole = self.variables[node.name]
             if isinstance(whole, list):
@@ -245,6 +261,12 @@ def _grouped(target: Array, groups: Array, fn: str, ngroups: Any) -> Array:
     return found
 
 
+def _median(x: Array) -> Any:
+    if np.isnan(x).any():
+        raise Unsure("an order of NaN")
+    return np.median(x)
+
+
 def _only(x: Any) -> Any:
     if not isinstance(x, np.ndarray):
         return x
@@ -264,7 +286,10 @@ def _joined(axis: int) -> Callable[..., Array]:
 
 _BUILTINS: dict[str, Callable[..., Any]] = {
     "abs": np.abs, "exp": np.exp, "sqrt": np.sqrt, "round": lambda x: np.floor(x + 0.5), "floor": np.floor, "ceil": np.ceil,
-    "sign": np.sign, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "atan": np.arctan, "sinh": np.sinh, "log": np.log,
+    "sign": lambda x: np.sign(x) * 1.0, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "atan": np.arctan, "sinh": np.sinh, "log": lambda x, base=np.e: np.log(x) / np.log(base),
+    "asin": np.arcsin, "acos": np.arccos, "is.infinite": lambda x: np.isinf(x).astype(np.float64), "roll": lambda x, by: np.roll(x, by, 0),
+    "prod": np.prod, "median": _median, "moment": lambda x, k: np.mean((x - x.mean()) ** k), "countDistinct": lambda x: len(np.unique(x)),
+    "cov": lambda x, y: np.sum((x - x.mean()) * (y - y.mean())) / (x.size - 1),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "is.nan": lambda x: np.isnan(x).astype(np.float64),
     "rev": lambda x: x[::-1], "cumsum": lambda x: np.cumsum(x, 0), "rowcumsum": lambda x: np.cumsum(x, 1),
     "cummax": lambda x: np.maximum.accumulate(x, 0), "cummin": lambda x: np.minimum.accumulate(x, 0),

@@ -4,43 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Union
 
-Size = Union[int, str]
-Shape = tuple[Size, Size]
-
-_UNARY = ("abs({})", "exp(-abs({}))", "sqrt(abs({}))", "round({})", "floor({})", "ceil({})", "sign({})", "sin({})", "cos({})",
-          "tanh({})", "atan({})", "sinh({} / 9)", "-{}", "({}) ^ 2", "log(abs({}) + 1)", "!({} > 0)", "sigmoid({})",
-          "is.nan({})", "rev({})", "cumsum({})", "cummax({})", "cummin({})", "rowcumsum({})", "cumprod({} / 3)", "tan({} / 9)",
-          "cosh({} / 9)", "lower.tri(target={}, diag=TRUE, values=TRUE)", "upper.tri(target={}, diag=FALSE, values=TRUE)")  # fmt: skip
-_BINARY = ("+", "-", "*", "/", ">", "<=", "==", "!=", "%%", "%/%", "&", "|", "^")
-_VECTOR_RIGHT = ("+", "-", "*", "/", ">", "<", "==")
-_ROWS = ("rowSums({})", "rowMeans({})", "rowMaxs({})", "rowMins({})", "rowIndexMax({})", "rowIndexMin({})", "rowVars({})",
-         "rowProds(({}) / 4)", "rowSds({})")  # fmt: skip
-_COLUMNS = ("colSums({})", "colMeans({})", "colMaxs({})", "colMins({})", "colVars({})", "colSds({})", "colProds(({}) / 4)")
-_SCALARS = ("sum({})", "mean({})", "max({})", "min({})", "var({})", "nrow({})", "ncol({})", "length({})",
-            "sd({})", "sum({} > 0)", "as.integer(min(5, max(-2, mean({}))))", "sum(unique(round({})))", "trace({0} %*% t({0}))")
-_NUMBERS = ("0", "1", "2", "3", "0.5", "-1.5", "7", "10", "1e-3")
-_WIDTHS: tuple[Size, ...] = ("N", "K", 1, 2, 3)
+from tests.fuzz.dml_expressions import Expressions, Scope, Shape, Size
 
 
-@dataclass
-class Scope:
-    """The variables of one function: matrices by name with their shapes, scalars; how sizes are written there."""
-
-    matrices: dict[str, Shape] = field(default_factory=dict)
-    scalars: list[str] = field(default_factory=list)
-    sizes: dict[Size, str] = field(default_factory=dict)
-
-
-class Writer:
+class Writer(Expressions):
     """Draws one function `f` with its helpers."""
 
     def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
-        self.scope = Scope()
-        self.helpers: list[tuple[str, str]] = []
+        super().__init__(rng)
         self.count = 0
         self.depth = 0
 
@@ -81,7 +53,7 @@ class Writer:
 
     def helper(self) -> None:
         """Draw a function of a matrix and a number that gives a matrix of the same shape."""
-        outer, self.scope = self.scope, Scope({"P": ("p", "q")}, ["h"], {"p": "nrow(P)", "q": "ncol(P)"})
+        outer, self.scope = self.scope, Scope({"P": ("p", "q")}, ["h"], sizes={"p": "nrow(P)", "q": "ncol(P)"})
         name = f"g{len(self.helpers) + 1}"
         lines = ["  Q = P", *(f"  {line}" for _ in range(self.rng.randint(1, 3)) for line in self.statement())]
         lines.append(f"  Q = {self.matrix(('p', 'q'))}")
@@ -93,7 +65,8 @@ class Writer:
 
     def statement(self) -> list[str]:
         """Return the lines of one statement."""
-        plain: list[Callable[[], list[str]]] = [self.assignment] * 5 + [self.scalar_assignment, self.right_index, self.joined,
+        plain: list[Callable[[], list[str]]] = [self.assignment] * 5 + [self.scalar_assignment, self.integer_assignment,
+                                                self.truth_assignment, self.span, self.span, self.right_index, self.joined,
                                                 self.left_index, self.left_index, self.selected, self.sorted, self.listed,
                                                 self.grouped, self.accumulated]  # fmt: skip
         if self.depth < 2:
@@ -123,6 +96,40 @@ class Writer:
         text = self.scalar()
         self.scope.scalars.append(f"k{self.count}")
         return [f"k{self.count} = {text}"]
+
+    def integer_assignment(self) -> list[str]:
+        """Return the assignment of an integer; inside of branches and loops mostly of one that is known before."""
+        return self.other_assignment(self.scope.integers, "z", self.integer())
+
+    def truth_assignment(self) -> list[str]:
+        return self.other_assignment(self.scope.truths, "b", self.condition())
+
+    def other_assignment(self, known: list[str], kind: str, text: str) -> list[str]:
+        old = [name for name in known if name[0] == kind]
+        if old and (self.rng.random() < (0.8 if self.depth else 0.2)):
+            return [f"{self.rng.choice(old)} = {text}"]
+        self.count += 1
+        known.append(f"{kind}{self.count}")
+        return [f"{kind}{self.count} = {text}"]
+
+    def span(self) -> list[str]:
+        """Return some rows or columns between places that are calculated, or the assignment of these."""
+        old = [name for name in self.scope.matrices if name[0] in "vwQ"]
+        name = self.rng.choice(old or list(self.scope.matrices))
+        rows, cols = self.scope.matrices[name]
+        by_rows = self.rng.random() < 0.5
+        self.count += 1
+        low, high, size = f"z{self.count}l", f"z{self.count}h", f"{'nrow' if by_rows else 'ncol'}({name})"
+        lines = [f"{low} = max(1, min({size}, {self.integer()}))", f"{high} = max({low}, min({size}, {self.integer()}))"]
+        self.scope.integers += [low, high]
+        part = f"{name}[{low}:{high}, ]" if by_rows else f"{name}[, {low}:{high}]"
+        if old and self.rng.random() < 0.5:
+            shape = f"({high} - {low} + 1), {self.size(cols)}" if by_rows else f"{self.size(rows)}, ({high} - {low} + 1)"
+            value = self.rng.choice((f"matrix({self.scalar()}, {shape})", f"{part} * {self.scalar()}", f"abs({part}) - {low}"))
+            return [*lines, f"{part} = {value}"]
+        shape: Shape = (1, cols) if by_rows else (rows, 1)
+        reduce = self.rng.choice(("colSums", "colMaxs") if by_rows else ("rowSums", "rowMins"))
+        return [*lines, *self.set(self.new(shape), shape, f"{reduce}({part})")]
 
     def right_index(self) -> list[str]:
         source, (rows, cols) = self.rng.choice(list(self.scope.matrices.items()))
@@ -221,11 +228,12 @@ class Writer:
 
     def nested(self, count: int = 2) -> list[str]:
         """Return some indented statements, which may only set variables that are known before."""
-        kept, scalars = dict(self.scope.matrices), list(self.scope.scalars)
+        outer = self.scope
+        self.scope = Scope(dict(outer.matrices), [*outer.scalars], [*outer.integers], [*outer.truths], outer.sizes)
         self.depth += 1
         lines = [f"  {line}" for _ in range(self.rng.randint(1, count)) for line in self.statement()]
         self.depth -= 1
-        self.scope.matrices, self.scope.scalars = kept, scalars
+        self.scope = outer
         return lines
 
     def seeds(self) -> list[str]:
@@ -236,6 +244,8 @@ class Writer:
 
     def branch(self) -> list[str]:
         lines = [*self.seeds(), f"if ({self.condition()}) {{", *self.nested(), "}"]
+        if self.rng.random() < 0.2:
+            lines[-1:] = [f"}} else if ({self.condition()}) {{", *self.nested(), "}"]
         return [*lines[:-1], "} else {", *self.nested(), "}"] if self.rng.random() < 0.6 else lines
 
     def loop(self) -> list[str]:
@@ -243,14 +253,14 @@ class Writer:
         index = f"i{self.count}"
         size = self.scope.sizes[self.rng.choice(list(self.scope.sizes))]
         ranges = [f"1:{size}", f"{size}:1", f"2:{size}", f"seq(1, {size}, 2)", f"seq({size}, 1, -1)", "1:3", "3:1",
-                  f"seq(3, {size}, 1)"]  # fmt: skip
+                  f"seq(3, {size}, 1)", f"{self.bounded()}:{self.bounded()}", f"seq({self.bounded()}, 4, 2)"]  # fmt: skip
         lines = [*self.seeds(), f"for ({index} in {self.rng.choice(ranges)}) {{"]
-        self.scope.scalars.append(index)
+        self.scope.integers.append(index)
         inner = self.nested()
         name, _shape = self.rng.choice(list(self.scope.matrices.items()))
         if name[0] in "vwQ":
             inner.append(f"  {name} = {name} / 2 + {index}")
-        self.scope.scalars.remove(index)
+        self.scope.integers.remove(index)
         return [*lines, *inner, "}"]
 
     def filled_by_rows(self) -> list[str]:
@@ -276,94 +286,3 @@ class Writer:
         if self.rng.random() < 0.5:
             condition += f" & {self.condition()}"
         return [*seeds, f"{counter} = 0", f"while ({condition}) {{", *self.nested(1), f"  {counter} = {counter} + 1", "}"]
-
-    # Expressions
-
-    def shape(self) -> Shape:
-        """Return a shape, mostly one that a variable has."""
-        if self.rng.random() < 0.8:
-            return self.rng.choice(list(self.scope.matrices.values()))
-        names = list(self.scope.sizes)
-        return self.rng.choice([*names, 1, 2]), self.rng.choice([*names, 1, 3])
-
-    def size(self, size: Size) -> str:
-        """Return a size as DML has it."""
-        return str(size) if isinstance(size, int) else self.scope.sizes[size]
-
-    def scalar(self) -> str:
-        """Return a scalar expression."""
-        draw = self.rng.random()
-        if draw < 0.3:
-            return self.rng.choice(_NUMBERS)
-        if draw < 0.5 and self.scope.scalars:
-            return self.rng.choice(self.scope.scalars)
-        name, _ = self.rng.choice(list(self.scope.matrices.items()))
-        if draw < 0.6:
-            return f"as.scalar({name}[1, 1])"
-        if draw < 0.85:
-            return self.rng.choice(_SCALARS).format(name)
-        return f"({self.scalar()} {self.rng.choice(('+', '-', '*', '/', '%%'))} {self.scalar()})"
-
-    def condition(self) -> str:
-        """Return a condition; some are known, others not."""
-        return f"{self.scalar()} {self.rng.choice(('<', '>', '>=', '!='))} {self.scalar()}"
-
-    def leaf(self, shape: Shape) -> str:
-        """Return a matrix without an operation, if there is any."""
-        names = [name for name, own in self.scope.matrices.items() if own == shape]
-        if names and self.rng.random() < 0.9:
-            return self.rng.choice(names)
-        rows, cols = map(self.size, shape)
-        if shape[1] == 1 and self.rng.random() < 0.5:
-            return self.rng.choice((f"seq(1, {rows})", f"seq({rows}, 1)"))
-        turned = [name for name, own in self.scope.matrices.items() if own == shape[::-1]]
-        if turned and self.rng.random() < 0.7:
-            return f"t({self.rng.choice(turned)})"
-        return f"matrix(seq(1, {rows} * {cols}), {rows}, {cols})"
-
-    def matrix(self, shape: Shape, depth: int = 2) -> str:
-        """Return an expression of a matrix of a shape."""
-        if depth <= 0:
-            return self.leaf(shape)
-        return self.rng.choice(self._ways(shape, depth))()
-
-    def _ways(self, shape: Shape, depth: int) -> list[Callable[[], str]]:
-        rng, (rows, cols) = self.rng, shape
-
-        def one() -> str:
-            return self.matrix(shape, depth - 1)
-
-        ways: list[Callable[[], str]] = [
-            lambda: f"({one()} {rng.choice(_BINARY)} {one()})",
-            lambda: f"({one()} {rng.choice(_BINARY[:-3])} {self.scalar()})",
-            lambda: f"({one()} {rng.choice(_VECTOR_RIGHT)} {self.matrix((1, cols), depth - 1)})",
-            lambda: f"({one()} {rng.choice(_VECTOR_RIGHT)} {self.matrix((rows, 1), depth - 1)})",
-            lambda: f"({self.scalar()} {rng.choice(_VECTOR_RIGHT[:-3])} {one()})",
-            lambda: rng.choice(_UNARY).format(one()),
-            lambda: rng.choice(_UNARY).format(one()),
-            lambda: f"ifelse({one()} > {self.scalar()}, {one()}, {rng.choice((one, self.scalar))()})",
-            lambda: f"{rng.choice(('min', 'max'))}({one()}, {rng.choice((one, self.scalar))()})",
-            lambda: f"replace(target={one()}, pattern={rng.choice(('0', 'NaN', '1', '1/0'))}, replacement={self.scalar()})",
-            lambda: f"t({self.matrix((cols, rows), depth - 1)})",
-            lambda: f"matrix({self.matrix((cols, rows), depth - 1)}, rows={self.size(rows)}, cols={self.size(cols)})",
-            lambda: self._product(shape, depth),
-            lambda: f'outer({self.matrix((rows, 1), 0)}, {self.matrix((1, cols), 0)}, "{rng.choice(_VECTOR_RIGHT)}")',
-            lambda: f"table(seq(1, {self.size(rows)}), rowIndexMax({self.matrix(shape, 0)}), {self.size(rows)}, {self.size(cols)})",
-        ]
-        if cols == 1:
-            ways += [lambda: rng.choice(_ROWS).format(self.matrix((rows, rng.choice(self._widths())), depth - 1))] * 5
-        if rows == 1:
-            ways += [lambda: rng.choice(_COLUMNS).format(self.matrix((rng.choice(self._widths()), cols), depth - 1))] * 5
-        if rows == cols and rows != 1:
-            ways.append(lambda: f"diag({self.matrix((rows, 1), depth - 1)})")
-        if self.helpers and "P" not in self.scope.matrices:
-            name = rng.choice(self.helpers)[0]
-            ways += [lambda: f"{name}({one()}, {self.scalar()})"] * 2
-        return ways
-
-    def _product(self, shape: Shape, depth: int) -> str:
-        inner = self.rng.choice(self._widths())
-        return f"({self.matrix((shape[0], inner), depth - 1)} %*% {self.matrix((inner, shape[1]), depth - 1)})"
-
-    def _widths(self) -> list[Size]:
-        return [*self.scope.sizes, 1, 2]
