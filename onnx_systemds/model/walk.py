@@ -46,16 +46,20 @@ def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
 
 def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> int:
     """Number of nodes of a model: of its graph, its functions and all their sub-graphs."""
-    stack = [*main.nodes, *(node for function in functions.values() for node in function.nodes)]
-    count = 0
+    called = (node for function in functions.values() for node in function.nodes)
+    return sum(1 for _ in all_nodes([*main.nodes, *called]))
+
+
+def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
+    """The nodes and those of all their sub-graphs, in no order."""
+    stack = [*nodes]
     while stack:
         node = stack.pop()
-        count += 1
+        yield node
         for content in node.attributes.values():
             for graph in content if isinstance(content, tuple) else (content,):
                 if isinstance(graph, Graph):
                     stack += graph.nodes
-    return count
 
 
 def names_read(node: Node) -> set[str]:

@@ -55,6 +55,38 @@ def test_groups_of_a_transposed_convolution() -> None:
             np.testing.assert_allclose(found, differences(forward, feeds, name[2:]), rtol=1e-4, atol=1e-7)
 
 
+WITH_WHAT_GOES_AWAY = {
+    "a weight that a scale would go into": (
+        [
+            helper.make_node("Conv", ["x", "w"], ["c"]), helper.make_node("Mul", ["c", "s"], ["p"]),
+            helper.make_node("ReduceSum", ["p"], ["y"], keepdims=0),
+        ], {"x": near(2, 1, 4, 4), "w": near(1, 1, 2, 2), "s": near(1)}, "w"),
+    "between Transposes that would vanish": (
+        [
+            helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1]), helper.make_node("Cast", ["t"], ["w"], to=11),
+            helper.make_node("Sin", ["w"], ["r"]), helper.make_node("Transpose", ["r"], ["u"], perm=[0, 2, 1]),
+            helper.make_node("ReduceSum", ["u"], ["y"], keepdims=0),
+        ], {"x": near(2, 3, 4)}, "w"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("nodes", "feeds", "by"), WITH_WHAT_GOES_AWAY.values(), ids=WITH_WHAT_GOES_AWAY)
+@pytest.mark.parametrize("is_constant", [True, False], ids=["constants", "inputs"])
+def test_a_model_is_not_simplified(
+    nodes: list[onnx.NodeProto], feeds: dict[str, Array], by: str, is_constant: bool
+) -> None:
+    model = model_of([*nodes, gradient([by], ["d"], "y", [by], [])], feeds, ["d"], 18)
+    if is_constant:
+        constants = [given for given in model.graph.input if given.name != "x"]
+        model.graph.initializer.extend(onnx.numpy_helper.from_array(feeds[given.name], given.name) for given in constants)
+        for given in constants:
+            model.graph.input.remove(given)
+    with ScoringFunction(import_model(model)) as function:
+        found = function({name: feeds[name] for name in (given.name for given in model.graph.input)})["d"]
+    expected = differences(model_of(nodes, feeds, ["y"], 18), feeds, by) if by in feeds else np.cos(feeds["x"]).swapaxes(1, 2)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+
+
 def test_derivative_of_a_derivative() -> None:
     nodes = [
         helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Sin", ["square"], ["sine"]),
