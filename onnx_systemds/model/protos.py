@@ -27,6 +27,11 @@ def element_type(dtype: str) -> int:
     return int(onnx.TensorProto.DataType.Value(dtype.upper()))
 
 
+def element_name(number: int) -> str:
+    """The element type of a number: 1 gives "float". Raises ValueError for numbers ONNX does not have."""
+    return str(onnx.TensorProto.DataType.Name(number)).lower()
+
+
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype of an element type; strings are objects."""
     return np.dtype(object) if dtype == "string" else helper.tensor_dtype_to_np_dtype(element_type(dtype))
@@ -36,7 +41,7 @@ def dtype_of(array: Array) -> str:
     """The element type of an array: float32 gives "float"."""
     if array.dtype.kind in "OUS":
         return "string"
-    return str(onnx.TensorProto.DataType.Name(helper.np_dtype_to_tensor_dtype(array.dtype))).lower()
+    return element_name(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
 def type_proto(type_: Type) -> onnx.TypeProto:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
@@ -19,13 +20,6 @@ from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.idioms import reduced_axes
 from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
 
-ELEMENTWISE = (
-    "Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Mod", "And", "Or", "Xor", "Equal", "Less", "LessOrEqual",
-    "Greater", "GreaterOrEqual", "Where", "Abs", "Acos", "Asin", "Atan", "Cast", "Ceil", "Cos", "Cosh", "Erf", "Exp",
-    "Floor", "Identity", "IsInf", "IsNaN", "Log", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin",
-    "Sinh", "Sqrt", "Tan", "Tanh",
-)  # fmt: skip
-REDUCTIONS = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
 OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
 
 

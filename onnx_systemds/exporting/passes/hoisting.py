@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
-from onnx_systemds.exporting.passes.batching import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")

@@ -23,7 +23,7 @@ from onnx_systemds.inference.passes.constants_to_initializers import constants_t
 from onnx_systemds.inference.passes.continuations import continue_in_branches
 from onnx_systemds.inference.passes.convolution_folding import fold_into_convolutions
 from onnx_systemds.inference.passes.definitions import expand_definition
-from onnx_systemds.inference.passes.differentiation import differentiate
+from onnx_systemds.inference.passes.differentiation import GRADIENT, differentiate
 from onnx_systemds.inference.passes.direction_joining import join_directions
 from onnx_systemds.inference.passes.elementwise_sinking import sink_elementwise
 from onnx_systemds.inference.passes.function_inlining import inline_function
@@ -31,16 +31,19 @@ from onnx_systemds.inference.passes.gelu import join_gelu
 from onnx_systemds.inference.passes.hard_swish import join_hard_swish
 from onnx_systemds.inference.passes.known_branches import choose_known_branch
 from onnx_systemds.inference.passes.known_lists import resolve_known_lists
+from onnx_systemds.inference.passes.needless_casts import drop_needless_casts
 from onnx_systemds.inference.passes.own_places import take_own_places
 from onnx_systemds.inference.passes.requantization import drop_requantization
 from onnx_systemds.inference.passes.row_normalization import drop_row_normalization
 from onnx_systemds.inference.passes.scanned_distances import join_distances
 from onnx_systemds.inference.passes.shape_arithmetic import follow_sizes
+from onnx_systemds.inference.passes.transpose_sinking import sink_transposes
 from onnx_systemds.inference.passes.transposed_products import transpose_in_product
 from onnx_systemds.inference.plugin_rewrites import rewritten_by_plugins
 from onnx_systemds.inference.registry import rewrites
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.walk import all_nodes
 
 GraphPass = Callable[[Graph, Notes], Graph]
 NodePass = Callable[[InferenceFacts, Sequence[Node]], "tuple[Node, ...] | None"]
@@ -49,13 +52,15 @@ RestPass = Callable[[InferenceFacts, Sequence[Value], Sequence[Node], Graph], "t
 
 GRAPH_PASSES: tuple[GraphPass, ...] = (
     constants_to_initializers,
+    drop_needless_casts,
+    sink_transposes,
     join_hard_swish,
     join_gelu,
     drop_row_normalization,
     fold_into_convolutions,
     join_directions,
 )
-"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``)."""
+"""Before types are known: simplifications of a whole graph (not with ``--no-simplify``, nor with a Gradient in it)."""
 
 CALL_PASSES: tuple[NodePass, ...] = (inline_function,)
 """At each node that calls a function of the model, of which the inputs' types are known."""
@@ -105,8 +110,11 @@ def check_omitted(omitted: Collection[str]) -> None:
 def simplify(graph: Graph, notes: Notes, omitted: Collection[str] = ()) -> Graph:
     """Apply the passes of the first stage, but for those of these names; the results of the graph stay equal.
 
-    Those of plugins come first: they see the nodes that the model has.
+    Those of plugins come first: they see the nodes that the model has. A Gradient has to find all values as they are:
+    a weight that went into another one has no derivative.
     """
+    if any(node.identity == GRADIENT for node in all_nodes(graph.nodes)):
+        return graph
     graph = rewritten_by_plugins(graph, notes, omitted)
     for apply in GRAPH_PASSES:
         if name_of(apply) not in omitted and _is_needed(apply, {node.op_type for node in graph.nodes}):

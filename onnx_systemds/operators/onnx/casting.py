@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx import TensorProto
-
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
@@ -21,6 +19,7 @@ from onnx_systemds.inference.registry import batch_rule, fold, generator, gradie
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array
+from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
@@ -101,7 +100,7 @@ def target_dtype(node: NodeFacts) -> str:
     if isinstance(to, str):
         return to.lower()
     try:
-        return str(TensorProto.DataType.Name(int(to))).lower()
+        return element_name(int(to))
     except ValueError:
         raise UnsupportedCase(f"element type {to} is unknown") from None
 
