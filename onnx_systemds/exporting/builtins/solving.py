@@ -14,7 +14,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, SubGraph, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, minimum, multiply
+from onnx_systemds.inference.dims import Dim, add, minimum, multiply
 
 
 @builtin("det")
@@ -164,16 +164,19 @@ def calculated(function: str, operation: Callable[..., Array], *matrices: Array)
 
 def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return what the elimination of `a` makes of `b`; the pivots are the largest of their columns."""
-    g, size = ctx.g, a.dims[0]
+    g, (size, _), width = ctx.g, a.dims, add(a.dims[0], b.dims[1])
     places = g.count(0, size)
 
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:
         rows, _ = _with_pivot(ctx, rows, k, places)
         row = g.gather(rows, k, 0)
-        return [_eliminated(ctx, rows, k, g.binary("Div", row, g.gather(row, k, 0)), places)]
+        shares = g.binary("Div", g.gather(rows, k, 1), g.gather(row, k, 0))
+        shares = g.where(g.binary("Equal", places, k), g.number(0.0), shares)
+        return [g.binary("Sub", rows, g.binary("Mul", g.reshape(shares, (size, 1)), g.reshape(row, (1, width))))]
 
     both = looped(ctx, size, [g.concat([a, b], 1)], step)[0]
-    return g.slice(both, 1, size, None)
+    diagonal = g.reduce("ReduceSum", g.binary("Mul", g.slice(both, 1, 0, size), g.node("EyeLike", [a], a.dims)), (1,))
+    return g.binary("Div", g.slice(both, 1, size, None), diagonal)
 
 
 def _with_pivot(ctx: Context, rows: Tensor, k: Tensor, places: Tensor) -> tuple[Tensor, Tensor]:
