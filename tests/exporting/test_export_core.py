@@ -120,6 +120,8 @@ FUNCTIONS = [
         functions="f = function(matrix[double] A) return (matrix[double] B, double s) { B = A * 2\n s = sum(A) }"),
     *(row(f"{text} of a computed zero", f"k = as.integer(sum(X) * 0)\nY = matrix({text}, 1, 1)")
       for text in ("0 / k", "k / k", "0 / (k * 2)", "(k + k) / k")),
+    row("a loop that writes the same again and again",
+        "Y = X <= 1\nfor (i in 1:3) {\n c = 0\n while (c < ncol(X)) {\n  Y[1:nrow(Y), 1] = seq(1, nrow(X)) != 1\n  c = c + 1\n }\n}"),
     row("known integers by zero", "Y = X + 5 %% 0"),
     *(row(f"{text} of computed integers", f"k = as.integer(sum(X) * 0)\nn = as.integer(sum(X > 0))\nY = matrix({text}, 1, 1)")
       for text in ("5 %% k", "k %% k", "(0 - 5) %% k", "n %% (n - 2)", "(0 - n) %% n", "n %% 3", "n %% k + 0.5",

@@ -165,7 +165,8 @@ def replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Ran
             band = graph.slice(old, 0, rows.start, rows.stop, size=rows.size)
             band = _joined(graph, band, part, cols, 1, width)
         changed = _joined(graph, old, band, rows, 0, height)
-    changed.replaced = Replacement(old, part, rows, cols)
+    if changed is not old and changed.replaced is None:  # what is written again is the same tensor: no chain of its own
+        changed.replaced = Replacement(old, part, rows, cols)
     return changed
 
 
