@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.inference.passes import simplify
 from onnx_systemds.model.load import load_model
@@ -87,6 +88,17 @@ def test_fewer_are_left(text: str, left: int) -> None:
 def test_others_stay(text: str) -> None:
     before, after = transposes(text)
     assert before == after
+
+
+@pytest.mark.parametrize("text", [
+    f"(float[N, 2, 3] X) => (float[N, 2, 3] Y) {{ a = Transpose {THERE} (X) Y = Transpose {BACK} (a) }}",
+    f"(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y) <int64[1] axes = {{4}}> {{ a = Transpose {THERE} (X) b = ReduceSum (a, axes) Y = Transpose {BACK} (b) }}",
+    f"(float[N, 2, 3, 4] X) => (float[N, 2, 3, 4] Y) {{ a = Transpose {THERE} (X) b = Concat <axis = 4> (a, a) Y = Transpose {BACK} (b) }}",
+], ids=["rank", "axis of a reduction", "axis of a Concat"])  # fmt: skip
+def test_what_breaks_its_rule_is_told(text: str) -> None:
+    assert transposes(text) == (2, 2)
+    with pytest.raises(TranspileError):
+        import_model(parsed(text))
 
 
 def test_the_same_numbers() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.inference.notes import Notes
-from onnx_systemds.model.ir import Array, Attribute, Graph, Node
+from onnx_systemds.model.ir import Array, Attribute, Graph, Node, TensorType
 from onnx_systemds.model.walk import names_read
 
 RULE = "transpose-sinking"
@@ -65,6 +65,10 @@ class _Sinking:
         self._graph = graph
         self._nodes: list[Node] = []
         self._initializers = dict(graph.initializers)
+        self._ranks = {name: array.ndim for name, array in graph.initializers.items()}
+        for given in graph.inputs:
+            if isinstance(given.type, TensorType) and given.type.dims is not None:
+                self._ranks[given.name] = len(given.type.dims)
         self._waiting: dict[str, _Waiting] = {}
         self._made: set[str] = set()
         self.has_moved = False
@@ -113,8 +117,9 @@ class _Sinking:
         if node.identity != ("", "Transpose") or not isinstance(order, tuple):
             return None
         waiting = self._waiting.get(node.inputs[0])
-        before = tuple(range(len(order))) if waiting is None else waiting.order
-        if sorted(order) != list(range(len(before))):  # type: ignore[type-var]
+        rank = self._ranks.get(node.inputs[0], len(order)) if waiting is None else len(waiting.order)
+        before = tuple(range(rank)) if waiting is None else waiting.order
+        if sorted(order) != list(range(rank)):  # type: ignore[type-var]
             return None  # it is told where types are inferred
         source = node.inputs[0] if waiting is None else waiting.source
         return _Waiting(source, tuple(before[axis] for axis in order), node)  # type: ignore[index]
@@ -146,10 +151,13 @@ class _Sinking:
             return None
         waiting = self._common(node.inputs[:1])
         given = self._initializers.get(node.inputs[1]) if len(node.inputs) > 1 else node.attributes.get("axes")
-        if waiting is None or given is None or np.size(given) == 0:  # type: ignore[arg-type]
+        if waiting is None or given is None or not np.size(given):  # type: ignore[arg-type]
             return None
         rank = len(waiting.order)
-        axes = {int(axis) % rank for axis in np.ravel(given)}  # type: ignore[arg-type]
+        found = [_axis(int(axis), rank) for axis in np.ravel(given)]  # type: ignore[arg-type]
+        axes = {axis for axis in found if axis is not None}
+        if None in found:
+            return None
         places = tuple(sorted(waiting.order[axis] for axis in axes))
         inputs: tuple[str, ...] = (waiting.source,)
         attributes: Mapping[str, Attribute] = node.attributes
@@ -168,10 +176,11 @@ class _Sinking:
         if node.identity != ("", "Concat") or not isinstance(axis, int):
             return None
         waiting = self._common(node.inputs)
-        if waiting is None or any(name not in self._waiting for name in node.inputs):
+        place = None if waiting is None else _axis(axis, len(waiting.order))
+        if waiting is None or place is None or any(name not in self._waiting for name in node.inputs):
             return None
         inputs = tuple(self._waiting[name].source for name in node.inputs)
-        attributes = {**node.attributes, "axis": waiting.order[axis % len(waiting.order)]}
+        attributes = {**node.attributes, "axis": waiting.order[place]}
         return self._moved(node, waiting, inputs=inputs, attributes=attributes)
 
     def _common(self, names: Sequence[str]) -> _Waiting | None:
@@ -187,6 +196,11 @@ class _Sinking:
         self._nodes.append(replace(node, outputs=(name,), **changes))  # type: ignore[arg-type]
         self.has_moved = True
         return replace(waiting, source=name)
+
+
+def _axis(axis: int, rank: int) -> int | None:
+    """An axis counted from the front; None for one that is not there, which is told where types are inferred."""
+    return axis % rank if -rank <= axis < rank else None
 
 
 def _transposed_back(content: Array, order: Sequence[int]) -> Array:
