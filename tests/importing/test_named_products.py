@@ -24,15 +24,15 @@ HEAD = "f = function(matrix[double] X, matrix[double] I, integer h) return (matr
 @pytest.mark.parametrize(
     "value, expected, function",
     [
-        ("table(seq(1, h), I, h, 40) %*% X", "gathered_rows(X, I, 40)", "gathered_rows"),
+        ("table(seq(1, h), I, h, 40) %*% X", "gathered_rows(X, I, h, 40)", "gathered_rows"),
         (
             "table(seq(1, 2*h), I, 2*h, 2*h + 32) %*% rbind(X + 1, matrix(0, rows=32, cols=3))",
-            "gathered_few_rows(X + 1, I, 2 * h)",
+            "gathered_few_rows(X + 1, I, 2 * h, 2 * h)",
             "gathered_few_rows",
         ),
         (
             "table(seq(1, 9), I, 9, 32) %*% rbind(X, matrix(0, rows=30, cols=3))",
-            "gathered_rows(rbind(X, matrix(0, rows=30, cols=3)), I, 32)",
+            "gathered_rows(rbind(X, matrix(0, rows=30, cols=3)), I, 9, 32)",
             "gathered_rows",
         ),
         ("t(abs(matrix(1, rows=h, cols=1)) %*% X)", "t(repeated_row(X, h))", "repeated_row"),
@@ -52,7 +52,7 @@ def test_columns_gathered_in_two_statements() -> None:
     body = "P = X %*% table(I + 1, seq(1, h), 40, h + 32)\nQ = P[, 1:h]\nY = Q + 1"
     (given,) = parse_script(f"{HEAD}{body}\n}}\n").functions.values()
     named: set[str] = set()
-    expected = "Q = gathered_columns(X, I + 1, 40)\nY = Q + 1\n"
+    expected = "Q = gathered_columns(X, I + 1, h, 40)\nY = Q + 1\n"
     assert print_block(with_named_products_in(given, named).body) == expected
     assert named == {"gathered_columns"}
     assert all(is_straight(it.body) for it in library_functions(named)), "the engine inlines it"

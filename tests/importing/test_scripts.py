@@ -98,13 +98,23 @@ def test_comments_of_a_node(text: str, comments: str) -> None:
 
 
 def test_nodes_share_the_order_of_rows() -> None:
-    nodes = [helper.make_node("Transpose", [given], [result], perm=[1, 0, 2]) for given, result in ("XA", "AB", "BY")]
+    """With a Softmax between them, which no Transpose passes, so that they stay three."""
+    nodes = [helper.make_node("Transpose", ["X"], ["A"], perm=[1, 0, 2])]
+    for given, between, result in (("A", "S", "B"), ("B", "T", "Y")):
+        nodes.append(helper.make_node("Softmax", [given], [between]))
+        nodes.append(helper.make_node("Transpose", [between], [result], perm=[1, 0, 2]))
     built = model(nodes, {"X": ["n", 3, 4]}, {"Y": [3, "n", 4]})
     text = import_model(built).text
     assert text.count("row_order = ") == 1 and text.count("row_order_2 = ") == 1 and text.count(", row_order") == 3
     x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
     with ScoringFunction(import_model(built)) as function:
-        np.testing.assert_array_equal(function({"X": x})["Y"], x.transpose(1, 0, 2))
+        np.testing.assert_allclose(function({"X": x})["Y"], softmax(softmax(x)).transpose(1, 0, 2), rtol=1e-5)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    """Of each row of the last axis."""
+    powers = np.exp(x.astype(float))
+    return powers / powers.sum(-1, keepdims=True)
 
 
 def test_sizes_come_from_the_inputs_or_are_arguments() -> None:

@@ -261,8 +261,7 @@ SUMMED = "y = matrix(t(S %*% t(matrix(T, rows=10, cols=144))), rows=2, cols=80)"
 def test_taps_are_summed_for_all_samples_at_once() -> None:
     assert rewritten(*TAPS, SUMMED) == """S = sample_tap_shifts(2, 4, 4, 3, 3, 2, 2, 2, 2, 4, 4)
 y_columns_weights = t(swapped_rows(W, 1, 5, 9))
-y_columns = t(S %*% matrix(t(matrix(t(x), rows=3, cols=32)) %*% y_columns_weights, rows=288,
-    cols=5))
+y_columns = t(S %*% matrix(t(matrix(t(x), rows=3, cols=32)) %*% y_columns_weights, rows=288, cols=5))
 y = t(matrix(y_columns, rows=80, cols=2))
 """
 

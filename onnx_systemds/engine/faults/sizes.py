@@ -51,4 +51,17 @@ SIZES: tuple[Fault, ...] = (
         "none is needed, as no generator joins what it takes distinct elements of; exported models count the rows",
         inputs=((1, 2), (3, 4)),
     ),
+    Fault(
+        "length-of-a-sequence-of-unknown-end",
+        "in a function of one matrix X that is called twice, nrow of seq(.., ncol(X) - 1) is 3333 and of "
+        "seq(.., nrow(X) - 1) 7777: the compiler tries the function with that size, and keeps it of sequences",
+        "3.4.0",
+        "length_of = function(matrix[double] I) return (matrix[double] Y) {\n  Y = matrix(nrow(I), rows=1, cols=1)\n}\n"
+        "columns = function(matrix[double] X) return (matrix[double] Y) {\n"
+        "  Y = length_of(seq(0, ncol(X) - 1, 1)) + sum(X)\n}\n"
+        "result = cbind(columns(X), columns(rbind(X, X)))",
+        ((9, 15),),
+        "templates/library/gathered_rows.dml, gathered_few_rows.dml, gathered_columns.dml: the length is an argument",
+        inputs=((1, 2, 3),),
+    ),
 )

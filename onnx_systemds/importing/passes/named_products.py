@@ -1,7 +1,8 @@
 """Products that move or repeat rows and columns, as calls of functions whose names say so.
 
 They are written out while statements are generated and specialised: passes look into them, and share what they select
-by. The engine inlines the functions, so that it runs the same instructions.
+by. The engine inlines the functions, so that it runs the same instructions. How many rows an index has is an argument:
+the engine may take it for another number, see ``engine/faults/sizes.py``.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def _gathered_columns(function: tree.Function, first: tree.Statement, second: tr
     uses = sum(mentioned(statement).variables.count(product.name) for statement in function.body)
     if uses > 2:  # where it is assigned, and here
         return None
-    value = _call("gathered_columns", (found["X"], found["I"], found["m"]))
+    value = _call("gathered_columns", (found["X"], found["I"], found["n"], found["m"]))
     return replace(second, value=value, comments=first.comments)
 
 
@@ -136,13 +137,13 @@ def _of_few(found: Found) -> tuple[tree.Expression, ...] | None:
     width, padding = found["m"], found["p"]
     if not isinstance(width, tree.Binary) or width.operator != "+" or width.right != padding:
         return None
-    return (found["X"], found["I"], width.left) if padding == tree.IntLiteral(SPARSE_ROWS) else None
+    return (found["X"], found["I"], found["n"], width.left) if padding == tree.IntLiteral(SPARSE_ROWS) else None
 
 
 _COLUMNS = expression_of("X %*% table(I, seq(1, n), m, w)")
 _PRODUCTS = (
     _Product("gathered_few_rows", "table(seq(1, n), I, n, m) %*% rbind(X, matrix(0, rows=p, cols=c))", _of_few),
-    _Product("gathered_rows", "table(seq(1, n), I, n, m) %*% X", _of_all("X", "I", "m")),
+    _Product("gathered_rows", "table(seq(1, n), I, n, m) %*% X", _of_all("X", "I", "n", "m")),
     _Product("repeated_row", "abs(matrix(1, rows=n, cols=1)) %*% v", _of_all("v", "n")),
     _Product("repeated_column", "v %*% abs(matrix(1, rows=1, cols=n))", _of_all("v", "n")),
 )
