@@ -31,6 +31,14 @@ DRAWS = [
     (2, 100, 1, 1, "uniform", 0.35, 2),
     (4, 5, 3, 3, "uniform", 1.0, 2),
     (4, 5, 0, 0, "uniform", 0.5, 2),
+    (10, 10, 0, 1, "CB_UNIFORM", 1.0, 7),
+    (7, 3, -2, 5, "cb_uniform", 1.0, -12),
+    (1000, 1000, 0, 1, "cb_normal", 1.0, 5),
+    (3, 5, 0, 1, "CB_NORMAL", 1.0, 2**40),
+    (20, 20, 0, 1, "CB_NORMAL", 0.7, 3),
+    (20, 20, 0, 1, "CB_UNIFORM", 0.1, 3),
+    (3, 4, 3, 3, "CB_UNIFORM", 1.0, 9),
+    (3, 4, -2, 5, "UNIFORM", 1.0, 9),
 ]
 
 
@@ -49,7 +57,9 @@ def test_numbers_are_those_of_the_engine() -> None:
     lines = [f'Y{i} = {call(*draw)}\nwrite(Y{i}, "./Y{i}")\n' for i, draw in enumerate(DRAWS)]
     found = engine().prepare("".join(lines), [], [f"Y{i}" for i in range(len(DRAWS))])({})
     for i, draw in enumerate(DRAWS):
-        np.testing.assert_allclose(seeded_matrix(*draw), found[f"Y{i}"], rtol=1e-14, atol=1e-15, err_msg=str(draw))
+        rows, cols, low, high, pdf, sparsity, seed = draw
+        ours = seeded_matrix(rows, cols, low, high, pdf.lower(), sparsity, seed)
+        np.testing.assert_allclose(ours, found[f"Y{i}"], rtol=1e-14, atol=1e-15, err_msg=str(draw))
 
 
 def test_samples_are_those_of_the_engine() -> None:
@@ -77,6 +87,7 @@ def test_numbers_of_a_seed_are_constants_of_the_model() -> None:
     ("rows=3, cols=2", "anew in every run"),
     ("rows=nrow(X), cols=2, seed=3", "size must be known"),
     ('rows=3, cols=2, seed=3, pdf="poisson"', "poisson"),
+    ('rows=1001, cols=2, seed=3, pdf="cb_uniform"', "each thread of the engine counts its own blocks"),
 ])  # fmt: skip
 def test_numbers_that_cannot_be_known(arguments: str, reason: str) -> None:
     with pytest.raises(TranspileError, match=reason) as caught:

@@ -1,7 +1,8 @@
 """The numbers that ``rand`` and ``sample`` of the engine give for a seed: `seeded_matrix`, `seeded_sample`.
 
 The engine seeds a Well1024a generator from java.util.Random, takes a seed per block of 1000 x 1000 from it, and fills
-each block from two streams of java.util.Random: one for the values, one for which cells are not 0.
+each block from two streams of java.util.Random: one for the values, one for which cells are not 0. Blocks of numbers
+out of counters are from Philox, and all their cells are 0 where not every one is to be filled.
 """
 
 from __future__ import annotations
@@ -11,19 +12,27 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Array
 
 _BLOCK = 1000
-_BITS_48 = (1 << 48) - 1
+_BITS_48, _BITS_64 = (1 << 48) - 1, (1 << 64) - 1
 _FACTOR, _INCREMENT = 0x5DEECE66D, 0xB
 _SPARSE_BELOW = 0.4
+COUNTED = ("cb_uniform", "cb_normal")
+"""Distributions of numbers that are drawn out of counters, in lower case."""
 
 
 def seeded_matrix(
     rows: int, cols: int, low: float, high: float, pdf: str, sparsity: float, seed: int
 ) -> Array:  # fmt: skip
-    """Return the matrix of ``rand(rows, cols, min=low, max=high, pdf, sparsity, seed)``; pdf is uniform or normal."""
+    """Return the matrix of ``rand(rows, cols, min=low, max=high, pdf, sparsity, seed)``.
+
+    pdf: uniform, normal, cb_uniform or cb_normal. Raises UnsupportedCase for several blocks of the last two.
+    """
     found = np.zeros((rows, cols))
+    if pdf in COUNTED:
+        return _counted(rows, cols, pdf, seed) if sparsity == 1.0 else found
     if sparsity == 0.0 or (pdf == "uniform" and low == high == 0.0):
         return found
     if pdf == "uniform" and low == high and sparsity == 1.0:
@@ -35,6 +44,20 @@ def seeded_matrix(
             block = _block(*shape, low, high, pdf, sparsity, next(seeds))
             found[top : top + _BLOCK, left : left + _BLOCK] = block
     return found
+
+
+def _counted(rows: int, cols: int, pdf: str, seed: int) -> Array:
+    """Return numbers of the counters 0, 1, 2, ...: minimum and maximum have no part in them."""
+    if max(rows, cols) > _BLOCK:
+        reason = "each thread of the engine counts its own blocks"
+        raise UnsupportedCase(f"{rows} x {cols} numbers out of counters: {reason}",
+                              hint=f"{_BLOCK} x {_BLOCK} are possible")  # fmt: skip
+    count = rows * cols
+    key = next(_block_seeds(seed)) & _BITS_64
+    before_first = (1 << 256) - 1
+    words = np.random.Philox(counter=before_first, key=key << 64 | key).random_raw(count + count % 2)
+    uniform = words.view(np.int64) * 2.0**-64 + 0.5
+    return (_paired(uniform) if pdf == "cb_normal" else uniform)[:count].reshape(rows, cols)
 
 
 def seeded_sample(most: int, size: int, repeated: bool, seed: int) -> Array:
@@ -109,10 +132,14 @@ def _uniform(seed: int, count: int) -> Array:
 
 
 def _normal(seed: int, count: int) -> Array:
-    """Return normal numbers, two from each two uniform ones."""
-    uniform = _uniform(seed, count + count % 2)
+    """Return normal numbers of java.util.Random."""
+    return _paired(_uniform(seed, count + count % 2))[:count]
+
+
+def _paired(uniform: Array) -> Array:
+    """Return two normal numbers for each two uniform ones."""
     length, angle = np.sqrt(-2 * np.log(uniform[0::2])), 2 * math.pi * uniform[1::2]
-    return np.stack([length * np.cos(angle), length * np.sin(angle)], 1).ravel()[:count]
+    return np.stack([length * np.cos(angle), length * np.sin(angle)], 1).ravel()
 
 
 def _states(seed: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.engine_random import seeded_matrix, seeded_sample
+from onnx_systemds.exporting.builtins.engine_random import COUNTED, seeded_matrix, seeded_sample
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT
 from onnx_systemds.exporting.values import BOOLEAN, Scalar, Value
@@ -21,12 +21,13 @@ def rand(
     pdf: str = "uniform", sparsity: float = 1.0, seed: int = _UNSEEDED,
 ) -> Value:  # fmt: skip
     """The numbers that the engine draws for this seed; without one only what leaves nothing to chance."""
+    pdf = pdf.lower()
     if pdf == "uniform" and (sparsity == 0.0 or (min == max and sparsity == 1.0)):
         return ctx.matrix(ctx.g.filled(min if sparsity else 0.0, (rows, cols)))
     if seed == _UNSEEDED:
         raise UnsupportedCase("random numbers are drawn anew in every run",
                               hint="give a seed, or bind the matrix to values")  # fmt: skip
-    if pdf not in ("uniform", "normal"):
+    if pdf not in ("uniform", "normal", *COUNTED):
         raise UnsupportedCase(f"random numbers of the distribution {pdf}", hint="bind the matrix to values")
     if not 0.0 <= sparsity <= 1.0:
         raise UnsupportedCase(f"a sparsity of {sparsity:g}")
