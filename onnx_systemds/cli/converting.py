@@ -35,7 +35,8 @@ def converted(
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
             loaded, dims=sizes, types=types, function_name=options.function_name, weights=options.weights,
-            functions=options.functions, simplified=not options.no_simplify, omitted=options.omitted,
+            functions=options.functions, style=options.style, simplified=not options.no_simplify,
+            omitted=options.omitted,
             specialised=not options.no_specialise, progress=advance_to, stages=stages,
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ from onnx_systemds.inference.registry import (
     gradients,
     integer_rules,
     list_rules,
+    nn_layers,
     shape_rules,
     size_rules,
     text_operators,
@@ -32,6 +33,7 @@ FACETS = {
     "integers": "what it makes of 64-bit integers; else inputs are kept to 2^53, and results taken to be no larger",
     "lists": "resolved where the items of sequences and optionals are known by name; else by the script",
     "text": "strings are served; else refused",
+    "layer": "one of SystemDS's nn/layers with --style nn, where its signature fits; else plain DML",
 }
 """The facets of an operator that has a generator, and what a gap means."""
 YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
@@ -39,6 +41,7 @@ YES, GAP, NONE, ONNX, NODES = "yes", "", "-", "ONNX", "its nodes"
 _REGISTRIES: Mapping[str, Container[Identity]] = {
     "dims": shape_rules, "samples": batch_rules, "sizes": size_rules, "constants": folds, "gradient": gradients,
     "integers": integer_rules, "lists": list_rules, "text": text_operators,
+    "layer": nn_layers,
 }  # fmt: skip
 _FLOATS = frozenset(f"tensor({dtype})" for dtype in ("float", "double", "float16", "bfloat16"))
 
@@ -100,6 +103,8 @@ def _state(facet: str, identity: Identity) -> str:
 
 def _applies(facet: str, schema: Any) -> bool:
     """Whether an operator can have a facet; of text, integers and sizes only ONNX's own are said to."""
+    if facet == "layer":
+        return False  # SystemDS has no layers for most of them
     if facet == "gradient":
         return schema is None or all(_types(schema, ports) & _FLOATS for ports in (schema.inputs, schema.outputs))
     if facet == "integers":

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
-from onnx_systemds.importing.convert import TypedModel, script_of, typed_model
+from onnx_systemds.importing.convert import TypedModel, Writing, script_of, typed_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.facts import NodeFacts, find_schema
@@ -157,7 +157,7 @@ def inspect_model(
     symbols: tuple[str, ...] = ()
     try:
         typed = typed_model(model, dims) if typed is None else typed
-        script = script_of(typed, functions="keep")
+        script = script_of(typed, writing=Writing(functions="keep"))
         reasons: tuple[str, ...] = ()
         symbols = tuple(dict.fromkeys(name for port in script.inputs for name in dim.symbols(port.dims)))
         memory = None if symbols else memory_of(typed.graph)

@@ -18,7 +18,7 @@ from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.files import check_target, replacing
-from onnx_systemds.importing.convert import FUNCTIONS_MODES, WEIGHTS_MODES
+from onnx_systemds.importing.convert import FUNCTIONS_MODES, STYLES, WEIGHTS_MODES
 from onnx_systemds.inference.passes import check_omitted
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.stages import Stages
@@ -47,6 +47,7 @@ class ConversionOptions:
     function_name: str | None
     weights: str
     functions: str | None
+    style: str
     starts: tuple[str, ...]
     ends: tuple[str, ...]
     types: tuple[str, ...]
@@ -157,6 +158,9 @@ def conversion_options(command: Command) -> Command:
         click.option("--functions", type=click.Choice(FUNCTIONS_MODES),
                      help="What becomes functions beside the main one: nothing, what the nodes repeat (and the model's "
                           "own functions), or these alone [default: blocks if they make the script a third shorter]."),
+        click.option("--style", type=click.Choice(STYLES), default="plain", show_default=True,
+                     help="nn: call SystemDS's nn/layers where their signatures fit, with the weights as they were "
+                          "trained, for scripts that train on."),
         plugin_options,
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
         click.option("--no-pass", "omitted", multiple=True, metavar="NAME",

@@ -11,6 +11,7 @@ _TOKEN_ERROR = re.compile(r"^line (\d+):(\d+) (token recognition error at: .*)$"
 _STATEMENT_OF_ERROR = re.compile(r"\[line \d+:\d+\][^\n]*?-> ([^\n]*?)(?: -- |$)", re.MULTILINE)
 _INSTRUCTION = re.compile(r"Error evaluating instruction: (.+)", re.DOTALL)
 _BLOCK_LINES = re.compile(r"lines (\d+) (?:and|to) (\d+)|\(lines (\d+)-(\d+)\)")
+_CALL_OF_OTHER_FILE = re.compile(r"error executing function (?!\.defaultNS::)")
 _JAVA_NAME_BEFORE_MESSAGE = re.compile(r"^(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _SYNTAX_HINT = "the fault may stand on the line before: SystemDS reports the place where it could not go on"
 
@@ -61,12 +62,14 @@ def runtime_error(chain: Sequence[JavaFailure]) -> ScriptRuntimeError:
         message = f"{simple_name}: {cause.message}" if cause.message else simple_name
     instruction = ""
     blocks: dict[tuple[int, int], None] = {}  # an exception's message may hold that of its cause
+    is_elsewhere = False  # in a function of a sourced file, or in a builtin's: lines are of other texts
     for failure in chain:
+        is_elsewhere = is_elsewhere or _CALL_OF_OTHER_FILE.match(failure.message) is not None
         found = _INSTRUCTION.search(failure.message)
         if found:
             instruction = _readable_instruction(found.group(1))
         block = _BLOCK_LINES.search(failure.message)
-        if block:
+        if block and not is_elsewhere:
             first, last = (int(number) for number in block.groups() if number is not None)
             if last > 0:
                 blocks[first, last] = None
@@ -227,7 +230,8 @@ class ScriptRuntimeError(EngineError):
     """A script failed while running; the message is the innermost cause, or the text of `stop(...)`.
 
     `instruction` is the SystemDS instruction that failed ('' when unknown), `blocks` the first and last lines of the
-    statement blocks that were running: calls and what they are in first, none for a `stop`.
+    statement blocks that were running: calls and what they are in first, none for a `stop`. Those of functions of
+    sourced files are not among them.
     """
 
     def __init__(

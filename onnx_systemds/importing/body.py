@@ -24,7 +24,14 @@ from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
-from onnx_systemds.inference.registry import find, operator_generators, place_of, text_operators, wrong_result
+from onnx_systemds.inference.registry import (
+    find,
+    nn_layers,
+    operator_generators,
+    place_of,
+    text_operators,
+    wrong_result,
+)
 from onnx_systemds.inference.signatures import refusal_by_onnx
 from onnx_systemds.inference.wide_integers import check_constants
 from onnx_systemds.limits import OverBudget, exhausted
@@ -52,6 +59,7 @@ class _Rendered:
     statements: tuple[tree.Statement, ...]
     imports: tuple[str, ...]
     functions: tuple[tree.Function, ...]
+    layers: tuple[str, ...]
 
 
 class Body:
@@ -87,6 +95,7 @@ class Body:
             for function in fragment.functions:
                 self.functions.setdefault(function.name, function)
             scope.parts.imports.update(dict.fromkeys(fragment.imports))
+            scope.parts.layers.update(dict.fromkeys(fragment.layers))
         statements = [*parsed(scope.element_statements())]
         constants = scope.constants.statements()
         late = scope.late.statements()
@@ -113,7 +122,7 @@ class Body:
                 if generate is not call_function:
                     _check_text(scope, node)
                 check_constants(view)
-                fragment = without_elements(view) or generate(view)
+                fragment = without_elements(view) or self._as_layer(view) or generate(view)
                 if not isinstance(fragment, Fragment):
                     raise wrong_result(operator_generators, view, "a fragment", fragment)
                 if checks := scope.sum_checks(position):
@@ -140,7 +149,13 @@ class Body:
         statements = _of_node(parsed([*comments, *lines], view), origin)
         if fragment.statements:
             self.written[next(filter(None, node.outputs))] = statements
-        return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions)
+        return _Rendered(origin, statements, (*fragment.imports, *imports), fragment.functions, fragment.layers)
+
+
+    def _as_layer(self, view: NodeView) -> Fragment | None:
+        """A layer of SystemDS that does what a node does, where it is asked for and there is one."""
+        layer = None if self.scope.parts.style == "plain" else find(nn_layers, view.node.identity, view.node.version)
+        return None if layer is None else layer(view)
 
 
 def _of_node(statements: tree.Block, origin: Origin) -> tree.Block:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.names import generate_function_name, legal_identifier
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, escaped, quoted
@@ -32,7 +33,7 @@ from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.notes import note_lines
-from onnx_systemds.inference.passes import check_omitted, simplify
+from onnx_systemds.inference.passes import LAYER_CHANGING_PASSES, check_omitted, simplify
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
@@ -46,6 +47,7 @@ _MOST_METADATA = 20
 _WIDTH = 118  # of a line of the header
 WEIGHTS_MODES = ("auto", "inline", "files")
 FUNCTIONS_MODES = ("flat", "blocks", "keep")
+STYLES = ("plain", "nn")
 
 
 @seldom_collected()
@@ -58,6 +60,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     types: Mapping[str, Type] | None = None,
     weights: str = "auto",
     functions: str | None = None,
+    style: str = "plain",
     simplified: bool = True,
     omitted: Collection[str] = (),
     specialised: bool = True,
@@ -72,18 +75,22 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
     functions: "flat": all is written out in the main function; "keep": the model's own functions, from 4 nodes on, are
     functions of the script; "blocks": what nodes of the main function repeat is one, too; None: blocks where they make
     the script a third shorter, else keep.
+    style: "plain", or "nn": what is one of SystemDS's ``nn/layers`` calls it, with the weights as they were trained.
     simplified: whether the graph is simplified first (the results are equal). omitted: names of passes of
     `OPTIONAL_PASSES` to do without. specialised: whether a script for inputs of known sizes is specialised for
     these (the results are equal up to rounding). progress: called with the number of nodes rendered so far.
     stages: takes what was done, how long it took, and what passes did. Raises
-    ValueError for a wrong ``weights``, ``functions``, ``omitted`` or ``function_name``, TranspileError with all reasons
-    when the model cannot be converted.
+    ValueError for a wrong ``weights``, ``functions``, ``style``, ``omitted`` or ``function_name``, TranspileError with
+    all reasons when the model cannot be converted.
     """
     if weights not in WEIGHTS_MODES:
         raise ValueError(f"weights is one of {', '.join(WEIGHTS_MODES)}, not {weights!r}")
     if functions not in (None, *FUNCTIONS_MODES):
         raise ValueError(f"functions is one of {', '.join(FUNCTIONS_MODES)}, not {functions!r}")
+    if style not in STYLES:
+        raise ValueError(f"style is one of {', '.join(STYLES)}, not {style!r}")
     check_omitted(omitted)
+    omitted = {*omitted, *LAYER_CHANGING_PASSES} if style == "nn" else omitted
     if function_name is not None and legal_identifier(function_name) != function_name:
         raise ValueError(f"{function_name!r} is no DML identifier, or a word of DML")
     model = source if isinstance(source, Model) else load_model(source)
@@ -93,7 +100,18 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         replace(model, graph=graph), dims, keeps_functions=functions != "flat", simplified=simplified, omitted=omitted,
         stages=stages,
     )  # fmt: skip
-    return script_of(typed, function_name, weights, functions, specialised, progress, stages)
+    writing = Writing(weights, functions, style, specialised and style == "plain")
+    return script_of(typed, function_name, writing, progress, stages)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a script is written: see `import_model`."""
+
+    weights: str = "auto"
+    functions: str | None = None
+    style: str = "plain"
+    specialised: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,16 +147,19 @@ def typed_model(
 
 @seldom_collected()
 def script_of(
-    source: TypedModel, function_name: str | None = None, weights: str = "auto", functions: str | None = None,
-    specialised: bool = True, progress: Progress | None = None, stages: Stages | None = None,
-) -> Script:  # fmt: skip
+    source: TypedModel,
+    function_name: str | None = None,
+    writing: Writing = Writing(),
+    progress: Progress | None = None,
+    stages: Stages | None = None,
+) -> Script:
     """The script of a typed model; see `import_model`. Raises TranspileError with all reasons against it."""
     stages = stages or Stages()
     model, typed, context = source.model, source.graph, source.context
     context.errors.raise_any("the model cannot be converted")
     context.check_fixed_dims()
     function = function_name or generate_function_name(model.graph.name)
-    parts = ScriptParts(weights, model.release, script_function_names(function))
+    parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     parts.integers = integers = WideIntegers(typed)
     main = integers.of(typed)
     with stages.stage("write DML") as words:
@@ -163,14 +184,15 @@ def script_of(
         context.notes.all(),
         written=parts.written,
         texts=tuple(parts.vocabulary.numbers),
+        sources=tuple(tree.Source(f"nn/layers/{name}.dml", name) for name in sorted(parts.layers)),
     )
-    if specialised:
+    if writing.specialised:
         with stages.stage("specialise"):
             found = specialise(script, {})
             script = for_callers_of_known_sizes(found) if found.general is None else found
-    if functions not in ("flat", "keep"):
+    if writing.functions not in ("flat", "keep"):
         with stages.stage("find blocks") as words:
-            script = with_blocks(script, always=functions == "blocks")
+            script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
     script = with_named_sizes(with_named_products(without_aliases(script)))
     commented = replace(script.main, body=with_scope_comments(script.main.body))

@@ -48,7 +48,7 @@ class Script:
     the inputs that their matrices do not tell. notes: what the passes over the graph did, and why they did not.
     constants: what is computed with the weights, once. written: the statements that nodes became, by the first
     output of each. texts: those known at conversion, in the order of their codes. general: of a specialised script,
-    the one that it was made of.
+    the one that it was made of. sources: of the layers of SystemDS that it calls.
     """
 
     function: str
@@ -67,6 +67,7 @@ class Script:
     written: Mapping[str, tree.Block] = field(default_factory=dict)
     texts: tuple[str, ...] = ()
     general: Script | None = None
+    sources: tuple[tree.Source, ...] = ()
 
     @property
     def unspecialised(self) -> Script:
@@ -113,7 +114,7 @@ class Script:
             header += (f"         also on HDFS or in an object store, with -nvargs {argument}=<folder>",)
         library = self.library if self.constants is None else self.library + self.constants.library
         return templates.template("script.dml.jinja").render(
-            header=header, library=map(_text, library), functions=functions
+            header=header, sources=map(_text, self.sources), library=map(_text, library), functions=functions
         )
 
     @property
@@ -132,7 +133,8 @@ class Script:
 
     def body_text(self) -> str:
         """The functions without the one that reads the weights from disk."""
-        return "\n".join(map(print_statement, (*self.library, *self.functions)))
+        items: tuple[tree.Item, ...] = (*self.sources, *self.library, *self.functions)
+        return "\n".join(map(print_statement, items))
 
     def save(
         self, path: str | Path, progress: Callable[[int], None] | None = None, *, finds_weights: bool = False
@@ -160,8 +162,8 @@ class Script:
                 write_list(folder, "weights", self.weights, progress)
 
 
-def _text(function: tree.Function) -> str:
-    return print_statement(function).rstrip("\n")
+def _text(item: tree.Item) -> str:
+    return print_statement(item).rstrip("\n")
 
 
 def _local(folder: str) -> str:

@@ -2,8 +2,8 @@
 
 How it is written in DML (generator), or which other nodes stand for it (expander); which dims and dtypes it gives
 (shape rule); whether samples can be scored in parts (batch rule); what it makes of sizes (size rule) and of constants
-(fold); its derivative (gradient); what it makes of 64-bit integers
-(integer rule), of lists with known items (list rule) and of text. All of it stands beside its generator.
+(fold); its derivative (gradient); what it makes of 64-bit integers (integer rule), of lists with known items (list
+rule) and of text; which layer of SystemDS it is (nn layer). All of it stands beside its generator.
 
 A plugin registers in the same way. With ``override=True`` it takes the place of what we have of an operator from
 version ``since`` on, facet by facet; without, that is an error.
@@ -98,6 +98,7 @@ folds: Registry[FoldRule] = {}
 gradients: Registry[GradientRule] = {}
 integer_rules: Registry[IntegerRule] = {}
 list_rules: Registry[ListRule] = {}
+nn_layers: Registry[Generator] = {}
 text_operators: set[Identity] = set()
 text_lookups: set[Identity] = set()
 boundary_operators: set[Identity] = set()
@@ -109,7 +110,7 @@ _PLACES = Places(__file__)
 _KINDS: tuple[tuple[Registry[Any], str], ...] = (
     (operator_generators, "generator"), (shape_rules, "shape rule"), (expanders, "expander"),
     (batch_rules, "batch rule"), (size_rules, "size rule"), (folds, "fold"), (gradients, "gradient"),
-    (integer_rules, "integer rule"), (list_rules, "list rule"),
+    (integer_rules, "integer rule"), (list_rules, "list rule"), (nn_layers, "nn layer"),
 )  # fmt: skip
 _MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
           (boundary_operators, "gives_boundary_form"))  # fmt: skip
@@ -210,6 +211,16 @@ def list_rule(
     where that is because items or positions are not known.
     """
     return _registering(list_rules, op_types, since, domain, override)
+
+
+def nn_layer(
+    *op_types: str, since: int = 1, domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
+    """Register the function below as the one that writes operators as layers of ``nn/layers`` (``--style nn``).
+
+    It is given a `NodeView` and gives a fragment, or None where no layer's signature fits: then the generator writes.
+    """
+    return _registering(nn_layers, op_types, since, domain, override)
 
 
 def takes_text(*op_types: str, domain: str = "") -> None:

@@ -16,6 +16,7 @@ from onnx_systemds.inference.registry import (
     gradient,
     integer_rule,
     list_rule,
+    nn_layer,
     operator_generators,
     rewrite,
     shape_rule,
@@ -30,7 +31,7 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 
 __all__ = ["SCALAR", "Fragment", "GraphEditor", "Node", "NodeFacts", "NodeView", "View", "add_templates",
-           "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule",
+           "batch_rule", "expander", "fold", "generator", "gradient", "integer_rule", "list_rule", "nn_layer",
            "operator_generators", "rewrite", "shape_rule", "size_rule", "takes_text"]  # fmt: skip
 
 for _package in (onnx, ml, contrib):

@@ -103,7 +103,7 @@ def constants_program(script: Script) -> tuple[Program, dict[str, int], list[str
     is_whole = mentions(statements, WEIGHTS)
     inputs = {name: place for place, name in enumerate(variables.values()) if is_whole or mentions(statements, name)}
     functions = (*script.library, *script.constants.library, *script.functions)
-    lines = [*map(print_statement, functions)]
+    lines = [*map(print_statement, script.sources), *map(print_statement, functions)]
     lines += [_weight_reading(script, place, name) for name, place in inputs.items()]
     lines += [_weight_list(script, prefix=f"{prefix}_weight")] if is_whole else []
     lines.append(print_block(statements))
@@ -137,7 +137,8 @@ def program_of(
     computed with the weights, by name; these are further inputs, ``constant0`` and so on.
     """
     functions = functions_of(script)
-    lines = [*map(print_statement, functions.functions), *list_transfer.functions(script)]
+    lines = [*map(print_statement, script.sources), *map(print_statement, functions.functions)]
+    lines += list_transfer.functions(script)
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
         name = f"in{position}"

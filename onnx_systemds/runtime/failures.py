@@ -147,11 +147,12 @@ def _traced(script: tree.Script, *, is_stop: bool) -> tree.Script:
     if is_stop:
         failing = parse_snippet(_FAILING)[0]
         script = rewritten(script, lambda node: replace(failing, origin=node.origin) if _stops(node) else node)
-    main = with_never(_apart(script.statements))
+    sources = tuple(item for item in script.items if isinstance(item, tree.Source))  # these stand at the top
+    main = with_never(_apart(tuple(item for item in script.statements if not isinstance(item, tree.Source))))
     functions = (
         replace(function, body=with_never(_apart(function.body))) for function in script.functions.values()
     )
-    return replace(script, items=(*functions, *main))
+    return replace(script, items=(*sources, *functions, *main))
 
 
 def _stops(node: tree.Node) -> bool:

@@ -81,6 +81,7 @@ WITHOUT: Mapping[str, Mapping[str, str]] = {
         "it computes with numbers, or draws them; text is refused in words":
             "Col2Im GridSample NonZero RandomNormalLike RandomUniformLike Resize Trilu Upsample",
     },
+    "layer": {},
 }  # fmt: skip
 """By facet the operators without it, with the reason for each group. Of constants see `test_sizes_fold`."""
 
@@ -109,7 +110,7 @@ def test_rules_are_for_operators_that_are_registered() -> None:
     """A misspelt name would never be found."""
     known = {*registry.operator_generators, *registry.expanders}
     for rules in (registry.shape_rules, registry.batch_rules, registry.size_rules, registry.folds,
-                  registry.integer_rules):
+                  registry.integer_rules, registry.nn_layers):
         assert set(rules) <= known
     defined = {("", "CastLike"), ("", "SequenceMap")}  # by ONNX
     assert {*registry.gradients, *registry.list_rules} - known <= defined
@@ -119,7 +120,7 @@ def test_rules_are_for_operators_that_are_registered() -> None:
 def test_table_of_facets() -> None:
     lines = list(facet_lines())
     rows = [line for line in lines if line.startswith("| Gather |")]
-    states = [NONE if facet == "lists" else YES for facet in FACETS]
+    states = [NONE if facet in ("lists", "layer") else YES for facet in FACETS]
     assert rows == [f"| Gather | {' | '.join(states)} |"]
     assert len(lines) > len({*registry.operator_generators, *registry.expanders})
 

@@ -233,4 +233,15 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((1,),),
         raises="intValue",
     ),
+    Fault(
+        "normalized-without-means",
+        "batch_norm2d in the mode test ends in an error where all images, or all means, are 0",
+        "3.4.0",
+        "o = matrix(1, rows=1, cols=1)\nz = X[, 1]\n"
+        '[result, m, v, k, w] = batch_norm2d(X, o, o, z, o, "test", 0.5, 0.9)',
+        ((1, 1),),
+        "operators/onnx/batch_normalization.py: no layer of nn/layers where the means are known to be 0",
+        inputs=((0, 0),),
+        raises="sblock",
+    ),
 )

@@ -100,6 +100,10 @@ OPTIONAL_PASSES = (*map(name_of, GRAPH_PASSES), *map(name_of, SIMPLIFYING_NODE_P
 """The names of passes that a conversion can do without: those that simplify."""
 
 
+LAYER_CHANGING_PASSES = frozenset({name_of(fold_into_convolutions), name_of(sink_elementwise)})
+"""Those after which layers, or their weights, are others than those that were trained."""
+
+
 def check_omitted(omitted: Collection[str]) -> None:
     """Raise ValueError for names of passes that a conversion cannot do without, or does not have."""
     optional = (*OPTIONAL_PASSES, *rewrites)

@@ -14,11 +14,13 @@ class Fragment:
     statements: DML lines in the order in which they run.
     imports: names of the functions of ``templates/library`` that they call.
     functions: the DML functions that stand for sub-graphs, in the order in which they were rendered.
+    layers: names of the files of ``nn/layers`` whose functions they call.
     """
 
     statements: tuple[str, ...] = ()
     imports: tuple[str, ...] = ()
     functions: tuple[tree.Function, ...] = ()
+    layers: tuple[str, ...] = ()
 
     def __add__(self, other: Fragment) -> Fragment:
         """This fragment followed by another."""
@@ -26,4 +28,5 @@ class Fragment:
             self.statements + other.statements,
             self.imports + other.imports,
             self.functions + other.functions,
+            self.layers + other.layers,
         )

@@ -49,6 +49,7 @@ class NodeView(NodeFacts):
         self._render_body = render_body
         self._imports: dict[str, None] = {}
         self._functions: list[tree.Function] = []
+        self._layers: dict[str, None] = {}
 
     def constant(self, given: Input) -> Array | None:
         """Content of an input that is known at conversion, else None; of text its codes."""
@@ -88,6 +89,15 @@ class NodeView(NodeFacts):
         name = self.name(given)
         before = reversed(self._scope.graph.nodes[: self.position])
         return next((node for node in before if name in node.outputs), None)
+
+    def upstream(self, given: Input) -> NodeView | None:
+        """The node that `computing` gives, of which inputs can be asked for in its place."""
+        found = self.computing(given)
+        if found is None:
+            return None
+        nodes = self._scope.graph.nodes
+        position = next(place for place in reversed(range(self.position)) if nodes[place] is found)
+        return NodeView(found, self._scope, position, self._render_template, self._render_body)
 
     # --- outputs -----------------------------------------------------------------------------------------------
 
@@ -146,7 +156,7 @@ class NodeView(NodeFacts):
 
     def fragment(self, statements: Sequence[str] = ()) -> Fragment:
         """A fragment with the library functions and sub-graph functions that were asked for."""
-        return Fragment(tuple(statements), tuple(self._imports), tuple(self._functions))
+        return Fragment(tuple(statements), tuple(self._imports), tuple(self._functions), tuple(self._layers))
 
     # --- text --------------------------------------------------------------------------------------------------
 
@@ -222,6 +232,17 @@ class NodeView(NodeFacts):
         """A call of a function of ``templates/library``."""
         self._imports.setdefault(function)
         return f"{function}({', '.join(map(str, arguments))})"
+
+    def layer(self, name: str, *arguments: object) -> str:
+        """A call of ``forward`` of a layer, ``nn/layers/<name>.dml``."""
+        self._layers.setdefault(name)
+        return f"{name}::forward({', '.join(map(str, arguments))})"
+
+    def layer_result(self, call: str, view: View, unused: Sequence[str]) -> Fragment:
+        """The first output from a layer that gives more than that: ``unused`` are hints for names of the rest."""
+        name = self.target(0, view)
+        names = ", ".join([name, *map(self.temporary, unused)])
+        return self.result(name, view, before=[f"[{names}] = {call}"])
 
     @cached_property
     def bodies(self) -> Mapping[str, TypedGraph]:

@@ -14,14 +14,14 @@ from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward, by_factor
 from onnx_systemds.inference.integer_spans import Moves, joined, symmetric
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import binary_of, is_single, same_dims, unary
+from onnx_systemds.operators.onnx.elementwise import as_layer, binary_of, is_single, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
@@ -33,6 +33,10 @@ _OF_ONE_INPUT = (
 )  # fmt: skip
 shape_rule(*_OF_ONE_INPUT)(same_dims)
 batch_rule(*_OF_ONE_INPUT, "PRelu")(mixes_unless_aligned)
+nn_layer("Relu")(as_layer("relu"))
+nn_layer("Sigmoid")(as_layer("sigmoid"))
+nn_layer("LeakyRelu")(as_layer("leaky_relu", lambda node: round(float(node.attribute("alpha")), 8) == 0.01))
+nn_layer("Gelu")(as_layer("gelu", lambda node: node.attribute("approximate") == "tanh"))
 integer_rule("Relu")(lambda node: Moves(is_compared=True, has_zeros=True))
 integer_rule("PRelu")(computed(lambda node, s: joined([s[0], span_of_products(s[0], s[1])])))
 integer_rule("Shrink")(computed(lambda node, s: symmetric(2 * s[0].reach)))

@@ -12,7 +12,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -47,11 +47,35 @@ def batch_normalization(node: NodeView) -> Fragment:
     From opset 14 on an attribute asks for training and gives the running statistics; before, further outputs do,
     unless is_test (1, 6) is set. Before opset 9 spatial=0 keeps statistics per element instead of per channel.
     """
+    return _trained(node) if _is_training(node) else _inferred(node)
+
+
+def _is_training(node: NodeView) -> bool:
     if node.version >= 14:
-        is_training = bool(node.attribute("training_mode"))
-    else:
-        is_training = not node.attribute("is_test") and any(node.has_output(k) for k in range(1, 5))
-    return _trained(node) if is_training else _inferred(node)
+        return bool(node.attribute("training_mode"))
+    return not node.attribute("is_test") and any(node.has_output(k) for k in range(1, 5))
+
+
+@nn_layer("BatchNormalization")
+def batch_norm_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/batch_norm2d.dml in its mode "test", for images, and batch_norm1d.dml for rows.
+
+    Means that are all 0 end the run of the former (normalized-without-means).
+    """
+    dims, means = node.dims("X"), node.constant(3)
+    if _is_training(node) or len(dims) not in (2, 4) or (len(dims) == 4 and _is_flat(node)):
+        return None
+    if len(dims) == 4 and means is not None and not means.any():
+        return None
+    view, is_image = _statistics_view(node), len(dims) == 4
+    x = node.view("X", View(dims[0], product(dims[1:])))
+    gamma, beta, mean, variance = (node.view(position, view) for position in (1, 2, 3, 4))
+    numbers = (literal(node.attribute("momentum")), literal(node.attribute("epsilon")))
+    sizes = map(node.dim, dims[1:]) if is_image else ()
+    layer = "batch_norm2d" if is_image else "batch_norm1d"
+    call = node.layer(layer, x, gamma, beta, *sizes, '"test"', mean, variance, *numbers)
+    unused = ["mean", "variance", "cache_mean", "cache_variance", *([] if is_image else ["cache_norm"])]
+    return node.layer_result(call, View(dims[0], product(dims[1:])), unused)
 
 
 def _channels(node: NodeView) -> Dim:

@@ -11,7 +11,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
@@ -28,6 +28,7 @@ from onnx_systemds.operators.support.windows import (
     builtin_padding,
     every_nth,
     inflated,
+    is_even,
     padded,
     shape_list,
     windows,
@@ -71,6 +72,24 @@ def conv(node: NodeView) -> Fragment:
     bias = node.view("B", View(node.dims("W")[0], 1)) if node.has("B") else None
     before, text, view = convolved(node, lambda view: node.view("X", view), filters, bias)
     return node.result(text, view, before=before)
+
+
+@nn_layer("Conv")
+def conv2d_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/conv2d_builtin.dml: two spatial axes in one group, padding as much before as after each."""
+    window = conv_windows(node)
+    if window.rank != 2 or node.attribute("group") != 1 or window.kernel != window.extents or not is_even(window):
+        return None
+    (batch, channels), (count, planes) = node.dims("X")[:2], node.known_dims("W", "a convolution's weight")[:2]
+    if planes != channels:
+        return None
+    x = node.view("X", View(batch, channels * product(window.sizes)))
+    weight = node.view("W", View(count, planes * product(window.kernel)))
+    column = View(count, 1)
+    bias = node.view("B", column) if node.has("B") else node.filled(0, column)
+    sizes = (planes, *window.sizes, *window.kernel, *window.strides, *window.before)
+    call = node.layer("conv2d_builtin", x, weight, bias, *map(node.dim, sizes))
+    return node.layer_result(call, View(batch, count * product(window.outputs)), ["height", "width"])
 
 
 @generator("ConvInteger", since=10)

@@ -11,7 +11,7 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, by_factor, flat
 from onnx_systemds.inference.integer_spans import Span
-from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule
+from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -107,6 +107,20 @@ def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = F
         text = expression(node.scalar(0))
         return node.result(f"as.double({text})" if logical else text, SCALAR)
     return node.result(expression(node.view(0, form)), form)
+
+
+def as_layer(
+    layer: str, fits: Callable[[NodeView], bool] = lambda node: True
+) -> Callable[[NodeView], Fragment | None]:
+    """What writes an operator of one number as a layer, which takes a matrix of any rows and columns."""
+
+    def write(node: NodeView) -> Fragment | None:
+        return None if is_single(node) or not fits(node) else unary(node, lambda x: node.layer(layer, x))
+
+    return write
+
+
+nn_layer("Tanh")(as_layer("tanh"))
 
 
 def _register_unary(op_type: str, builtin: str, versions: Sequence[int]) -> None:

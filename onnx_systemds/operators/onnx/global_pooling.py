@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import row_sums
+from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
@@ -38,6 +39,17 @@ def global_average_pool(node: NodeView) -> Fragment:
     view = _planes(node)
     sums = row_sums(node.view("X", view), node.dim(view.cols))
     return node.result(f"{sums} / {node.factor(view.cols)}", View(view.rows, 1))
+
+
+@nn_layer("GlobalAveragePool")
+def global_average_pool_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/global_avg_pool2d.dml: two spatial axes."""
+    batch, channels, *sizes = node.dims("X")
+    if len(sizes) != 2:
+        return None
+    x = node.view("X", View(batch, channels * product(sizes)))
+    call = node.layer("global_avg_pool2d", x, *map(node.dim, (channels, *sizes)))
+    return node.layer_result(call, View(batch, channels), ["height", "width"])
 
 
 @generator("GlobalMaxPool", since=1)

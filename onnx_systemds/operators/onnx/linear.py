@@ -14,7 +14,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View, split_view
@@ -250,6 +250,43 @@ def gemm(node: NodeView) -> Fragment:
     if dtype in INTEGER_DTYPES:
         text = wrapped_result(node, text if is_whole else truncated(f"({text})"), before)
     return node.result(text, View(rows, cols), before=before)
+
+
+@nn_layer("Gemm")
+def affine(node: NodeView) -> Fragment | None:
+    """nn/layers/affine.dml, of a known weight and a bias per column, or none."""
+    weight, (rows, cols) = node.constant("B"), node.output_dims()
+    is_plain = not node.attribute("transA") and node.attribute("alpha") == 1 and _is_float(node)
+    has_bias = node.has("C") and node.attribute("beta") != 0
+    if weight is None or not is_plain or 0 in weight.shape:
+        return None
+    if has_bias and (node.attribute("beta") != 1 or node.dims("C") not in ((cols,), (1, cols))):
+        return None
+    b = node.constant_matrix(weight.T, "weight") if node.attribute("transB") else node.matrix("B", 1)
+    bias = node.view("C", View(1, cols)) if has_bias else node.filled(0, View(1, cols))
+    return node.result(node.layer("affine", node.matrix("A", 1), b, bias), View(rows, cols))
+
+
+@nn_layer("Add", since=7)
+def affine_of_product(node: NodeView) -> Fragment | None:
+    """nn/layers/affine.dml, where a MatMul with a known weight is one operand and a known bias the other."""
+    for position in (0, 1):
+        product_, bias = node.upstream(position), node.constant(1 - position)
+        if product_ is None or bias is None or product_.node.identity != ("", "MatMul") or not _is_float(node):
+            continue
+        weight = product_.constant("B")
+        if weight is None or weight.ndim != 2 or 0 in weight.shape or product_.rank("A") < 2:
+            continue
+        if (inner := weight.shape[0]) and bias.size == bias.shape[-1:][0] == weight.shape[1]:
+            rows = product(product_.dims("A")[:-1])
+            x, w = product_.view("A", View(rows, inner)), product_.view("B", View(*weight.shape))
+            row = node.view(1 - position, View(1, weight.shape[1]))
+            return node.result(node.layer("affine", x, w, row), View(rows, weight.shape[1]))
+    return None
+
+
+def _is_float(node: NodeView) -> bool:
+    return node.output_dtype() not in INTEGER_DTYPES
 
 
 @gradient("Gemm")

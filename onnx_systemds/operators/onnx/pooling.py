@@ -15,7 +15,7 @@ from onnx_systemds.inference.dims import Dim, Dims, all_known, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import INDEX, Reads
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.limits import LOOP_STEPS, check_parts, check_table
 from onnx_systemds.model import protos
@@ -33,6 +33,7 @@ from onnx_systemds.operators.support.windows import (
     Windows,
     builtin_padding,
     every_nth,
+    is_even,
     padded,
     shape_list,
     windows,
@@ -151,6 +152,21 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
 def _input_image(node: NodeView, window: Windows) -> Image:
     view = split_view(node.dims("X"), 2)
     return Image(node.view("X", view), view, view.rows, window.sizes)
+
+
+@nn_layer("AveragePool", "MaxPool")
+def pool2d_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/max_pool2d_builtin.dml and avg_pool2d_builtin.dml: two spatial axes, even padding that means count."""
+    window, is_max = pool_windows(node), node.node.op_type == "MaxPool"
+    if window.rank != 2 or window.dilations != (1, 1) or not is_even(window) or node.wants(1):
+        return None
+    if not is_max and not node.attribute("count_include_pad") and any(window.before):
+        return None
+    batch, channels = node.dims("X")[:2]
+    x = node.view("X", View(batch, channels * product(window.sizes)))
+    sizes = (channels, *window.sizes, *window.kernel, *window.strides, *window.before)
+    call = node.layer("max_pool2d_builtin" if is_max else "avg_pool2d_builtin", x, *map(node.dim, sizes))
+    return node.layer_result(call, View(batch, channels * product(window.outputs)), ["height", "width"])
 
 
 @generator("AveragePool", since=1)

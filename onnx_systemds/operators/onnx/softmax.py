@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -100,6 +100,16 @@ def _register(op_type: str, normalize: Normalize, doc: str) -> None:
 _register("Softmax", _softmax, "exp(x) by its sum.")
 _register("LogSoftmax", _log_softmax, "Logarithm of the softmax.")
 _register("Hardmax", _hardmax, "1 at the first maximum, else 0.")
+
+
+@nn_layer("Softmax")
+def softmax_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/softmax.dml, where the distributions are rows: along the last axis (before opset 13 the last ones)."""
+    dims = node.dims(0)
+    if not dims or (node.version >= 13 and product(dims[node.axis() + 1 :]) != 1):
+        return None
+    view = View(product(dims[: node.axis()]), product(dims[node.axis() :]))
+    return node.result(node.layer("softmax", node.view(0, view)), view)
 
 
 @gradient("Softmax")

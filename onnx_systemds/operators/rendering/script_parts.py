@@ -24,14 +24,17 @@ LARGEST_BESIDE_LIST = 8  # the same of a function that takes the list of weights
 class ScriptParts:
     """What the functions of one script share.
 
-    weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages of an array.
+    weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages of an array. style: "plain", or
+    "nn" with layers of SystemDS. layers: names of files of ``nn/layers`` that are sourced.
     errors: what generators refused.
     """
 
     weights_mode: str = "auto"
     release: Callable[[Array], None] | None = None
     function_names: Names = field(default_factory=Names)
+    style: str = "plain"
     imports: dict[str, None] = field(default_factory=dict)
+    layers: dict[str, None] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     weights: dict[str, Weight] = field(default_factory=dict)
     bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts

@@ -174,6 +174,12 @@ def builtin_padding(window: Windows) -> tuple[tuple[int, ...], Dims, Dims]:
     return common, left, right
 
 
+def is_even(window: Windows) -> bool:
+    """Whether there is as much padding before each axis as after it, so that the engine does all of it."""
+    _, left, right = builtin_padding(window)
+    return all(size == 0 for size in (*left, *right))
+
+
 @dataclass(frozen=True, slots=True)
 class Image:
     """A matrix with ``lead`` times the row-major elements of spatial axes ``sizes``, in some view."""
