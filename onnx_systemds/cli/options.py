@@ -160,7 +160,7 @@ def conversion_options(command: Command) -> Command:
                           "own functions), or these alone [default: blocks if they make the script a third shorter]."),
         click.option("--style", type=click.Choice(STYLES), default="plain", show_default=True,
                      help="nn: call SystemDS's nn/layers where their signatures fit, with the weights as they were "
-                          "trained, for scripts that train on."),
+                          "trained, all in files, for scripts that train on."),
         plugin_options,
         click.option("--no-simplify", is_flag=True, help="Keep the graph as it is; the results are the same."),
         click.option("--no-pass", "omitted", multiple=True, metavar="NAME",

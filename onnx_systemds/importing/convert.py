@@ -71,7 +71,7 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
 
     dims: sizes for symbolic dims, by symbol. constants: contents for graph inputs, which then are inputs no more; a
     sequence is a list of arrays. types: types for graph inputs whose declared type leaves the rank open.
-    weights: "files" beside the script, "inline", or "auto" by size.
+    weights: "files" beside the script, "inline", or "auto" by size (files in the style "nn").
     functions: "flat": all is written out in the main function; "keep": the model's own functions, from 4 nodes on, are
     functions of the script; "blocks": what nodes of the main function repeat is one, too; None: blocks where they make
     the script a third shorter, else keep.
@@ -100,6 +100,8 @@ def import_model(  # noqa: PLR0913 - a public entry point: all but the first go 
         replace(model, graph=graph), dims, keeps_functions=functions != "flat", simplified=simplified, omitted=omitted,
         stages=stages,
     )  # fmt: skip
+    if style == "nn":
+        weights = "files" if weights == "auto" else weights  # short ones are trained on, too
     writing = Writing(weights, functions, style, specialised and style == "plain")
     return script_of(typed, function_name, writing, progress, stages)
 

@@ -152,6 +152,15 @@ def compare(results: Mapping[str, Array], case: Case) -> None:
         np.testing.assert_allclose(results[name], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_all_weights_are_in_the_list() -> None:
+    """However short, for training on; as they were trained where passes would change them."""
+    model = CASES["Conv, BatchNormalization"].model()
+    weights = {weight.name: weight.array for weight in import_model(model, style="nn").weights}
+    assert sorted(weights) == ["W", "b", "g", "m", "v"]
+    np.testing.assert_array_equal(weights["g"].ravel(), BN["g"])
+    assert import_model(model, style="nn", weights="inline").weights == ()
+
+
 def test_there_and_back() -> None:
     """The script of a network of layers becomes a model of the same operators again."""
     case = CASES["Conv, Relu, MaxPool"]
