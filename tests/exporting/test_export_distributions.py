@@ -38,6 +38,31 @@ CASES = [
     row("t", NUMBERS, ["pt(s, df=1)", "pt(s, df=7)", "pt(s, df=10, lower.tail=FALSE)", 'cdf(s, dist="t", df=99)']),
     row("F", ABOVE, ["pf(s, df1=1, df2=9)", "pf(s, df1=3, df2=4)", "pf(s, df1=5, df2=7, lower.tail=FALSE)", "pf(s, df1=9, df2=1)",
                      'cdf(s, dist="f", df1=10, df2=21)']),
+    row("F beyond all numbers", np.array([[np.inf, -np.inf, 4.0, 1e30]]).T, ["pf(s, df1=1, df2=9)", "pf(s, df1=7, df2=3 * d)"]),
+    row("chi-squared of many or computed degrees", ABOVE, ["pchisq(s, df=d)", "pchisq(s, df=60 * d)", "pchisq(s, df=201)",
+                                                           "pchisq(s, df=999, lower.tail=FALSE)"]),
+    row("t of many or computed degrees", NUMBERS, ["pt(s, df=d)", "pt(s, df=7 * d)", "pt(s, df=1000)",
+                                                   'cdf(s, dist="t", df=100000 * d, lower.tail=FALSE)']),
+    row("F of many or computed degrees", ABOVE, ["pf(s, df1=d, df2=7 * d)", "pf(s, df1=3, df2=40 * d)", "pf(s, df1=3, df2=1000)",
+                                                 "pf(s, df1=4000, df2=9 * d, lower.tail=FALSE)"]),
+    row("chi-squared backwards", SHARES, ["qchisq(s, df=1)", "qchisq(s, df=7)", 'icdf(s, dist="chisq", df=6 * d)']),
+    row("t backwards", SHARES, ["qt(s, df=1)", "qt(s, df=12)", "qt(s, df=5 * d)", 'icdf(s, dist="t", df=1000)']),
+    row("F backwards", SHARES, ["qf(s, df1=2, df2=9)", "qf(s, df1=4 * d, df2=12)", 'icdf(s, dist="f", df1=11, df2=300 * d)']),
+    ExportCase("known backwards", "Y = X + qt(target=0.975, df=12) + qchisq(target=0.05, df=3) + qf(target=0.9, df1=4, df2=30)",
+               {"X": ABOVE}, operators=["Add"] * 3),
+    ExportCase("known ends", "Y = rbind(X, as.matrix(qt(target=0, df=3)), as.matrix(qf(target=1, df1=1, df2=1)),"
+               " as.matrix(qt(target=1, df=1)), as.matrix(qchisq(target=0, df=4)))", {"X": ABOVE}, operators=["Concat"]),
+    ExportCase("known, of many degrees", "Y = X + pt(target=2.5, df=5000) + qf(target=0.3, df1=1000, df2=201)", {"X": ABOVE},
+               operators=["Add"] * 2),
+    ExportCase("in a branch of a loop", """
+        Y = matrix(NaN, rows=nrow(X), cols=1)
+        for (i in 1:nrow(X)) {
+            q = as.scalar(X[i, 1])
+            d = as.scalar(X[nrow(X) - i + 1, 1])
+            if (q >= 1 & d >= 1) {
+                Y[i, 1] = pf(target=q, df1=d, df2=q, lower.tail=FALSE)
+            }
+        }""", {"X": np.arange(7.0).reshape(7, 1)}, tolerance=EXACT),
     ExportCase("known", "Y = X + pnorm(target=0.3, mean=1, sd=2) + pt(target=2.5, df=3) + qnorm(target=0.2)", {"X": ABOVE},
                operators=["Add"] * 3),
 ]  # fmt: skip
@@ -51,12 +76,13 @@ def test_distributions_agree_with_the_engine(case: ExportCase) -> None:
 @pytest.mark.parametrize(("call", "reason"), [
     ("pchisq(target=sum(X), df=2.5)", "2.5 degrees of freedom"),
     ("pt(target=sum(X), df=0)", "0 degrees of freedom"),
-    ("pf(target=sum(X), df1=3, df2=1000)", "1000 degrees of freedom"),
-    ("pt(target=sum(X), df=sum(X))", "the argument df of pt must be known"),
+    ("pf(target=sum(X), df1=3, df2=10000000)", "1e+07 degrees of freedom"),
+    ("qt(target=0.5, df=0.5)", "0.5 degrees of freedom"),
     ('cdf(target=sum(X), dist="gamma")', "the distribution gamma"),
     ('cdf(target=sum(X), dist="t")', "its degrees of freedom are not given"),
-    ('icdf(target=sum(X), dist="t")', "no formula gives the number of a share"),
-    ("qchisq(target=sum(X), df=3)", "no formula gives the number of a share"),
+    ('icdf(target=sum(X), dist="t")', "its degrees of freedom are not given"),
+    ('icdf(target=sum(X), dist="f", df1=3)', "its degrees of freedom are not given"),
+    ('icdf(target=sum(X), dist="gamma")', "the distribution gamma"),
 ])  # fmt: skip
 def test_what_cannot_be_exported_is_refused(call: str, reason: str) -> None:
     with pytest.raises(TranspileError) as error:
