@@ -11,7 +11,7 @@ from onnx_systemds.inference.assumptions import Relation, axis_words
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
-from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
+from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
@@ -116,6 +116,25 @@ def conv_transpose(node: NodeView) -> Fragment:
     if node.has("B"):
         text = f"bias_add({text}, {node.view('B', View(node.dims('B')[0], 1))})"
     return node.result(text, view, before=statements)
+
+
+@nn_layer("ConvTranspose")
+def conv2d_transpose_layer(node: NodeView) -> Fragment | None:
+    """nn/layers/conv2d_transpose.dml: two spatial axes in one group, where the engine gives the output itself."""
+    axes = spreads(node)
+    is_plain = len(axes) == 2 and node.attribute("group") == 1
+    if not is_plain or any(axis.dilation != 1 or axis.builtin_padding < 0 for axis in axes):
+        return None
+    batch, (channels, planes, *kernel) = node.dims("X")[0], node.known_dims("W", "a transposed convolution's weight")
+    column = View(planes, 1)
+    x = node.view("X", View(batch, product(node.dims("X")[1:])))
+    weight = node.view("W", View(channels, planes * product(kernel)))
+    bias = node.view("B", column) if node.has("B") else node.filled(0, column)
+    rests = [axis.output + 2 * axis.before - axis.whole for axis in axes]
+    sizes = [channels, *(axis.size for axis in axes), *kernel, *(axis.stride for axis in axes),
+             *(axis.builtin_padding for axis in axes), *rests]  # fmt: skip
+    call = node.layer("conv2d_transpose", x, weight, bias, *map(node.dim, sizes))
+    return node.layer_result(call, View(batch, planes * product(axis.output for axis in axes)), ["height", "width"])
 
 
 def _flat(node: NodeView, axes: tuple[Spread, ...]) -> tuple[list[str], str, View]:
