@@ -116,6 +116,13 @@ CASES = {
     "BatchNormalization of rows": Case([node("BatchNormalization", "x g b m v")], ("n", 3), ["batch_norm1d"], BN),
     "BatchNormalization of means 0": Case([node("BatchNormalization", "x g b m v")], IMAGES, [],
                                           {**BN, "m": np.zeros(3, np.float32)}),
+    "BatchNormalization of shifts 0": Case([node("BatchNormalization", "x g b m v")], IMAGES, ["batch_norm2d"],
+                                           {**BN, "b": np.zeros(3, np.float32)}),
+    "BatchNormalization of factors 0": Case([node("BatchNormalization", "x g b m v")], IMAGES, ["batch_norm2d"],
+                                            {**BN, "g": np.zeros(3, np.float32)}),
+    "BatchNormalization of sparse images": Case(
+        [node("Relu", "x", "r"), node("Sub", "r one", "s"), node("Relu", "s", "t"), node("BatchNormalization", "t g b m v")],
+        IMAGES, ["batch_norm2d", "relu"], {**BN, "one": np.float32([1.5])}),
     "BatchNormalization of sequences": Case([node("BatchNormalization", "x g b m v")], ("n", 3, 4), [], BN),
     "LSTM": Case([node("LSTM", "x W R B", "y h c", hidden_size=4)], (2, "n", 5), ["lstm"], LSTM, outputs=("y", "h", "c")),
     "LSTM, last state": Case([node("LSTM", "x W R", " y", hidden_size=4)], (2, "n", 5), ["lstm"], LSTM),
