@@ -70,3 +70,8 @@ def test_what_is_rounded_even_so_is_told() -> None:
     for body in (f"{HASH}Y = h %% 97", "Y = X == 16777216", "Y = X * 1e12", "Y = X * 2654435761", "Y = X < 0.1"):
         assert notes_of(body) == []
     assert notes_of(f"{HASH}Y = h", "float64") == notes_of("Y = X == 123456789", "float64") == []
+
+
+def test_sums_of_no_elements() -> None:
+    model = export_script('X = read("X")\nY = rowSums(X > 1)\nwrite(Y, "Y")\n', inputs={"X": "double[0,3]"})
+    assert operators(model) == ["Greater", "Cast", "ReduceSum"]

@@ -185,7 +185,7 @@ def _added_up(node: Node, given: Sequence[Magnitude]) -> Magnitude:
         axis = None if node.inputs[1] is None else node.inputs[1].constant
         count = estimated_elements(data.dims if axis is None else (data.dims[int(axis.item())],))
     else:
-        count = max(1, estimated_elements(data.dims) // estimated_elements(node.outputs[0].dims))
+        count = max(1, estimated_elements(data.dims) // max(1, estimated_elements(node.outputs[0].dims)))
     return Magnitude(given[0].largest * count, given[0].whole)
 
 
