@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from onnx_systemds.engine import EngineError, EngineTimeout, Session
+from onnx_systemds.engine import EngineError, EngineTimeout, PreparedScript, Session
 from onnx_systemds.errors import InternalError, MultipleErrors, TranspileError
 from onnx_systemds.exporting.export import export_script
 from tests.fuzz.dml_numpy import Undecided, Unsure, evaluated
@@ -26,7 +26,7 @@ from tests.fuzz.finding import Finding
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-SECONDS = 20.0
+SECONDS, _PREPARING = 20.0, 60.0
 _TOLERANCE = 1e-7
 _SIZES = (1, 2, 3, 4, 7)
 _SPECIAL = (np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-300, 1e300)
@@ -100,7 +100,11 @@ def check(case: Case, session: Session) -> Finding | None:
     if seconds > SECONDS:
         return Finding("slow", case.seed, str(case), f"exported after {seconds:.0f} s")
     try:
-        expected = _by_engine(case, session)
+        prepared = _prepared(case, session)
+    except EngineError:
+        return None  # also where its compiler does not end
+    try:
+        expected = _by_engine(case, prepared)
     except EngineTimeout:
         raise
     except EngineError:
@@ -128,15 +132,23 @@ def _acquitted(case: Case, run: int, place: int, found: Array, wanted: Array) ->
     return bool(_difference(judged, wanted))
 
 
-def _by_engine(case: Case, session: Session) -> list[dict[str, Array]]:
+def _inputs(case: Case) -> list[str]:
+    """Return what the inputs are called where scalars are read as matrices."""
+    return [name if dims else f"{name}_m" for name, dims in case.dims.items()]
+
+
+def _prepared(case: Case, session: Session) -> PreparedScript:
     reads = [f'{name} = read("./{name}")' if dims else f'{name}_m = read("./{name}_m")\n{name} = as.scalar({name}_m)'
              for name, dims in case.dims.items()]  # fmt: skip
     call = f"[{', '.join(case.results)}] = f({', '.join(case.dims)})"
     writes = [f'write({name}, "./{name}")' for name in case.results]
-    names = [name if dims else f"{name}_m" for name, dims in case.dims.items()]
-    prepared = session.prepare("\n".join([case.script, *reads, call, *writes, ""]), names, list(case.results))
+    script = "\n".join([case.script, *reads, call, *writes, ""])
+    return session.prepare(script, _inputs(case), list(case.results), timeout=_PREPARING)
+
+
+def _by_engine(case: Case, prepared: PreparedScript) -> list[dict[str, Array]]:
     return [{name: np.asarray(value) for name, value in
-             prepared({own: np.atleast_2d(inputs[name]) for own, name in zip(names, case.dims)}, timeout=SECONDS).items()}
+             prepared({own: np.atleast_2d(inputs[name]) for own, name in zip(_inputs(case), case.dims)}, timeout=SECONDS).items()}
             for inputs in case.runs]  # fmt: skip
 
 

@@ -25,7 +25,7 @@ class Undecided(Exception):
 
 
 class Unsure(Undecided):
-    """Neither side is held to anything here: the largest of elements with NaN, an order of NaN."""
+    """Neither side is held to anything here: the largest of elements with NaN, an order of NaN, rows beside infinite ones."""
 
 
 def evaluated(script: str, inputs: Mapping[str, Array]) -> list[Array]:
@@ -47,6 +47,14 @@ def _bounded(step: Callable[[Array, Array], Array]) -> Callable[[Any, Any], Any]
 
 def _quotient(a: Any, b: Any) -> Any:
     return np.trunc(np.divide(a, b))
+
+
+def _matrix_product(a: Array, b: Array) -> Array:
+    """Rows that a table chooses are a Gather, into which the engine adds what 0 times infinity is, if it is dense there."""
+    chooses = np.isin(a, (0, 1)).all() and (a.sum(1) <= 1).all()
+    if chooses and not np.isfinite(b).all():
+        raise Unsure("a choice among rows that are not finite")
+    return np.matmul(a, b)
 
 
 def _remainder(a: Any, b: Any) -> Any:
@@ -312,4 +320,4 @@ _BUILTINS: dict[str, Callable[..., Any]] = {
     "diag": lambda x: np.diag(x.reshape(-1)) if x.shape[1] == 1 else np.diag(x).reshape(-1, 1),
     "outer": lambda x, y, op: _BINARY[op](x, y),
 }  # fmt: skip
-_BINARY["%*%"] = np.matmul
+_BINARY["%*%"] = _matrix_product

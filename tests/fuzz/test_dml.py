@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
+from onnx_systemds.engine import EngineTimeout
 from onnx_systemds.engine.session import shared_session
 from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
 from tests.fuzz import dml_files, dml_functions, found_scripts
 from tests.fuzz.bounded_worker import BoundedWorker
-from tests.fuzz.dml_numpy import evaluated
+from tests.fuzz.dml_numpy import Unsure, evaluated
 
 COUNT = 40
 WRONG = "f = function(matrix[double] X) return (matrix[double] R1) {\n  R1 = abs(X) + nrow(X)\n}\n"
@@ -72,3 +74,19 @@ def test_bounds_that_are_no_number_are_0() -> None:
         case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([numbers]).T},), ("R1",))
         np.testing.assert_array_equal(evaluated(script, case.runs[0]), [[[numbers[0] + 1]]])
         assert dml_functions.check(case, shared_session()) is None
+
+
+def test_rows_that_are_chosen_beside_infinite_ones_are_not_judged() -> None:
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      R1 = table(seq(1, 1), rowIndexMax(t(X > 1)), 1, nrow(X)) %*% X
+    }"""
+    case = dml_functions.Case(1, script, {"X": ("N", 1)}, ({"X": np.array([[-np.inf], [2.0]])},), ("R1",))
+    with pytest.raises(Unsure):
+        evaluated(script, case.runs[0])
+    assert dml_functions.check(case, shared_session()) is None
+
+
+def test_a_compiler_that_does_not_end_is_no_finding() -> None:
+    session = Mock(prepare=Mock(side_effect=EngineTimeout("preparing a script took longer than 60 seconds")))
+    assert dml_functions.check(CASE, session) is None
+    session.prepare.assert_called_once()
