@@ -30,6 +30,11 @@ CASES = [
     row("weighted mean", "Y = as.matrix(mean(X, W) + 10 * mean(X, V))"),
     row("weighted moments", "Y = rbind(as.matrix(moment(X, W, 2)), as.matrix(moment(X, V, 3)), as.matrix(moment(X, W, 4)))"),
     row("weighted covariance", "Y = as.matrix(cov(X, B, W) + 10 * cov(X, B, V))"),
+    ExportCase("covariance of one row", "Y = rbind(as.matrix(cov(X[,1], X[,2])), as.matrix(cov(X[,2], X[,3], matrix(0.25, nrow(X), 1))),"
+               " as.matrix(cov(X[,3], X[,1], matrix(1, nrow(X), 1))))", {"X": np.array([[4.0, -1, 2]])}, symbols={"X": ["N", 3]},
+               sizes=[{"X": np.arange(12.0).reshape(4, 3) ** 2}, {"X": np.array([[np.inf, 1, 2]])}, {"X": np.array([[1.0, 1, 2], [3, 5, 4]])}]),
+    ExportCase("covariance and variance of one known row", "Y = cbind(as.matrix(cov(X[,1], X[,2])), colVars(X), colSds(X))",
+               {"X": np.array([[np.inf, -1, 2]])}),
     row("weighted quantiles", 'Y = rbind(quantile(X, W, matrix("0 0.1 0.5 0.9 1", 5, 1)), as.matrix(median(X, W)), '
         "as.matrix(quantile(X, W, 0.3)))"),
     row("weighted middle half", "Y = as.matrix(interQuartileMean(X, W))"),

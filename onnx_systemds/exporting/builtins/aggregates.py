@@ -145,6 +145,8 @@ def column_deviations(ctx: Context, target: Matrix) -> Value:
 def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
     """Return the sample variance along an axis; that of a single element is 0, that of none NaN."""
     g = ctx.g
+    if x.dims[axis] == 1:  # 0 also where the element is infinite
+        return g.filled(0.0, x.dims)
     centered = g.binary("Sub", x, g.reduce("ReduceMean", x, (axis,)))
     squares = g.reduce("ReduceSum", g.binary("Mul", centered, centered), (axis,))
     size: Dim = x.dims[axis]

@@ -7,21 +7,24 @@ from onnx_systemds.exporting.builtins.aggregates import weighted_mean
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.values import Matrix, Value, integer
-from onnx_systemds.inference.dims import add
 
 
 @builtin("cov")
 def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None) -> Value:
-    """The sample covariance of two columns, also with a weight for each row."""
+    """The sample covariance of two columns, also with a weight for each row; 0 where all weights add up to 1."""
     g, weights = ctx.g, None if w is None else ctx.column(w)
     one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.column(a), ctx.column(b)))
     both = g.binary("Mul", one, other)
     if weights is None:
-        less = ctx.floats(integer(add(a.rows, -1)))
+        total = ctx.floats(integer(a.rows))
     else:
         both = g.binary("Mul", both, weights)
-        less = g.binary("Sub", g.reduce("ReduceSum", weights, (0,), keepdims=False), g.number(1.0))
-    return ctx.scalar(g.binary("Div", g.reduce("ReduceSum", both, (0,), keepdims=False), less))
+        total = g.reduce("ReduceSum", weights, (0,), keepdims=False)
+    one_row = g.binary("Equal", total, g.number(1.0))
+    found = g.binary("Div", g.reduce("ReduceSum", both, (0,), keepdims=False), g.binary("Sub", total, g.number(1.0)))
+    if one_row.constant is not None:
+        return ctx.scalar(g.number(0.0) if one_row.constant else found)
+    return ctx.scalar(g.where(one_row, g.number(0.0), found))
 
 
 @builtin("moment", "centralMoment")
