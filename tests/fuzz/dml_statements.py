@@ -211,7 +211,9 @@ class Writer(Expressions):
         if not names or self.depth:
             return self.assignment()
         name = self.rng.choice(names)
-        return [f"{name} += {self.matrix(self.scope.matrices[name], 1)}"]
+        added = self.matrix(self.scope.matrices[name], 1)
+        called = any(added.startswith(f"{helper}(") for helper, _ in self.helpers)
+        return [f"{name} += {added}{' + 0' if called else ''}"]  # a call alone is assigned by the engine
 
     def grown(self) -> list[str]:
         """Return a matrix that grows in a loop, and what is made of it."""
