@@ -124,7 +124,7 @@ CONVERSION: dict[str, list[str]] = {
     "function_name": ["", "sum", "a b", "if", "1st", "a\nb", "é"],
     "weights": ["", "none", "Inline"],
     "omitted": ["", "nosuch", "definitions", "constant-folding"],
-    "functions": ["", "block", "Flat"],
+    "functions": ["", "block", "Flat"], "style": ["", "NN", "tf"],
     "plugins": ["nowhere.py", "folder", "bad.py", "m.onnx", "exits.py"],
     "model": ["nowhere.onnx", "bad.onnx", "folder", ".", "..", "/", "loop", "good.npz", "n" * 300, "socket"],
 }
