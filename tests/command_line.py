@@ -11,9 +11,9 @@ from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
 
-FEW_OPTIMISED = ["-XX:Tier4InvocationThreshold=500000", "-XX:Tier4MinInvocationThreshold=60000",
-                 "-XX:Tier4CompileThreshold=1500000", "-XX:Tier4BackEdgeThreshold=400000"]  # fmt: skip
-"""Java's second compiler takes the loops of large matrices only, instead of all that has been called 5000 times."""
+FEW_OPTIMISED = ["-XX:+UnlockDiagnosticVMOptions", "-XX:CompileCommand=quiet", "-XX:+DisplayVMOutputToStderr",
+                 f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiled_twice.json')}"]  # fmt: skip
+"""Java's second compiler takes kernels of matrices only, instead of all that has been called 5000 times. Numbers stay."""
 
 LONG_RUN = ["-XX:+UseSerialGC", *FEW_OPTIMISED]
 SHORT_RUN = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:CompileThresholdScaling=5"]
