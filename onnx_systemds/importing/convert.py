@@ -26,6 +26,7 @@ from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
+from onnx_systemds.importing.passes.products_of_sizes import with_known_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
 from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
 from onnx_systemds.importing.script import Script
@@ -196,7 +197,7 @@ def script_of(
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
-    script = with_named_sizes(with_named_products(without_aliases(script)))
+    script = with_known_products(with_named_sizes(with_named_products(without_aliases(script))))
     commented = replace(script.main, body=with_scope_comments(script.main.body))
     stages.remarks += note_lines(script.notes)
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))

@@ -86,10 +86,10 @@ def fused_matmul(node: NodeView) -> Fragment:
         if right.swapped:
             source = _unswapped(node, 1, right, before)
             y = _repeated(node, 1, source, right.dims, batch, View(count * cols, inner))
-            text = batch_product(node, x, y, count, rows, cols, transposed=True)
+            text = batch_product(node, x, y, count, (rows, inner, cols), transposed=True)
         else:
             y = _repeated(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
-            text = batch_product(node, x, y, count, rows, inner)
+            text = batch_product(node, x, y, count, (rows, inner, cols))
         rows = count * rows
     if alpha != 1:
         text = f"{literal(alpha)} * ({text})"

@@ -247,13 +247,13 @@ class _Contraction:
             text = self._multiplied(x, y, lambda left, right: f"{left} * {right}")
             return self._bound(text, View(count, m), batch + rows, False, "product")
         x = self._as(left, batch + rows + inner, View(count * m, depth))
-        products = partial(batch_product, self.node, count=count, rows=m)
+        products = partial(batch_product, self.node, count=count, sizes=(m, depth, n))
         if count != 1 and right.labels == batch + cols + inner and cols and inner:
             y = self._as(right, batch + cols + inner, View(count * n, depth))
-            text = self._multiplied(x, y, partial(products, y_rows=n, transposed=True))
+            text = self._multiplied(x, y, partial(products, transposed=True))
             return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
         y = self._as(right, batch + inner + cols, View(count * depth, n))
-        text = self._multiplied(x, y, matrix_product if count == 1 else partial(products, y_rows=depth))
+        text = self._multiplied(x, y, matrix_product if count == 1 else products)
         return self._bound(text, View(count * m, n), batch + rows + cols, False, "product")
 
     def _multiplied(self, x: str, y: str, multiply: Callable[[str, str], str]) -> str:

@@ -65,7 +65,7 @@ def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right
     x = _repeated(node, _shifted(node, left, left_zero, own, own.rows), own, a, (*batch, *a[-2:]))
     own = View(product(b[:-1]), cols)
     y = _repeated(node, _shifted(node, right, right_zero, own, cols), own, b, (*batch, *b[-2:]))
-    return batch_product(node, x, y, count, rows, inner), View(count * rows, cols)
+    return batch_product(node, x, y, count, (rows, inner, cols)), View(count * rows, cols)
 
 
 def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -> str:

@@ -143,7 +143,7 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
     before: list[str] = []
 
     def multiply(left: str, right: str) -> str:
-        return batch_product(node, left, right, count, rows, inner)
+        return batch_product(node, left, right, count, sizes)
 
     if may_exceed(node, inner):
         text = wrapped_matmul(node, x, y, multiply, before)

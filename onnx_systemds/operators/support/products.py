@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from onnx_systemds.inference.dims import Dim
+from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 
 MOST_WRITTEN_OUT = 32  # pairs: a loop over few small matrices takes longer than their products
 
 
 def batch_product(
-    node: NodeView, x: str, y: str, count: Dim, rows: Dim, y_rows: Dim, *, transposed: bool = False
+    node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim, Dim, Dim], *, transposed: bool = False
 ) -> str:
     """The products of ``count`` pairs of matrices, one below the other as they are in ``x`` and ``y``.
 
-    rows, y_rows: how many rows a matrix of ``x`` and of ``y`` has. transposed: whether those of ``y`` are.
+    sizes: rows of a matrix of ``x``, its columns, and columns of a product. transposed: whether the matrices of ``y``
+    are. Where the run decides about sizes the result gets its own: of that of a call the engine knows none, and would
+    compile anew what is made of it.
     """
-    if not isinstance(count, int) or not 1 < count <= MOST_WRITTEN_OUT:
-        return node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
+    rows, inner, cols = sizes
+    if isinstance(count, int) and 1 < count <= MOST_WRITTEN_OUT:
+        function = _written_out(node, count, rows, cols if transposed else inner, transposed=transposed)
+        text = f"{function}({x}, {y})"
+    else:
+        text = node.call("batch_matmul_transposed" if transposed else "batch_matmul", x, y, node.dim(count))
+    if all(isinstance(size, int) for size in (count, rows, cols)):
+        return text
+    return node.reshape(text, View(count * rows, cols))
+
+
+def _written_out(node: NodeView, count: int, rows: Dim, y_rows: Dim, *, transposed: bool) -> str:
+    """The name of a function of its own, which has no loop."""
     before: list[str] = []
     left, right = (_spans(name, count, size, before) for name, size in (("X", rows), ("Y", y_rows)))
     spans = list(zip(left, right))
     names: dict[str, object] = {"count": count, "transposed": transposed, "before": before, "spans": spans}
-    function = node.own_function(
+    return node.own_function(
         f"products_of_{count}", f"{count} {left[0]} {right[0]} {transposed}",
         lambda name: node.render("batch_product", name=name, **names)[0],
     )  # fmt: skip
-    return f"{function}({x}, {y})"
 
 
 def _spans(name: str, count: int, length: Dim, before: list[str]) -> list[str]:

@@ -1,0 +1,93 @@
+"""Products of three sizes and more, so that the engine's compiler knows them wherever it knows the sizes.
+
+The compiler makes one operation of ``a * b * c``, and that is calculated neither while it compiles nor where it follows
+the sizes of matrices: what is made of it is compiled anew at each call. Of ``(a * b - 0) * c`` it knows the value. What
+only gives a matrix another shape stays as it is: the compiler counts its cells, but for those of a function's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.importing.parameters import INTEGER
+from onnx_systemds.importing.passes.blocks.kinds import kinds_of
+from onnx_systemds.importing.script import Script
+
+_NOTHING = tree.IntLiteral(0)
+_NOTE = "# (a * b - 0) * c is a * b * c: of a product of three numbers the engine's compiler does not know the value."
+_ARITHMETIC = frozenset(("+", "-", "*", "%/%", "%%"))
+
+
+def with_known_products(script: Script) -> Script:
+    """The script whose functions calculate sizes so that the engine knows them; specialised is the script as it was."""
+    called = {function.name: function for function in (*script.library, *script.functions)}
+    functions = [with_known_products_in(function, called) for function in script.functions]
+    library = tuple(with_known_products_in(function, called) for function in script.library)
+    changed = [place for place, function in enumerate(functions) if function is not script.functions[place]]
+    if changed:
+        first = functions[changed[0]]
+        functions[changed[0]] = replace(first, comments=replace(first.comments, before=(*first.comments.before, _NOTE)))
+    elif all(new is old for new, old in zip(library, script.library)):
+        return script
+    return replace(script, functions=tuple(functions), library=library, general=script.unspecialised)
+
+
+def with_known_products_in(function: tree.Function, functions: Mapping[str, tree.Function]) -> tree.Function:
+    """The function with products of two integers at a time; the same object where it has no others.
+
+    functions: those that it calls, by name.
+    """
+    nested = [node for node in tree.walk(*function.body) if isinstance(node, tree.Binary) and _is_nested(node)]
+    if not nested:
+        return function
+    integers = {name for name, kind in kinds_of(function, functions).items() if kind == INTEGER}
+    shapes = {id(node) for node in tree.walk(*_shapes(function.body, functions))}
+
+    def change(node: tree.Node) -> tree.Node:
+        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in shapes:
+            return node
+        if not all(_is_integer(part, integers) for part in tree.walk(node)):
+            return node
+        left, right = (tree.Binary("-", it, _NOTHING) if _is_product(it) else it for it in (node.left, node.right))
+        return replace(node, left=left, right=right)
+
+    body = rewritten(function.body, change)
+    return function if body is function.body else replace(function, body=body)
+
+
+def _is_nested(node: tree.Binary) -> bool:
+    """Whether it is a product of a product."""
+    return _is_product(node) and (_is_product(node.left) or _is_product(node.right))
+
+
+def _is_product(node: tree.Expression) -> bool:
+    return isinstance(node, tree.Binary) and node.operator == "*"
+
+
+def _is_integer(part: tree.Node, integers: set[str]) -> bool:
+    """Whether a part of an expression calculates with integers alone."""
+    if isinstance(part, tree.Binary):
+        return part.operator in _ARITHMETIC
+    return isinstance(part, tree.IntLiteral) or (isinstance(part, tree.Name) and part.name in integers)
+
+
+def _shapes(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Expression]:
+    """The rows and columns that matrices get whose cells the compiler can count."""
+    for node in tree.walk(*body):
+        if isinstance(node, tree.Call) and node.function == "matrix" and _is_counted(node, functions):
+            yield from (argument.value for argument in node.arguments if argument.name in ("rows", "cols"))
+
+
+def _is_counted(call: tree.Call, functions: Mapping[str, tree.Function]) -> bool:
+    """Whether a call of ``matrix`` is given another one, which is no result of a function."""
+    for argument in call.arguments:
+        if argument.name in (None, "data"):
+            value = argument.value.operand if isinstance(argument.value, tree.Unary) else argument.value
+            if isinstance(value, (tree.IntLiteral, tree.DoubleLiteral, tree.Constant)):
+                return False
+            if isinstance(value, tree.Call) and value.function in functions:
+                return False
+    return True

@@ -1,0 +1,64 @@
+"""Products of sizes are such that the engine knows them, and compiles what is made of them once, not at each call."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.printer import print_block
+from onnx_systemds.importing.passes.products_of_sizes import with_known_products_in
+from tests.command_line import run_dml
+from tests.model_zoo import model_cases
+from tests.plain_engine import PlainCall, sourced
+
+MODELS = ("bert_tiny.ts", "gpt2_tiny.dynamo", "sample-apps__transformer")
+HEAD = "f = function(matrix[double] X, integer a, integer b, double r) return (matrix[double] Y) {\n"
+
+
+def changed(body: str) -> str:
+    functions = parse_script(f"{HEAD}{body}\n}}\n").functions
+    return print_block(with_known_products_in(functions["f"], functions).body).rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    "body, expected",
+    [
+        ("Y = table(X, X, 2 * a * b, a * b)", "Y = table(X, X, (2 * a - 0) * b, a * b)"),
+        ("c = nrow(X)\nY = X[1:(2 * a * b * c), ]", "c = nrow(X)\nY = X[1:((2*a-0)*b-0)*c, ]"),
+        ("Y = X[a * (b * 3), 1]", "Y = X[a * (b * 3 - 0), 1]"),
+        ("Y = matrix(0, rows=2 * a * b, cols=1)", "Y = matrix(0, rows=(2 * a - 0) * b, cols=1)"),
+        ("Y = matrix(-1.5, rows=2 * a * b, cols=1)", "Y = matrix(-1.5, rows=(2 * a - 0) * b, cols=1)"),
+        ("Y = matrix(f(X, a, b, r), rows=2 * a * b, cols=1)",
+         "Y = matrix(f(X, a, b, r), rows=(2 * a - 0) * b, cols=1)"),
+    ],
+)  # fmt: skip
+def test_products_of_two(body: str, expected: str) -> None:
+    assert changed(body) == expected
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["Y = matrix(X + 1, rows=2 * a * b, cols=1)", "Y = X * a * b", "Y = X + r * a * b", "Y = X[2 * a + b * a, ]"],
+)
+def test_what_only_has_another_shape_and_what_is_no_size_stays(body: str) -> None:
+    assert changed(body) == body
+
+
+@pytest.mark.parametrize("functions", ["flat", "blocks"])
+@pytest.mark.parametrize("path", model_cases("generated", "real", where=lambda path: path.stem in MODELS))
+def test_nothing_but_weights_is_compiled_at_each_call(path: Path, functions: str, tmp_path: Path) -> None:
+    script = import_model(path, functions=functions)
+    with np.load(path.with_suffix(".npz")) as stored:
+        inputs = {name[3:]: stored[name] for name in stored.files if name.startswith("in_")}
+    call = PlainCall(script, inputs, tmp_path, "", "model")
+    loop = ["for (trip in 1:10) {", call.call(), 'print("called")', "}"]
+    program = ["never = time() < 0", *sourced(script, tmp_path, "model"), *call.readings(), *loop, *loop]
+    output = run_dml("\n".join([*program, *call.writings()]) + "\n", tmp_path, options=["-stats"])
+    assert output.count("called\n") == 20
+    compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
+    assert compiled is not None and int(compiled[1]) <= 20 + 2
