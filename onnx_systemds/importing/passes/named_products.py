@@ -70,8 +70,16 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
         value = rewritten(node.value, name_of)
         return node if value is node.value else replace(node, value=value)
 
-    body: tree.Block = rewritten(_with_gathered_columns(function, named), in_assignment)
-    return function if body is function.body else replace(function, body=body)
+    body = tuple(rewritten(statement, in_assignment) if _has_product(statement) else statement
+                 for statement in _with_gathered_columns(function, named))  # fmt: skip
+    is_same = all(new is old for new, old in zip(body, function.body))
+    return function if is_same else replace(function, body=body)
+
+
+def _has_product(statement: tree.Statement) -> bool:
+    """Whether there is a product in a statement, as in most of them there is none."""
+    part = statement.value if isinstance(statement, tree.Assign) else statement
+    return any(isinstance(it, tree.Binary) and it.operator == "%*%" for it in mentioned(part).operations)
 
 
 def _with_gathered_columns(function: tree.Function, named: set[str]) -> tree.Block:
@@ -89,7 +97,9 @@ def _with_gathered_columns(function: tree.Function, named: set[str]) -> tree.Blo
 
 def _gathered_columns(function: tree.Function, first: tree.Statement, second: tree.Statement) -> tree.Assign | None:
     """The statement that does what two do, a product and then its first columns; None for others."""
-    if not isinstance(first, tree.Assign) or not isinstance(second, tree.Assign) or second.comments != tree.NO_COMMENTS:
+    if not isinstance(second, tree.Assign) or not isinstance(second.value, tree.Indexed):
+        return None
+    if not isinstance(first, tree.Assign) or second.comments != tree.NO_COMMENTS:
         return None
     found: Found = {}
     product, target = first.target, second.target
