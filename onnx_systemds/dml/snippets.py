@@ -8,9 +8,9 @@ further text is that tree with its own names in the place of the marks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, TypeAlias
 
@@ -83,7 +83,7 @@ class _Shape:
         marks = [f'"{name}"' if number in self._strings else name for number, name in enumerate(names)]
         text = "".join(piece for pair in zip(self._between, (*marks, "")) for piece in pair)
         filling = _Filling({name: number for number, name in enumerate(names)}, self._strings, text)
-        return tuple(filling.of(item) for item in _SnippetParser(text).snippet())
+        return tuple(filling.statement(item) for item in _SnippetParser(text).snippet())
 
 
 class _Filling:
@@ -96,49 +96,41 @@ class _Filling:
     def __init__(self, marks: Mapping[str, int], strings: frozenset[int], text: str) -> None:
         self._marks, self._strings, self._text = marks, strings, text
 
-    def of(self, value: Any) -> _Fill:
-        """What makes a part of the tree."""
-        if isinstance(value, str) and value in self._marks:
-            return self._leaf(self._marks[value])
-        if isinstance(value, tuple):
-            items = [self.of(item) for item in value]
-            return lambda leaves: tuple([item(leaves) for item in items])
-        if isinstance(value, tree.StatementNode):
-            return self._statement(value)
-        if isinstance(value, tree.Node):
-            return self._node(value)
-        return lambda _: value
-
-    def _leaf(self, number: int) -> _Fill:
-        if number in self._strings:
-            return lambda leaves: leaves[number][1:-1]
-        return itemgetter(number)
-
-    def _node(self, node: tree.Node) -> _Fill:
-        kind: Any = type(node)
-        if isinstance(node, tree.Name) and node.name in self._marks:
-            number = self._marks[node.name]
-            return lambda leaves: tree.Name(leaves[number])
-        if isinstance(node, tree.Binary):
-            operator, left, right = node.operator, self.of(node.left), self.of(node.right)
-            return lambda leaves: tree.Binary(operator, left(leaves), right(leaves))
-        parts = self._parts(node)
-        return lambda leaves: kind(*[part(leaves) for part in parts])
-
-    def _parts(self, node: tree.Node) -> list[_Fill]:
-        return [self.of(getattr(node, field.name)) for field in fields(node) if field.init and not field.kw_only]
-
-    def _statement(self, statement: tree.StatementNode) -> _Fill:
-        kind: Any = type(statement)
-        comments, shares_line = statement.comments, statement.shares_line
-        parts, spelling = self._parts(statement), self._spelling(statement.spelling)
+    def statement(self, statement: tree.StatementNode) -> _Fill:
+        """What makes a statement."""
+        parts, shares_line = _parts(statement), statement.shares_line
+        make = _made(partial(type(statement), comments=statement.comments), parts, self._fills(parts))
+        spelling = self._spelling(statement.spelling)
 
         def fill(leaves: _Leaves) -> tree.StatementNode:
-            found: tree.StatementNode = kind(*[part(leaves) for part in parts], comments=comments)
+            found: tree.StatementNode = make(leaves)
             tree.keep_spelling(found, spelling(leaves), shares_line=shares_line)
             return found
 
         return fill
+
+    def _part(self, value: Any) -> _Fill | None:
+        """What makes a part of the tree; None for one without marks, which all trees share."""
+        if isinstance(value, str) and value in self._marks:
+            number = self._marks[value]
+            return itemgetter(number) if number not in self._strings else lambda leaves: leaves[number][1:-1]
+        if isinstance(value, tree.StatementNode):
+            return self.statement(value)
+        if isinstance(value, tree.Name) and value.name in self._marks:
+            number = self._marks[value.name]
+            return lambda leaves: tree.Name(leaves[number])
+        if isinstance(value, tuple):
+            fills = self._fills(value)
+            return _made(lambda *items: items, value, fills) if fills else None
+        if not isinstance(value, tree.Node):
+            return None
+        parts = _parts(value)
+        fills = self._fills(parts)
+        return _made(type(value), parts, fills) if fills else None
+
+    def _fills(self, parts: Iterable[Any]) -> list[tuple[int, _Fill]]:
+        """What makes parts of a tree, each with its place, but for those that stay."""
+        return [(place, fill) for place, part in enumerate(parts) if (fill := self._part(part)) is not None]
 
     def _spelling(self, spelling: str) -> Callable[[_Leaves], str]:
         if spelling == self._text:
@@ -152,6 +144,22 @@ class _Filling:
             return "".join(found)
 
         return fill
+
+
+def _parts(node: tree.Node) -> list[Any]:
+    return [getattr(node, field.name) for field in fields(node) if field.init and not field.kw_only]
+
+
+def _made(make: Callable[..., Any], parts: Iterable[Any], fills: Sequence[tuple[int, _Fill]]) -> _Fill:
+    """What makes something of parts, some of them filled in."""
+
+    def fill(leaves: _Leaves) -> Any:
+        found = [*parts]
+        for place, part in fills:
+            found[place] = part(leaves)
+        return make(*found)
+
+    return fill
 
 
 class _SnippetParser(ScriptParser):
