@@ -16,7 +16,9 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import NodePlace, escaped
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.values import Value
+from onnx_systemds.model.ir import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +39,32 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """The node that a statement computes, and what that takes and gives."""
+    """The node that a statement computes, and what that takes and gives. values: those of its graph."""
 
-    place: NodePlace
-    takes: tuple[Taken, ...]
-    gives: tuple[str, ...]
-    scope: tuple[str, ...] = ()
+    node: Node
+    values: Mapping[str, Value]
+    graph_name: str
+
+    @property
+    def place(self) -> NodePlace:
+        """Where the node stands, for messages."""
+        return NodeFacts(self.node, self.values, self.graph_name).place
+
+    @property
+    def takes(self) -> tuple[Taken, ...]:
+        """The node's inputs."""
+        given = [(name, self.values[name]) for name in self.node.inputs if name]
+        return tuple(Taken(name, value.dtype, value.dims) for name, value in given)
+
+    @property
+    def gives(self) -> tuple[str, ...]:
+        """Names of the node's outputs."""
+        return tuple(filter(None, self.node.outputs))
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The words of the module that it is of."""
+        return self.node.scope
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,12 +90,6 @@ class CallOrigin:
 
     function: str
     number: int
-
-
-def origin_of(node: NodeView) -> Origin:
-    """The origin of a node's statements."""
-    takes = [Taken(name, node.values[name].dtype, node.values[name].dims) for name in node.node.inputs if name]
-    return Origin(node.place, tuple(takes), tuple(filter(None, node.node.outputs)), node.node.scope)
 
 
 @dataclass(frozen=True, slots=True)
