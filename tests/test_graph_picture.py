@@ -37,9 +37,9 @@ b: float [batch, 2] = If <else_branch=graph, then_branch=graph>(c)
   else_branch:
     v: float [batch, 2] = Abs(a)
     output v: float [batch, 2]
-Z: float [2*batch] = Reshape(b, all)
+Z: float [2 * batch] = Reshape(b, all)
 output Y: float [batch, 3]
-output Z: float [2*batch]
+output Z: float [2 * batch]
 """
 
 
@@ -72,8 +72,8 @@ def test_picture(saved: Path) -> None:
     assert boxes == [
         ("box input", "X", "float [batch, 2]"), ("box input", "c", "bool []"), ("box node", "Mul", "float [batch, 2]"),
         ("box node", "Gemm", "float [batch, 3]"), ("box node", "Reshape", "float [batch, 2]"),
-        ("box node", "If", "float [batch, 2]"), ("box node", "Reshape", "float [2*batch]"),
-        ("box output", "Y", "float [batch, 3]"), ("box output", "Z", "float [2*batch]"),
+        ("box node", "If", "float [batch, 2]"), ("box node", "Reshape", "float [2 * batch]"),
+        ("box output", "Y", "float [batch, 3]"), ("box output", "Z", "float [2 * batch]"),
     ]  # fmt: skip
     words = [next(iter(path)).text for path in root if path.tag.endswith("path")]
     assert sorted(words) == sorted(["X: float [batch, 2]", "X: float [batch, 2]", "c: bool []", "a: float [batch, 2]",
@@ -84,7 +84,7 @@ def test_page(saved: Path) -> None:
     target = saved.with_name("g.html")
     assert invoke("inspect", saved, "--graph", target).exit_code == 0
     content = target.read_text()
-    assert "<h1>small&lt;&amp;&gt;.onnx</h1>" in content and "Z: float [2*batch] = Reshape(b, all)" in content
+    assert "<h1>small&lt;&amp;&gt;.onnx</h1>" in content and "Z: float [2 * batch] = Reshape(b, all)" in content
     assert content.count("<svg") == 1 and not re.search(r"(?:src|href)=", content)
 
 

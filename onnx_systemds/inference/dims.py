@@ -350,7 +350,7 @@ def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, str(abs(coefficient)))
         sign = "-" if coefficient < 0 else "+"
-        parts.append(f" {sign} " + "*".join(factors))
+        parts.append(f" {sign} " + " * ".join(factors))
     joined = "".join(parts)
     return "(" + joined[1:].replace("- ", "-", 1) + ")" if joined.startswith(" -") else joined[3:]
 

@@ -36,11 +36,11 @@ def test_calls(sized: Script) -> None:
 
 def test_interface(sized: Script) -> None:
     assert interface_lines(sized.interface) == [
-        "takes x_1    (x.1) float [batch, 3, h, w], batch rows, 3*h*w columns (the last axis fastest)",
+        "takes x_1    (x.1) float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      names  string [batch, 2], a frame",
         "      h      the size h, an integer",
         "      w      the size w, an integer",
-        "gives y      float [batch, 3, h, w], batch rows, 3*h*w columns (the last axis fastest)",
+        "gives y      float [batch, 3, h, w], batch rows, 3 * h * w columns (the last axis fastest)",
         "      z      float [h], a matrix of one column",
     ]
 

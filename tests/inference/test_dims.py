@@ -76,7 +76,7 @@ def test_canonical_form() -> None:
     assert B - B == 0
     assert product([B, 3, S]) == 3 * B * S
     assert divide_exactly(B * 6, 4) is None
-    assert str(2 * S + 1) == "2*seq + 1"
+    assert str(2 * S + 1) == "2 * seq + 1"
     assert symbols([B * S, (S + 1) // 2]) == ("batch", "seq")
 
 

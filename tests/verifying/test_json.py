@@ -27,7 +27,7 @@ class _Pair:
 
 def test_what_json_has_no_word_for_is_text() -> None:
     value = {"a": _Pair(np.float32(0.5), np.int64(3)), 2: (float("nan"), float("-inf"), None, True), "d": symbol("n") * 2}
-    assert json.loads(json_text(value)) == {"a": {"left": 0.5, "right": 3}, "2": ["nan", "-inf", None, True], "d": "2*n"}
+    assert json.loads(json_text(value)) == {"a": {"left": 0.5, "right": 3}, "2": ["nan", "-inf", None, True], "d": "2 * n"}
 
 
 def test_a_report_has_its_verdicts(capsys: pytest.CaptureFixture[str]) -> None:
