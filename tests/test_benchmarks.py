@@ -54,6 +54,7 @@ def test_what_else_the_engine_counts_is_read() -> None:
     assert found.operations == 125 * 3 + 25  # without those that only name variables
 
 
+@pytest.mark.engine
 def test_a_program_that_scores_rows_is_measured(tmp_path: Path) -> None:
     with prepared("mlp", 2_100, tmp_path) as case:
         done = scored(case, "local", heap="512m")

@@ -105,6 +105,7 @@ def test_readme_scores_a_table(tmp_path: Path) -> None:
     assert (tmp_path / "scores.csv").read_text(encoding="utf-8").startswith("no,0.87005")
 
 
+@pytest.mark.engine
 def test_readme_scores_a_file(tmp_path: Path) -> None:
     run_python(example("pipeline"), tmp_path)
     arguments = ["score", "people.onnx", "--input", "people.csv", "--output", "scores.csv"]

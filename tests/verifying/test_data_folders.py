@@ -56,6 +56,7 @@ def test_optionals(tmp_path: Path) -> None:
     assert expected is None
 
 
+@pytest.mark.engine
 def test_outputs_in_the_folder_judge(tmp_path: Path) -> None:
     folder = folder_of("test_relu", tmp_path)
     output = folder / "output_0.pb"
@@ -71,6 +72,7 @@ def test_outputs_in_the_folder_judge(tmp_path: Path) -> None:
     assert "judge: onnxruntime" in result.output
 
 
+@pytest.mark.engine
 def test_the_array_of_the_only_input(network: Path, tmp_path: Path) -> None:  # noqa: F811
     np.save(tmp_path / "x.npy", random(5, 3))
     result = invoke("verify", network, "--inputs", tmp_path / "x.npy")
