@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from onnx_systemds.engine.launcher import find_class_path, find_java
+from tests.quick_java import archive_of_classes
 
-FEW_OPTIMISED = ["-XX:+UnlockDiagnosticVMOptions", "-XX:CompileCommand=quiet", "-XX:+DisplayVMOutputToStderr",
+FEW_OPTIMISED = ["-XX:TieredStopAtLevel=4", "-XX:+UnlockDiagnosticVMOptions", "-XX:CompileCommand=quiet",
+                 "-XX:+DisplayVMOutputToStderr",
                  f"-XX:CompilerDirectivesFile={Path(__file__).with_name('compiled_twice.json')}"]  # fmt: skip
 """Java's second compiler takes kernels of matrices only, instead of all that has been called 5000 times. Numbers stay."""
 
@@ -56,7 +57,6 @@ def _command(java: str, class_path: str) -> list[str]:
     return [java, "--add-modules=jdk.incubator.vector", "-Dfile.encoding=UTF-8", "-cp", class_path]
 
 
-_FOLDERS: list[tempfile.TemporaryDirectory[str]] = []
 _WARMING_UP = """
 f = function(matrix[double] A, list[unknown] L) return (double s, matrix[double] B) {
   s = 0
@@ -78,11 +78,13 @@ write(as.frame(B), "./frame", format="csv")
 @cache
 def _loaded_classes(java: str, class_path: str) -> Path:
     """An archive of the engine's classes, which Java writes at the end of a run: a start takes two thirds of the time."""
-    _FOLDERS.append(tempfile.TemporaryDirectory(prefix="engine-classes-"))
-    folder = Path(_FOLDERS[-1].name)
-    (folder / "script.dml").write_text(_WARMING_UP, encoding="utf-8")
-    command = [*_command(java, class_path), *SHORT_RUN, f"-XX:ArchiveClassesAtExit={folder / 'classes.jsa'}",
-               "org.apache.sysds.api.DMLScript", "-f", "script.dml", "-exec", "singlenode"]  # fmt: skip
-    done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
-    assert done.returncode == 0, (done.stdout + done.stderr).decode()
-    return folder / "classes.jsa"
+
+    def make(archive: Path) -> None:
+        folder = archive.parent
+        (folder / "script.dml").write_text(_WARMING_UP, encoding="utf-8")
+        command = [*_command(java, class_path), *SHORT_RUN, f"-XX:ArchiveClassesAtExit={archive}",
+                   "org.apache.sysds.api.DMLScript", "-f", "script.dml", "-exec", "singlenode"]  # fmt: skip
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=300, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr).decode()
+
+    return archive_of_classes(make)

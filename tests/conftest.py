@@ -9,6 +9,7 @@ import pytest
 from hypothesis import settings
 
 from onnx_systemds.engine import launcher
+from tests import quick_java
 from tests.command_line import FEW_OPTIMISED
 from tests.tiers import ADVICE, mark_engine_tests, without_java
 
@@ -20,8 +21,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fast", action="store_true", help="only tests that start no JVM and are not slow")
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Sessions prepare a new script in nearly each test: what Java's second compiler does takes longer than it saves."""
+    config.add_cleanup(quick_java.put_first())
     build = launcher.build_command
 
     def with_few_optimised(java: str, *others: Any) -> list[str]:
