@@ -20,7 +20,7 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.importing.comments import node_comments
 from onnx_systemds.importing.node_sizes import NodeSizes
-from onnx_systemds.importing.origins import Origin
+from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
 from onnx_systemds.importing.results import Results
 from onnx_systemds.inference.local_functions import BODY
@@ -145,7 +145,7 @@ class Body:
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []
-        origin = Origin(node, graph.values, graph.name)
+        origin = origin_of(view)
         statements = _of_node(parsed([*comments, *lines], view), origin)
         if fragment.statements:
             self.written[next(filter(None, node.outputs))] = statements

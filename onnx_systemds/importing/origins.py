@@ -16,9 +16,8 @@ from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.errors import NodePlace, escaped
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import Value
-from onnx_systemds.model.ir import Node
+from onnx_systemds.operators.api.node_view import NodeView
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,32 +38,27 @@ class Taken:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Origin:
-    """The node that a statement computes, and what that takes and gives. values: those of its graph."""
+    """The node that a statement computes, and what that takes and gives.
 
-    node: Node
-    values: Mapping[str, Value]
-    graph_name: str
+    inputs, outputs: names, "" for one that is left out. values: those of the inputs. Neither the node nor its graph:
+    what they hold is not to stay as long as the script.
+    """
 
-    @property
-    def place(self) -> NodePlace:
-        """Where the node stands, for messages."""
-        return NodeFacts(self.node, self.values, self.graph_name).place
+    place: NodePlace
+    inputs: tuple[str, ...]
+    values: tuple[Value | None, ...]
+    outputs: tuple[str, ...]
+    scope: tuple[str, ...] = ()
 
     @property
     def takes(self) -> tuple[Taken, ...]:
         """The node's inputs."""
-        given = [(name, self.values[name]) for name in self.node.inputs if name]
-        return tuple(Taken(name, value.dtype, value.dims) for name, value in given)
+        return tuple(Taken(name, value.dtype, value.dims) for name, value in zip(self.inputs, self.values) if value)
 
     @property
     def gives(self) -> tuple[str, ...]:
-        """Names of the node's outputs."""
-        return tuple(filter(None, self.node.outputs))
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """The words of the module that it is of."""
-        return self.node.scope
+        """The names of the node's outputs."""
+        return tuple(filter(None, self.outputs))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,6 +84,12 @@ class CallOrigin:
 
     function: str
     number: int
+
+
+def origin_of(node: NodeView) -> Origin:
+    """The origin of a node's statements."""
+    given = node.node
+    return Origin(node.place, given.inputs, tuple(map(node.values.get, given.inputs)), given.outputs, given.scope)
 
 
 @dataclass(frozen=True, slots=True)
