@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
 from functools import lru_cache, partial
 from operator import itemgetter
 from typing import Any, TypeAlias
@@ -147,7 +146,8 @@ class _Filling:
 
 
 def _parts(node: tree.Node) -> list[Any]:
-    return [getattr(node, field.name) for field in fields(node) if field.init and not field.kw_only]
+    names: tuple[str, ...] = node.__match_args__
+    return [getattr(node, name) for name in names]
 
 
 def _made(make: Callable[..., Any], parts: Iterable[Any], fills: Sequence[tuple[int, _Fill]]) -> _Fill:

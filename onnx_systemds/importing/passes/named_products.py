@@ -8,7 +8,7 @@ the engine may take it for another number, see ``engine/faults/sizes.py``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
@@ -134,7 +134,7 @@ def _fits(form: Any, node: Any, found: Found) -> bool:
         return bool(form == node)
     if type(form) is not type(node):
         return False
-    names = (field.name for field in fields(form) if field.compare)
+    names: tuple[str, ...] = form.__match_args__
     return all(_fits(getattr(form, name), getattr(node, name), found) for name in names)
 
 

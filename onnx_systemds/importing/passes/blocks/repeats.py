@@ -179,11 +179,12 @@ class _Finder:
                 length = 0
                 while place + length + period < len(self.kinds) and self._same(place + length, period):
                     length += 1
-                times, rest = length // period + 1, length % period
-                whole = _Run(place, period, period, times, rest, 0)
-                less = min(rest // 3, _MOST_TRIED)
-                part = _Run(place, period, rest, times + 1, less, less)  # the last ends in something else
-                yield from (run for run in (whole, part) if run.times > 1 and run.saved > 0 and not self._is_small(run))
+                if length >= FEWEST_STATEMENTS:
+                    times, rest = length // period + 1, length % period
+                    whole = _Run(place, period, period, times, rest, 0)
+                    less = min(rest // 3, _MOST_TRIED)
+                    part = _Run(place, period, rest, times + 1, less, less)  # the last ends in something else
+                    yield from (run for run in (whole, part) if run.saved > 0 and not self._is_small(run))
                 place += length + 1
 
     def _is_small(self, run: _Run) -> bool:
