@@ -52,9 +52,12 @@ def with_blocks(script: Script, *, always: bool = False) -> Script:
 
 def _lines(script: Script) -> int:
     """Lines of the functions that nodes became; a constant is one line, however many its numbers take."""
-    constants = [it for function in script.functions for it in function.body if _is_constant(it)]
-    further = sum(print_statement(constant).count("\n") - 1 for constant in constants)
-    return sum(print_statement(function).count("\n") for function in script.functions) - further
+    count = 0
+    for function in script.functions:
+        others = tuple(statement for statement in function.body if not _is_constant(statement))
+        constants = len(function.body) - len(others)
+        count += constants + print_statement(replace(function, body=others) if constants else function).count("\n")
+    return count
 
 
 def _is_constant(statement: tree.Statement) -> bool:
