@@ -33,7 +33,7 @@ def wrapped(line: str, indent: str, width: int) -> Iterable[str]:
 def _broken(line: str, indent: str, width: int) -> Iterator[str]:
     room = width - len(indent)
     parts = [(token, _ends(token, line)) for token in tokenize(line)]
-    if any(end - begin > room for token, ends in parts for begin, end in zip((token.offset, *ends), ends)):
+    if any(len(token.text) > room and _longest(token, ends) > room for token, ends in parts):
         yield indent + line
         return
     begin, depth, indent_now = 0, 0, indent
@@ -48,9 +48,12 @@ def _broken(line: str, indent: str, width: int) -> Iterator[str]:
                 places = [found for found in places if found[1] > begin]
             if end != ends[-1]:
                 places.append((depth + 1, end))
-        depth += (token.text in _OPENING) - (token.text in _CLOSING)
+        if token.text in _OPENING:
+            depth += 1
+        elif token.text in _CLOSING:
+            depth -= 1
         # A blank after the token tells a binary operator from a sign.
-        if token.kind in _BREAK_AFTER and line[ends[-1] : ends[-1] + 1] == " ":
+        elif token.kind in _BREAK_AFTER and line[ends[-1] : ends[-1] + 1] == " ":
             places.append((depth, ends[-1]))
     yield indent_now + line[begin:]
 
@@ -62,6 +65,12 @@ def joined_numbers(text: str) -> str:
 
 def _ends(token: Token, line: str) -> list[int]:
     """The ends of the parts of a token that stay whole: the numbers of a matrix, else all of it."""
+    end = token.offset + len(token.text)
     if token.kind != STRING or not _MADE_OF_NUMBERS.search(line[: token.offset]):
-        return [token.end]
-    return [*(found.start() for found in _BETWEEN_NUMBERS.finditer(line, token.offset, token.end)), token.end]
+        return [end]
+    return [*(found.start() for found in _BETWEEN_NUMBERS.finditer(line, token.offset, end)), end]
+
+
+def _longest(token: Token, ends: list[int]) -> int:
+    """The length of the longest part of a token."""
+    return max(end - begin for begin, end in zip((token.offset, *ends), ends))
