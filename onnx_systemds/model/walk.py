@@ -64,13 +64,19 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
 
 def names_read(node: Node) -> set[str]:
     """Names that a node reads: its inputs and what its sub-graphs capture."""
-    read = set(node.inputs)
+    read = names_captured_by(node).union(node.inputs)
     read.discard("")
+    return read
+
+
+def names_captured_by(node: Node) -> set[str]:
+    """Names that the sub-graphs of a node take from the graphs around it; they may be inputs of the node, too."""
+    captured: set[str] = set()
     for content in node.attributes.values():
         for graph in content if isinstance(content, tuple) else (content,):
             if isinstance(graph, Graph):
-                read |= names_captured(graph)
-    return read
+                captured |= names_captured(graph)
+    return captured
 
 
 def names_captured(graph: Graph) -> set[str]:

@@ -125,3 +125,14 @@ def test_casts_that_change_something_stay() -> None:
     found = simplify(load_model(parsed(text)).graph, Notes())
     casts = [(node.inputs[0], node.attributes["to"]) for node in found.nodes if node.op_type == "Cast"]
     assert casts == [("X", 11), ("c", 1), ("I", 1), ("f", 1), ("s", 7)]
+
+
+@pytest.mark.parametrize("node", ["a = Transpose <perm = [1, 0]> (W) V = Transpose <perm = [1, 0]> (a)", "V = Cast <to = 1> (W)"])
+def test_what_a_node_takes_may_be_read_by_its_body_too(node: str) -> None:
+    text = f"""(float[2, 3] W) => (float[2, 3] Y)
+        <int64 n = {{3}}> {{ {node}
+          Y = Loop (n, "", V) <body = body (int64 i, bool go, float[2, 3] s) => (bool on, float[2, 3] t)
+            {{ on = Identity (go) t = Add (s, V) }}> }}"""
+    numbers = np.arange(6, dtype=np.float32).reshape(2, 3)
+    found = scored_together({"loop": (import_model(parsed(text)), [{"W": numbers}])})["loop"]
+    np.testing.assert_array_equal(found[0]["Y"], 4 * numbers)

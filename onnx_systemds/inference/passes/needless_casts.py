@@ -15,7 +15,7 @@ from onnx_systemds.inference.facts import find_schema
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.ir import Graph, Node, TensorType
 from onnx_systemds.model.protos import dtype_of, element_name
-from onnx_systemds.model.walk import names_read
+from onnx_systemds.model.walk import names_captured_by
 
 RULE = "needless-casts"
 NEEDS = ("Cast",)
@@ -25,7 +25,7 @@ def drop_needless_casts(graph: Graph, notes: Notes) -> Graph:
     """The graph without Casts that change nothing."""
     types = {given.name: given.type.dtype for given in graph.inputs if isinstance(given.type, TensorType)}
     types |= {name: dtype_of(array) for name, array in graph.initializers.items()}
-    captured = (names_read(node).difference(node.inputs) for node in graph.nodes)
+    captured = (names_captured_by(node) for node in graph.nodes)
     kept = {output.name for output in graph.outputs}.union(*captured)
     same: dict[str, str] = {}
     nodes: list[Node] = []

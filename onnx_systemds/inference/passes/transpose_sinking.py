@@ -15,7 +15,7 @@ import numpy as np
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.ir import Array, Attribute, Graph, Node, TensorType
-from onnx_systemds.model.walk import names_read
+from onnx_systemds.model.walk import names_captured_by
 
 RULE = "transpose-sinking"
 NEEDS = ("Transpose",)
@@ -81,7 +81,7 @@ class _Sinking:
             if waiting is not None:
                 self._waiting[node.outputs[0]] = waiting
                 continue
-            for name in sorted(names_read(node).difference(node.inputs)):  # sub-graphs know it by its name
+            for name in sorted(names_captured_by(node)):  # sub-graphs know it by its name
                 self._keep(name)
             self._nodes.append(replace(node, inputs=tuple(map(self._given, node.inputs))))
         for output in self._graph.outputs:
