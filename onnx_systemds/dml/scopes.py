@@ -6,7 +6,7 @@ and what is `live` after it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
 from onnx_systemds.dml import syntax as tree
@@ -80,9 +80,17 @@ def read_in(expression: tree.Node) -> Names:
 
 def called_in(node: tree.Node) -> tuple[str, ...]:
     """Return the functions called in a statement or an expression, each as often as it is called there."""
-    if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name):
-        return mentioned(node.value).functions
-    return mentioned(node).functions
+    return mentioned(_without_target(node)).functions
+
+
+def binaries_in(node: tree.Node) -> Iterator[tree.Binary]:
+    """Yield the operators with two operands in a statement or an expression."""
+    return (it for it in mentioned(_without_target(node)).operations if isinstance(it, tree.Binary))
+
+
+def _without_target(node: tree.Node) -> tree.Node:
+    """What an assignment to a variable calculates, which others ask for, too; anything else as it is."""
+    return node.value if isinstance(node, tree.Assign) and isinstance(node.target, tree.Name) else node
 
 
 class Mentioned(NamedTuple):

@@ -15,7 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import mentioned, results
+from onnx_systemds.dml.scopes import binaries_in, mentioned, results
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 
@@ -78,8 +78,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
 
 def _has_product(statement: tree.Statement) -> bool:
     """Whether there is a product in a statement, as in most of them there is none."""
-    part = statement.value if isinstance(statement, tree.Assign) else statement
-    return any(isinstance(it, tree.Binary) and it.operator == "%*%" for it in mentioned(part).operations)
+    return any(node.operator == "%*%" for node in binaries_in(statement))
 
 
 def _with_gathered_columns(function: tree.Function, named: set[str]) -> tree.Block:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import binaries_in
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
 from onnx_systemds.importing.script import Script
@@ -40,8 +41,7 @@ def with_known_products_in(function: tree.Function, functions: Mapping[str, tree
 
     functions: those that it calls, by name.
     """
-    nested = [node for node in tree.walk(*function.body) if isinstance(node, tree.Binary) and _is_nested(node)]
-    if not nested:
+    if not any(_is_nested(node) for statement in function.body for node in binaries_in(statement)):
         return function
     integers = {name for name, kind in kinds_of(function, functions).items() if kind == INTEGER}
     shapes = {id(node) for node in tree.walk(*_shapes(function.body, functions))}
