@@ -23,6 +23,7 @@ from onnx_systemds.importing.comments import comment_lines
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.passes.aliases import without_aliases
 from onnx_systemds.importing.passes.blocks.block_functions import with_blocks
+from onnx_systemds.importing.passes.first_calls import with_first_calls_apart
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
@@ -197,7 +198,8 @@ def script_of(
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
-    script = with_known_products(with_named_sizes(with_named_products(without_aliases(script))))
+    script = with_named_sizes(with_named_products(without_aliases(script)))
+    script = with_first_calls_apart(with_known_products(script))
     commented = replace(script.main, body=with_scope_comments(script.main.body))
     stages.remarks += note_lines(script.notes)
     return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))

@@ -16,7 +16,7 @@ from tests.command_line import run_dml
 from tests.model_zoo import model_cases
 from tests.plain_engine import PlainCall, sourced
 
-MODELS = ("bert_tiny.ts", "gpt2_tiny.dynamo", "sample-apps__transformer")
+MODELS = ("bert_tiny.ts", "gpt2_tiny.dynamo", "sample-apps__transformer", "whisper_enc_tiny.ts")
 HEAD = "f = function(matrix[double] X, integer a, integer b, double r) return (matrix[double] Y) {\n"
 
 
@@ -62,3 +62,5 @@ def test_nothing_but_weights_is_compiled_at_each_call(path: Path, functions: str
     assert output.count("called\n") == 20
     compiled = re.search(r"HOP DAGs recompiled \(PRED, SB\):\s*\d+/(\d+)", output)
     assert compiled is not None and int(compiled[1]) <= 20 + 2
+    functions = re.search(r"Functions recompiled:\s*(\d+)", output)
+    assert functions is not None and int(functions[1]) <= 2

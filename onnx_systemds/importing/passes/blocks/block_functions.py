@@ -18,7 +18,6 @@ from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
 from onnx_systemds.importing.passes.block_cuts import (
-    CALLED_CUT,
     GUARDED,
     NEVER,
     cut,
@@ -256,8 +255,6 @@ def _with_calls(body: tree.Block, blocks: Sequence[_Block], shapes: Mapping[str,
     for place, statement in enumerate(body):
         if place in ends:
             block, number = ends[place]
-            if number == 0 and not (found and is_never(found[-1])):
-                found.append(cut(CALLED_CUT))
             found.append(block.call(number, shapes))
         elif place not in gone:
             found.append(statement)

@@ -1,0 +1,46 @@
+"""Cuts in front of the first calls of functions, after which the engine's compiler finds all their calls alike.
+
+It compiles a function once if all calls get the same sizes and the same numbers. A size that is a number in the block
+that reads it from a matrix is a variable in all others, in the compiler's first rounds: the first call would be unlike.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, NEVER, cut, is_never, with_never
+from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.script import Script
+
+
+def with_first_calls_apart(script: Script) -> Script:
+    """The script whose main function has cuts, if its sizes are open; specialised is the script as it was."""
+    apart = {it.name for it in (*script.library, *script.functions) if not is_straight(it.body)}
+    body = _with_cuts(script.main.body, apart)
+    if len(body) == len(script.main.body):
+        return script
+    main = replace(script.main, body=with_never([statement for statement in body if statement != cut(NEVER)]))
+    functions = tuple(main if it is script.main else it for it in script.functions)
+    return replace(script, functions=functions, general=script.unspecialised)
+
+
+def _with_cuts(body: tree.Block, apart: set[str]) -> list[tree.Statement]:
+    calls = [[node.function for node in tree.walk(statement) if isinstance(node, tree.Call)] for statement in body]
+    counts = Counter(name for names in calls for name in names if name in apart)
+    wanted = {name for name, count in counts.items() if count > 1}
+    found: list[tree.Statement] = []
+    is_open = False
+    for statement, names in zip(body, calls):
+        is_open = is_open or _reads_size(statement)
+        if not wanted.isdisjoint(names) and is_open and not is_never(found[-1]):
+            found.append(cut(CALLED_CUT))
+        wanted.difference_update(names)
+        found.append(statement)
+    return found
+
+
+def _reads_size(statement: tree.Statement) -> bool:
+    value = statement.value if isinstance(statement, tree.Assign) else None
+    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
