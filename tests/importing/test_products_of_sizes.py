@@ -43,9 +43,10 @@ def test_products_of_two(body: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     "body",
-    ["Y = matrix(X + 1, rows=2 * a * b, cols=1)", "Y = X * a * b", "Y = X + r * a * b", "Y = X[2 * a + b * a, ]"],
+    ["Y = matrix(X + 1, rows=2 * a * b, cols=1)", "Y = X * a * b", "Y = X + r * a * b", "Y = X[2 * a + b * a, ]",
+     "Y = ifelse(X, matrix(0, rows=2 * a * b, cols=1), X)"],
 )
-def test_what_only_has_another_shape_and_what_is_no_size_stays(body: str) -> None:
+def test_what_only_has_another_shape_or_is_no_size_stays_as_does_an_ifelse(body: str) -> None:
     assert changed(body) == body
 
 

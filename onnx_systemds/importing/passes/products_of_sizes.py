@@ -3,6 +3,8 @@
 The compiler makes one operation of ``a * b * c``, and that is calculated neither while it compiles nor where it follows
 the sizes of matrices: what is made of it is compiled anew at each call. Of ``(a * b - 0) * c`` it knows the value. What
 only gives a matrix another shape stays as it is: the compiler counts its cells, but for those of a function's result.
+What an ifelse is given stays, too: the compiler must not know the size of one operand alone
+(``ifelse-of-a-vector-of-unknown-length`` in `engine.faults`).
 """
 
 from __future__ import annotations
@@ -44,10 +46,10 @@ def with_known_products_in(function: tree.Function, functions: Mapping[str, tree
     if not any(_is_nested(node) for statement in function.body for node in binaries_in(statement)):
         return function
     integers = {name for name, kind in kinds_of(function, functions).items() if kind == INTEGER}
-    shapes = {id(node) for node in tree.walk(*_shapes(function.body, functions))}
+    kept = {id(node) for node in tree.walk(*_kept(function.body, functions))}
 
     def change(node: tree.Node) -> tree.Node:
-        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in shapes:
+        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in kept:
             return node
         if not all(_is_integer(part, integers) for part in tree.walk(node)):
             return node
@@ -74,10 +76,12 @@ def _is_integer(part: tree.Node, integers: set[str]) -> bool:
     return isinstance(part, tree.IntLiteral) or (isinstance(part, tree.Name) and part.name in integers)
 
 
-def _shapes(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Expression]:
-    """The rows and columns that matrices get whose cells the compiler can count."""
+def _kept(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Node]:
+    """What an ifelse is given, and the rows and columns that matrices get whose cells the compiler can count."""
     for node in tree.walk(*body):
-        if isinstance(node, tree.Call) and node.function == "matrix" and _is_counted(node, functions):
+        if isinstance(node, tree.Call) and node.function == "ifelse":
+            yield node
+        elif isinstance(node, tree.Call) and node.function == "matrix" and _is_counted(node, functions):
             yield from (argument.value for argument in node.arguments if argument.name in ("rows", "cols"))
 
 
