@@ -99,7 +99,10 @@ def spreads(node: NodeFacts) -> tuple[Spread, ...]:
 @shape_rule("ConvTranspose")
 def conv_transpose_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, filters of all groups, output sizes."""
+    node.assume_same_size((0, 1), (1, 0))
     filters = node.dims("W")[1] * int(node.attribute("group"))
+    if node.has("B"):
+        node.assume_equal(node.dims("B")[0], filters, node.axis_words("B", 0), "the number of filters")
     for axis, spread in enumerate(spreads(node), 2):
         if isinstance(spread.output, int) and spread.output < 0:
             raise InvalidModel(f"the pads take all of axis {axis} of the output: its size is {spread.output}")
