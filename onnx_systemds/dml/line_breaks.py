@@ -65,10 +65,9 @@ def joined_numbers(text: str) -> str:
 
 def _ends(token: Token, line: str) -> list[int]:
     """The ends of the parts of a token that stay whole: the numbers of a matrix, else all of it."""
-    end = token.offset + len(token.text)
     if token.kind != STRING or not _MADE_OF_NUMBERS.search(line[: token.offset]):
-        return [end]
-    return [*(found.start() for found in _BETWEEN_NUMBERS.finditer(line, token.offset, end)), end]
+        return [token.end]
+    return [*(found.start() for found in _BETWEEN_NUMBERS.finditer(line, token.offset, token.end)), token.end]
 
 
 def _longest(token: Token, ends: list[int]) -> int:

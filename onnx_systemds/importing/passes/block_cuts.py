@@ -70,8 +70,9 @@ def is_loaded_cut(statement: tree.Statement) -> bool:
 
 
 def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
-    """The statements with the definition of ``never`` in front, where it is used."""
-    return (cut(NEVER), *statements) if _uses_never(statements) else tuple(statements)
+    """The statements with the definition of ``never`` in front, where it is used, and nowhere else."""
+    others = tuple(statement for statement in statements if statement != cut(NEVER))
+    return (cut(NEVER), *others) if _uses_never(others) else others
 
 
 def _uses_never(block: Iterable[tree.Statement]) -> bool:

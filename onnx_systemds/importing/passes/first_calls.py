@@ -10,8 +10,10 @@ from collections import Counter
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, NEVER, cut, is_never, with_never
+from onnx_systemds.dml.scopes import called_in
+from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, cut, is_never, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.script import Script
 
 
@@ -21,26 +23,21 @@ def with_first_calls_apart(script: Script) -> Script:
     body = _with_cuts(script.main.body, apart)
     if len(body) == len(script.main.body):
         return script
-    main = replace(script.main, body=with_never([statement for statement in body if statement != cut(NEVER)]))
+    main = replace(script.main, body=with_never(body))
     functions = tuple(main if it is script.main else it for it in script.functions)
     return replace(script, functions=functions, general=script.unspecialised)
 
 
 def _with_cuts(body: tree.Block, apart: set[str]) -> list[tree.Statement]:
-    calls = [[node.function for node in tree.walk(statement) if isinstance(node, tree.Call)] for statement in body]
+    calls = list(map(called_in, body))
     counts = Counter(name for names in calls for name in names if name in apart)
     wanted = {name for name, count in counts.items() if count > 1}
     found: list[tree.Statement] = []
     is_open = False
     for statement, names in zip(body, calls):
-        is_open = is_open or _reads_size(statement)
+        is_open = is_open or reads_size(statement)
         if not wanted.isdisjoint(names) and is_open and not is_never(found[-1]):
             found.append(cut(CALLED_CUT))
         wanted.difference_update(names)
         found.append(statement)
     return found
-
-
-def _reads_size(statement: tree.Statement) -> bool:
-    value = statement.value if isinstance(statement, tree.Assign) else None
-    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")

@@ -7,7 +7,7 @@ a name in front of its first use; the number is the same. The sum ``k*a*b + k*a 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,16 +52,33 @@ def with_named_sizes_in(function: tree.Function) -> tree.Function:
 def _symbols(function: tree.Function) -> set[str]:
     """Integers that a function is given, or reads from its matrices once, outside of branches and loops."""
     symbols = {parameter.name for parameter in function.parameters if parameter.type == INTEGER}
-    symbols |= {
-        it.target.name
-        for it in function.body
-        if isinstance(it, tree.Assign) and isinstance(it.value, tree.Call) and it.value.function in ("nrow", "ncol")
-    }
+    symbols |= {it.target.name for it in function.body if isinstance(it, tree.Assign) and reads_size(it)}
     if symbols:
         counts = Counter(name for statement in function.body for name in assigned((statement,)))
         given = {parameter.name for parameter in function.parameters}
         symbols = {name for name in symbols if counts[name] + (name in given) == 1}
     return symbols
+
+
+def reads_size(statement: tree.Statement) -> bool:
+    """Whether a number is read from a matrix: as its rows or columns."""
+    value = statement.value if isinstance(statement, tree.Assign) else None
+    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
+
+
+def is_size(node: tree.Expression, symbols: Collection[str]) -> bool:
+    """Whether an expression is calculated of symbols and integers alone."""
+    stack: list[tree.Expression] = [node]
+    has_symbol = False
+    while stack:
+        found = stack.pop()
+        if isinstance(found, tree.Binary) and found.operator in _ARITHMETIC:
+            stack += (found.left, found.right)
+        elif isinstance(found, tree.Name) and found.name in symbols:
+            has_symbol = True
+        elif not isinstance(found, tree.IntLiteral):
+            return False
+    return has_symbol
 
 
 class _Sizes:
@@ -77,27 +94,13 @@ class _Sizes:
         stack: list[tree.Node] = [statement]
         while stack:
             node = stack.pop()
-            if isinstance(node, tree.Binary) and self.is_size(node):
+            if isinstance(node, tree.Binary) and is_size(node, self.symbols):
                 self._count_size(node)
                 continue
             if isinstance(node, tree.CallArgument) and node.name == "input_shape":
                 for item, hint in zip(getattr(node.value, "items", ())[2:], _IMAGE):
                     self.hints.setdefault(item, hint)
             stack.extend(tree.children(node))
-
-    def is_size(self, node: tree.Expression) -> bool:
-        """Whether an expression is calculated of symbols and integers alone."""
-        stack: list[tree.Expression] = [node]
-        has_symbol = False
-        while stack:
-            found = stack.pop()
-            if isinstance(found, tree.Binary) and found.operator in _ARITHMETIC:
-                stack += (found.left, found.right)
-            elif isinstance(found, tree.Name) and found.name in self.symbols:
-                has_symbol = True
-            elif not isinstance(found, tree.IntLiteral):
-                return False
-        return has_symbol
 
     def _count_size(self, size: tree.Binary) -> None:
         factors = sides_of(size)
@@ -164,7 +167,7 @@ class _Naming:
         if isinstance(node, tuple):
             items = tuple(self._with_names(item) for item in node)
             return node if all(new is old for new, old in zip(items, node)) else items
-        if isinstance(node, tree.Binary) and self.sizes.is_size(node):
+        if isinstance(node, tree.Binary) and is_size(node, self.sizes.symbols):
             return self._size(node)
         if isinstance(node, tree.Binary):
             return self._chain(node)
@@ -178,7 +181,7 @@ class _Naming:
     def _chain(self, node: tree.Binary) -> tree.Expression:
         """A chain of operations with names; it may be deep on the left."""
         chain = [node]
-        while isinstance(chain[-1].left, tree.Binary) and not self.sizes.is_size(chain[-1].left):
+        while isinstance(chain[-1].left, tree.Binary) and not is_size(chain[-1].left, self.sizes.symbols):
             chain.append(chain[-1].left)
         result: tree.Expression = self._with_names(chain[-1].left)
         for binary in reversed(chain):

@@ -17,11 +17,11 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import binaries_in
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.passes.blocks.kinds import kinds_of
+from onnx_systemds.importing.passes.named_sizes import is_size
 from onnx_systemds.importing.script import Script
 
 _NOTHING = tree.IntLiteral(0)
 _NOTE = "# (a * b - 0) * c is a * b * c: of a product of three numbers the engine's compiler does not know the value."
-_ARITHMETIC = frozenset(("+", "-", "*", "%/%", "%%"))
 
 
 def with_known_products(script: Script) -> Script:
@@ -49,9 +49,7 @@ def with_known_products_in(function: tree.Function, functions: Mapping[str, tree
     kept = {id(node) for node in tree.walk(*_kept(function.body, functions))}
 
     def change(node: tree.Node) -> tree.Node:
-        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in kept:
-            return node
-        if not all(_is_integer(part, integers) for part in tree.walk(node)):
+        if not isinstance(node, tree.Binary) or not _is_nested(node) or id(node) in kept or not is_size(node, integers):
             return node
         left, right = (tree.Binary("-", it, _NOTHING) if _is_product(it) else it for it in (node.left, node.right))
         return replace(node, left=left, right=right)
@@ -67,13 +65,6 @@ def _is_nested(node: tree.Binary) -> bool:
 
 def _is_product(node: tree.Expression) -> bool:
     return isinstance(node, tree.Binary) and node.operator == "*"
-
-
-def _is_integer(part: tree.Node, integers: set[str]) -> bool:
-    """Whether a part of an expression calculates with integers alone."""
-    if isinstance(part, tree.Binary):
-        return part.operator in _ARITHMETIC
-    return isinstance(part, tree.IntLiteral) or (isinstance(part, tree.Name) and part.name in integers)
 
 
 def _kept(body: tree.Block, functions: Mapping[str, tree.Function]) -> Iterator[tree.Node]:

@@ -19,7 +19,6 @@ from onnx_systemds.importing.body import parsed
 from onnx_systemds.importing.origins import CallOrigin, SharedOrigin
 from onnx_systemds.importing.passes.block_cuts import (
     GUARDED,
-    NEVER,
     cut,
     cut_blocks,
     is_cut,
@@ -105,8 +104,8 @@ def _with_blocks(script: Script) -> Script | None:
     guards = guarding_calls([*functions.values(), *made.values()], called)
     guard = parsed([GUARDED, *(f"  {call}" for call in guards), "}"]) if guards else ()
     called = [*called[:start], *guard, *cut_blocks(called[start:], others, scalars)]
-    new = with_never([statement for statement in called if statement != cut(NEVER)])
-    return replace(script, functions=(*others.values(), *made.values(), replace(main, body=new)))
+    new = replace(main, body=with_never(called))
+    return replace(script, functions=(*others.values(), *made.values(), new))
 
 
 def _is_guard(statement: tree.Statement) -> bool:

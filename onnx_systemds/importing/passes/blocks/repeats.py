@@ -15,6 +15,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
 from onnx_systemds.dml.scopes import assigned, mentioned, once
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
+from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.passes.specialisation.trees import reads
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -154,7 +155,7 @@ class _Finder:
         for place, (statement, shape) in enumerate(zip(self.body, self.shapes)):
             if shape is not None:
                 needed = reads(statement)
-                is_alone = alike[shape] == 1 or _is_size(statement)
+                is_alone = alike[shape] == 1 or reads_size(statement)
                 if needed <= {WEIGHTS} or (is_alone and needed <= known):
                     moved.add(place)
                     known |= {*assigned((statement,))}
@@ -271,12 +272,6 @@ class _Finder:
 def _read_names(statement: tree.Statement) -> tuple[str, ...]:
     value = statement.value if isinstance(statement, tree.Assign) else statement.call  # type: ignore[union-attr]
     return mentioned(value).variables
-
-
-def _is_size(statement: tree.Statement) -> bool:
-    """Whether a number is read from a matrix: as its rows or columns."""
-    value = statement.value if isinstance(statement, tree.Assign) else None
-    return isinstance(value, tree.Call) and value.function in ("nrow", "ncol")
 
 
 def _equal_spans(items: Sequence[Hashable]) -> Iterator[tuple[int, int]]:
