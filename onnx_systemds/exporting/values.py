@@ -8,7 +8,7 @@ the matrix itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Union
 
@@ -191,8 +191,3 @@ def sizes_in(value: Value) -> Iterator[Dim]:
     elif isinstance(value, ListValue):
         for item in value.items:
             yield from sizes_in(item)
-
-
-def first(values: Sequence[Value], name: str, names: Sequence[str]) -> Value | None:
-    """Return the item called `name`."""
-    return next((value for value, own in zip(values, names) if own == name), None)

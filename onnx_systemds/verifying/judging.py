@@ -7,25 +7,20 @@ onnxruntime is made more exact than it comes, by the same model with what it com
   same weights as uint8 (both they and their zero points raised by 128) they are exact.
 * Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
   round elsewhere; a model with such pairs is run as it is written.
-In double precision ONNX's reference implementation takes what onnxruntime has no kernels for. Its Erf is of FP32 even
-then, and its Gelu adds 1 to that, which leaves nothing of small results: both are written here.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 import onnx
 from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_model, uses_external_data
 from onnx.reference import ReferenceEvaluator
-from onnx.reference.op_run import OpRun
 
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.model.ir import Graph
@@ -33,8 +28,6 @@ from onnx_systemds.model.ir import Graph
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _FOLDER = "session.model_external_initializers_file_folder_path"
-
-_NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 # operator -> positions of its int8 weights and of their zero points
 _WEIGHTS = {"MatMulInteger": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
@@ -159,39 +152,6 @@ def _by_reference(model: ModelProto, feeds: Mapping[str, Any], folder: Path | No
     return {info.name: output for info, output in zip(model.graph.output, outputs)}
 
 
-def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of ONNX's reference implementation with every narrower float of the model as double."""
-    wide, given = in_double_type(model, feeds)
-    outputs = ReferenceEvaluator(wide, new_ops=[Erf, Gelu]).run(None, given)
-    return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
-
-
-def in_double_type(model: ModelProto | Path, feeds: Mapping[str, Any]) -> tuple[ModelProto, dict[str, Any]]:
-    """A copy of the model, and of its inputs, with double for every narrower float."""
-    wide = loaded(model)
-    _widen(wide.graph)
-    return wide, {name: array.astype(np.float64) if _is_narrow(array) else array for name, array in feeds.items()}
-
-
-class Erf(OpRun):
-    """The error function in double."""
-
-    def _run(self, x: Array) -> tuple[Array]:
-        return (np.vectorize(math.erf, otypes=[np.float64])(x).astype(x.dtype),)
-
-
-class Gelu(OpRun):
-    """x times the probability that a normal number is below x, or its approximation, in double."""
-
-    def _run(self, x: Array, approximate: str = "none") -> tuple[Array]:
-        if approximate == "tanh":
-            with np.errstate(over="ignore"):
-                below = 1 / (1 + np.exp(-math.sqrt(8 / math.pi) * (x + 0.044715 * x**3)))
-        else:
-            below = np.vectorize(math.erfc, otypes=[np.float64])(-x / math.sqrt(2)) / 2
-        return (np.asarray(x * below).astype(x.dtype),)
-
-
 def _write_out_sigmoids(graph: GraphProto) -> None:
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -227,29 +187,3 @@ def _unsigned_weights(graph: GraphProto) -> None:
         if tensor.name in names and tensor.data_type == TensorProto.INT8 and not uses_external_data(tensor):
             raised = (numpy_helper.to_array(tensor).astype(np.int16) + 128).astype(np.uint8)
             tensor.CopyFrom(numpy_helper.from_array(raised, tensor.name))
-
-
-def _is_narrow(array: Any) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype in (np.float32, np.float16, ml_dtypes.bfloat16)
-
-
-def _widen(graph: GraphProto) -> None:
-    for tensor in graph.initializer:
-        _widen_tensor(tensor)
-    for info in [*graph.input, *graph.output, *graph.value_info]:
-        if info.type.tensor_type.elem_type in _NARROW:
-            info.type.tensor_type.elem_type = TensorProto.DOUBLE
-    for node in graph.node:
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _widen(attribute.g)
-            elif attribute.HasField("t"):
-                _widen_tensor(attribute.t)
-            elif node.op_type == "Cast" and attribute.name == "to" and attribute.i in _NARROW:
-                attribute.i = TensorProto.DOUBLE
-
-
-def _widen_tensor(tensor: TensorProto) -> None:
-    if tensor.data_type in _NARROW:
-        name = tensor.name
-        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), name))

@@ -24,7 +24,8 @@ from onnx_systemds.importing.script import Script
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
-from onnx_systemds.verifying.judging import in_double, in_double_type, judge, run
+from onnx_systemds.verifying.judging import judge, run
+from tests.double_precision import in_double, in_double_type
 from tests.fuzz.finding import Finding
 from tests.fuzz.judge_faults import is_untrusted, tolerated
 from tests.fuzz.nudging import within_rounding

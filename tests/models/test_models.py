@@ -12,6 +12,7 @@ from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying import judging
 from tests.all_failures import all_failures
+from tests.double_precision import in_double
 from tests.model_zoo import MODELS, groups_by_size, model_paths, needs_models
 from tests.operators.harness import Array, compare
 from tests.plain_engine import scored_together
@@ -117,7 +118,7 @@ def test_agrees_with_an_exact_sigmoid(name: str) -> None:
 def test_agrees_with_double_precision() -> None:
     name = "real/silero-vad__silero_vad_16k_sequence"
     path, inputs, outputs = _run(name)
-    for output, exact in judging.in_double(path, inputs).items():
+    for output, exact in in_double(path, inputs).items():
         compare(outputs[output].astype(np.float64), exact, 1e-6, f"{name} {output}")
 
 

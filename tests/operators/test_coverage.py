@@ -11,8 +11,9 @@ from types import ModuleType
 import onnx
 import pytest
 
-from onnx_systemds.inference.registry import Identity, expanders, operator_generators, signature_changes
+from onnx_systemds.inference.registry import Identity, expanders, operator_generators
 from tests.operators.harness import Case, Covered
+from tests.operators.signatures import signature_changes
 
 cached_changes = cache(signature_changes)
 HISTORY = onnx.defs.get_all_schemas_with_history()

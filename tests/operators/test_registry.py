@@ -9,7 +9,8 @@ import pytest
 from onnx_systemds.cli import support_table
 from onnx_systemds.dml import templates
 from onnx_systemds.dml.words import BUILTIN_FUNCTIONS
-from onnx_systemds.inference.registry import find, generator, operator_generators, signature_changes
+from onnx_systemds.inference.registry import find, generator, operator_generators
+from tests.operators.signatures import signature_changes
 
 
 @pytest.mark.parametrize("domain", ["", "ai.onnx.ml"])
