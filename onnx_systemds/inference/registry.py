@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from onnx_systemds.errors import InternalError, PluginError, TranspileError, quoted
@@ -113,11 +114,14 @@ _MARKS = ((text_operators, "takes_text"), (text_lookups, "looks_up_text"),
           (boundary_operators, "gives_boundary_form"))  # fmt: skip
 
 
-def generator(op_type: str, since: int, domain: str = "", override: bool = False) -> Callable[[Function], Function]:
+def generator(
+    op_type: str, since: int | Sequence[int], domain: str = "", override: bool = False
+) -> Callable[[Function], Function]:
     """Register the function below as the generator of an operator from opset version ``since`` on.
 
-    A generator is needed at each version where signature or meaning changes; a later one replaces it from
-    its own version on. Raises ValueError on a second registration, as all decorators of this module do.
+    A generator is needed at each version where signature or meaning changes; one that serves after several such
+    changes names all these versions. A later one replaces it from its own version on. Raises ValueError on a second
+    registration, as all decorators of this module do.
     """
     return _registering(operator_generators, (op_type,), since, domain, override)
 
@@ -283,13 +287,15 @@ def _serving(registry: Registry[Any], identity: Identity, version: int) -> int:
 
 
 def _registering(
-    registry: Registry[Any], op_types: tuple[str, ...], since: int, domain: str, override: bool,
+    registry: Registry[Any], op_types: tuple[str, ...], since: int | Sequence[int], domain: str, override: bool,
     entry: Callable[[Any], Any] = lambda function: function,
 ) -> Callable[[Function], Function]:  # fmt: skip
+    versions = (since,) if isinstance(since, int) else since
+
     def decorate(function: Function) -> Function:
-        for op_type in op_types:
-            _note(registry, (domain, op_type), since, override)
-            registry.setdefault((domain, op_type), {})[since] = entry(function)
+        for op_type, version in product(op_types, versions):
+            _note(registry, (domain, op_type), version, override)
+            registry.setdefault((domain, op_type), {})[version] = entry(function)
         return function
 
     return decorate

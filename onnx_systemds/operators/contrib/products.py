@@ -54,8 +54,7 @@ def _factor(node: NodeFacts, position: int) -> _Factor:
     return _Factor(moved, perm, False)
 
 
-@shape_rule("FusedMatMul", domain=CONTRIB)
-@shape_rule("TransposeMatMul", domain=CONTRIB)
+@shape_rule("FusedMatMul", "TransposeMatMul", domain=CONTRIB)
 def fused_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As MatMul, of the transposed factors."""
     return (node.tensor(matmul_dims(node, {0: _factor(node, 0).dims, 1: _factor(node, 1).dims})),)

@@ -31,8 +31,7 @@ batch_rule("QLinearAdd", "QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid", dom
 # --- two operands ------------------------------------------------------------------------------------------------
 
 
-@shape_rule("QLinearAdd", domain=CONTRIB)
-@shape_rule("QLinearMul", domain=CONTRIB)
+@shape_rule("QLinearAdd", "QLinearMul", domain=CONTRIB)
 def binary_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Broadcast dims of both operands."""
     return (node.tensor(broadcast(node, {0: node.dims("A"), 3: node.dims("B")})),)

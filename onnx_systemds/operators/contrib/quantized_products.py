@@ -22,8 +22,7 @@ from onnx_systemds.operators.onnx.requantizing import Number, Parameters, requan
 # --- ONNX's own ------------------------------------------------------------------------------------------------
 
 
-@expander("QuantizeLinear", domain=CONTRIB)
-@expander("DequantizeLinear", domain=CONTRIB)
+@expander("QuantizeLinear", "DequantizeLinear", domain=CONTRIB)
 def as_in_onnx(node: Expansion) -> None:
     """ONNX's operator, which got the element types of onnxruntime's later."""
     inputs = [node.input(position) for position in range(3)]

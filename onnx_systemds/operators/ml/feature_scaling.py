@@ -17,10 +17,12 @@ from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.broadcasting import minus_vector
 
 ML = "ai.onnx.ml"
+shape_rule("Binarizer", "Imputer", domain=ML)(same_dims)
 batch_rule("Binarizer", "Imputer", "Normalizer", "Scaler", domain=ML)(mixes_all_but_first)
 
 
@@ -51,18 +53,10 @@ def row_operand(node: NodeView, values: Sequence[float], hint: str) -> str:
     return node.constant_matrix(row, hint)
 
 
-@shape_rule("Scaler", domain=ML)
-@shape_rule("Normalizer", domain=ML)
+@shape_rule("Scaler", "Normalizer", domain=ML)
 def float_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims, as floats."""
     return (node.tensor(node.dims("X"), "float"),)
-
-
-@shape_rule("Binarizer", domain=ML)
-@shape_rule("Imputer", domain=ML)
-def same_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The output is like the input."""
-    return (node.tensor(node.dims("X")),)
 
 
 @generator("Scaler", since=1, domain=ML)

@@ -88,8 +88,7 @@ def _between(node: NodeView, texts: Column, integers: Column) -> Fragment:
     return _looked_up(node, integers, texts, node.attribute("default_string"), last=True)
 
 
-@generator("LabelEncoder", since=2, domain=ML)
-@generator("LabelEncoder", since=4, domain=ML)
+@generator("LabelEncoder", since=(2, 4), domain=ML)
 def label_encoder(node: NodeView) -> Fragment:
     """Opset 2: keys and values of any types; a NaN finds a NaN. Opset 4: tensors; the last of equal keys counts."""
     keys, keys_dtype = _column(node, "keys")

@@ -56,8 +56,7 @@ def classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     return node.tensor((rows,), dtype), node.tensor((rows, len(labels)), "float")
 
 
-@generator("TreeEnsembleClassifier", since=1, domain=ML)
-@generator("TreeEnsembleClassifier", since=3, domain=ML)
+@generator("TreeEnsembleClassifier", since=(1, 3), domain=ML)
 def tree_ensemble_classifier(node: NodeView) -> Fragment:
     """Sums of the weights by class, and the label; version 3 added thresholds and weights of type double."""
     attributes = attributes_of(node)

@@ -124,8 +124,7 @@ def with_base(node: NodeView, text: str, base: Array) -> str:
 # --- regression ------------------------------------------------------------------------------------------------
 
 
-@generator("TreeEnsembleRegressor", since=1, domain=ML)
-@generator("TreeEnsembleRegressor", since=3, domain=ML)
+@generator("TreeEnsembleRegressor", since=(1, 3), domain=ML)
 def tree_ensemble_regressor(node: NodeView) -> Fragment:
     """Weights of the leaves, aggregated by target; version 3 added thresholds and weights of type double."""
     attributes = attributes_of(node)

@@ -55,8 +55,7 @@ def _register(op_type: str, versions: Sequence[int], expression: Callable[[NodeV
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = doc
-    for since in versions:
-        generator(op_type, since)(generate)
+    generator(op_type, versions)(generate)
 
 
 def _number(node: NodeView, name: str) -> str:
@@ -159,9 +158,7 @@ def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(broadcast(node, {0: node.dims("X"), 1: _slope_dims(node)})),)
 
 
-@generator("PRelu", since=1)
-@generator("PRelu", since=6)
-@generator("PRelu", since=7)
+@generator("PRelu", since=(1, 6, 7))
 def prelu(node: NodeView) -> Fragment:
     """x, and slope * x below zero."""
     source = Aligned(node, {1: _slope_dims(node)})
@@ -236,8 +233,7 @@ def _dropout_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0 or node.has(2) or (node.version < 7 and not node.attribute("is_test"))
 
 
-@generator("Dropout", since=1)
-@generator("Dropout", since=6)
+@generator("Dropout", since=(1, 6))
 def dropout_1(node: NodeView) -> Fragment:
     """Nothing is dropped where is_test is set."""
     if node.attribute("is_test"):
@@ -245,8 +241,7 @@ def dropout_1(node: NodeView) -> Fragment:
     return _dropped(node, literal(node.attribute("ratio")))
 
 
-@generator("Dropout", since=7)
-@generator("Dropout", since=10)
+@generator("Dropout", since=(7, 10))
 def dropout_7(node: NodeView) -> Fragment:
     """Inference only: nothing is dropped."""
     return _kept(node)

@@ -86,17 +86,14 @@ def _register_binary(op_type: str, operator: str, versions: Sequence[int]) -> No
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} is DML's {operator}."
-    for since in versions:
-        generator(op_type, since)(generate)
+    generator(op_type, versions)(generate)
 
 
 for _name in ["Add", "Sub", "Mul"]:
     _register_binary(_name, INFIX_OPERATORS[_name], [1, 6, 7])
 
 
-@generator("Div", since=1)
-@generator("Div", since=6)
-@generator("Div", since=7)
+@generator("Div", since=(1, 6, 7))
 def div(node: NodeView) -> Fragment:
     """Division; of integers truncated towards zero."""
     kept = _unchanged(node, "/")
@@ -121,8 +118,7 @@ def _div_contents(node: NodeFacts, outputs: Sequence[Value]) -> Sequence[Array |
     return by_reference(node, outputs)
 
 
-@generator("Pow", since=1)
-@generator("Pow", since=7)
+@generator("Pow", since=(1, 7))
 def pow_(node: NodeView) -> Fragment:
     """x ^ y, in the type of x: integers are truncated and wrap; powers beyond 2^53 are as FP64 rounds them."""
     given = two_operands(node)
@@ -215,8 +211,7 @@ def _register_variadic(op_type: str, builtin: str) -> None:
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} of any number of inputs."
-    for since in (1, 6, 8):
-        generator(op_type, since)(generate)
+    generator(op_type, (1, 6, 8))(generate)
 
 
 for _name, _builtin in VARIADIC_BUILTINS.items():
@@ -224,9 +219,7 @@ for _name, _builtin in VARIADIC_BUILTINS.items():
 _register_variadic("Sum", "+")
 
 
-@generator("Mean", since=1)
-@generator("Mean", since=6)
-@generator("Mean", since=8)
+@generator("Mean", since=(1, 6, 8))
 def mean(node: NodeView) -> Fragment:
     """Mean of any number of inputs."""
     combined, given, before = _fold(node, "+")

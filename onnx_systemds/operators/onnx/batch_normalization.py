@@ -36,11 +36,7 @@ def _batch_normalization_mixes(node: NodeFacts, position: int, axis: int) -> boo
     return trains or trains_by_default or mixes_all_but_first(node, position, axis)
 
 
-@generator("BatchNormalization", since=1)
-@generator("BatchNormalization", since=6)
-@generator("BatchNormalization", since=7)
-@generator("BatchNormalization", since=9)
-@generator("BatchNormalization", since=14)
+@generator("BatchNormalization", since=(1, 6, 7, 9, 14))
 def batch_normalization(node: NodeView) -> Fragment:
     """Scale and shift per channel.
 

@@ -129,8 +129,7 @@ shape_rule("BitShift")(broadcast_rule())
 # --- shifts ------------------------------------------------------------------------------------------------------
 
 
-@generator("BitShift", since=11)
-@generator("BitShift", since=28)
+@generator("BitShift", since=(11, 28))
 def bit_shift(node: NodeView) -> Fragment:
     """x * 2^y without the bits that fall out on the left, or floor(x / 2^y); opset 28 adds signed types and
     says what negative amounts and those beyond the width give: nothing but the sign.

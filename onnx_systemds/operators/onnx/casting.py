@@ -209,12 +209,7 @@ def _text(node: NodeView, source: str, target: str) -> Fragment:
     return number_to_text(node, rounding) if target == "string" else text_to_number(node, target, rounding)
 
 
-@generator("Cast", since=1)
-@generator("Cast", since=6)
-@generator("Cast", since=9)
-@generator("Cast", since=13)
-@generator("Cast", since=19)
-@generator("Cast", since=24)
+@generator("Cast", since=(1, 6, 9, 13, 19, 24))
 def cast(node: NodeView) -> Fragment:
     """To another element type; since opset 19 with saturation, since 24 with a rounding mode for float8e8m0."""
     source, target = node.dtype("input"), target_dtype(node)

@@ -53,8 +53,7 @@ def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} is DML's {operator}."
-    for since in versions:
-        generator(op_type, since)(generate)
+    generator(op_type, versions)(generate)
 
 
 _VERSIONS = {"Equal": [1, 7], "Greater": [1, 7], "Less": [1, 7], "GreaterOrEqual": [12], "LessOrEqual": [12]}
@@ -85,22 +84,19 @@ def is_inf(node: NodeView) -> Fragment:
     return unary(node, lambda x: f"({x} != {x}) & ({x} == {x})", logical=True)
 
 
-@generator("And", since=1)
-@generator("And", since=7)
+@generator("And", since=(1, 7))
 def and_(node: NodeView) -> Fragment:
     """Logical and of 0 and 1: their product (the engine's & is wrong with a scalar)."""
     return binary_of(node, lambda given: infix(node, "*", given.items[0], given.items[1], given.form))
 
 
-@generator("Or", since=1)
-@generator("Or", since=7)
+@generator("Or", since=(1, 7))
 def or_(node: NodeView) -> Fragment:
     """Logical or of 0 and 1: their maximum."""
     return binary_of(node, lambda given: infix(node, "max", given.items[0], given.items[1], given.form))
 
 
-@generator("Xor", since=1)
-@generator("Xor", since=7)
+@generator("Xor", since=(1, 7))
 def xor(node: NodeView) -> Fragment:
     """Logical exclusive or of 0 and 1: they differ."""
 

@@ -63,9 +63,7 @@ def conv_integer_rule(node: NodeFacts) -> tuple[Value, ...]:
 # --- operators -------------------------------------------------------------------------------------------------
 
 
-@generator("Conv", since=1)
-@generator("Conv", since=11)
-@generator("Conv", since=22)
+@generator("Conv", since=(1, 11, 22))
 def conv(node: NodeView) -> Fragment:
     """A convolution; opset 11 only settles the defaults of strides and dilations, 22 adds a dtype."""
     filters = Filters(node.constant("W"), lambda view: node.view("W", view))

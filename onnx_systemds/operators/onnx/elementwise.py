@@ -129,8 +129,7 @@ def _register_unary(op_type: str, builtin: str, versions: Sequence[int]) -> None
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type} is DML's {builtin}."
-    for since in versions:
-        generator(op_type, since)(generate)
+    generator(op_type, versions)(generate)
 
 
 _FIRST = {"Acos": 7, "Asin": 7, "Atan": 7, "Cos": 7, "Sin": 7, "Tan": 7, "Cosh": 9, "Sinh": 9, "Sign": 9}
@@ -140,22 +139,19 @@ for _name, _builtin in UNARY_BUILTINS.items():
         _register_unary(_name, _builtin, [_FIRST[_name]] if _name in _FIRST else [1, 6])
 
 
-@generator("Neg", since=1)
-@generator("Neg", since=6)
+@generator("Neg", since=(1, 6))
 def neg(node: NodeView) -> Fragment:
     """Negation; the most negative integer of a narrow type stays itself."""
     return unary(node, lambda x: wrapped(node.dtype("X"), f"(-{x})"))
 
 
-@generator("Reciprocal", since=1)
-@generator("Reciprocal", since=6)
+@generator("Reciprocal", since=(1, 6))
 def reciprocal(node: NodeView) -> Fragment:
     """1 / x."""
     return unary(node, lambda x: f"1 / {x}")
 
 
-@generator("Clip", since=1)
-@generator("Clip", since=6)
+@generator("Clip", since=(1, 6))
 def clip_1(node: NodeView) -> Fragment:
     """Limits by attribute."""
     low, high = node.attribute("min"), node.attribute("max")
@@ -188,15 +184,13 @@ def _as_float(node: NodeView, x: str) -> str:
     return as_float(node, x, single=is_single(node))
 
 
-@generator("Floor", since=1)
-@generator("Floor", since=6)
+@generator("Floor", since=(1, 6))
 def floor(node: NodeView) -> Fragment:
     """Floor is DML's floor."""
     return unary(node, lambda x: f"floor({_as_float(node, x)})")
 
 
-@generator("Ceil", since=1)
-@generator("Ceil", since=6)
+@generator("Ceil", since=(1, 6))
 def ceil(node: NodeView) -> Fragment:
     """Ceil is DML's ceil."""
     return unary(node, lambda x: f"ceil({_as_float(node, x)})")

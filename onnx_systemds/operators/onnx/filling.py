@@ -31,6 +31,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.casting import round_text
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
@@ -38,6 +39,7 @@ from onnx_systemds.operators.support.movement import Moved, empty_result, permut
 from onnx_systemds.operators.support.size_rules import known_elements, single, vector
 
 takes_text("OneHot", "Shape", "Size")
+shape_rule("Trilu")(same_dims)
 batch_rule("ConstantOfShape", sizes=(0,), fills=True)(mixes_all)
 gradient("Shape", "Size", "ConstantOfShape", "EyeLike")(flat)
 fold("Size")(by_reference)
@@ -77,8 +79,7 @@ def shape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((len(_shown(node)),), "int64"),)
 
 
-@generator("Shape", since=1)
-@generator("Shape", since=15)
+@generator("Shape", since=(1, 15))
 def shape(node: NodeView) -> Fragment:
     """A column of sizes; only those that the run decides are left to this generator."""
     sizes = [f"as.matrix({node.dim(size)})" for size in _shown(node)]
@@ -182,8 +183,7 @@ def _range_length(node: NodeFacts) -> Dim | None:
     return maximum(floor_divide(span + (step - 1), step), 0)
 
 
-@generator("Range", since=11)
-@generator("Range", since=27)
+@generator("Range", since=(11, 27))
 def range_(node: NodeView) -> Fragment:
     """start + i * delta in double precision, which `stash_type` never exceeds.
 
@@ -225,12 +225,6 @@ def eye_like(node: NodeView) -> Fragment:
     return node.result(
         f'outer(seq(1, {node.dim(rows)}){shift}, t(seq(1, {node.dim(cols)})), "==")', View(rows, cols)
     )
-
-
-@shape_rule("Trilu")
-def trilu_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """As the input."""
-    return (node.tensor(node.dims("input")),)
 
 
 @batch_rule("Trilu")

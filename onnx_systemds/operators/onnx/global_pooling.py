@@ -19,9 +19,7 @@ from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 batch_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")(mixes_all_but_first)
 
 
-@shape_rule("GlobalAveragePool")
-@shape_rule("GlobalLpPool")
-@shape_rule("GlobalMaxPool")
+@shape_rule("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
 def global_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Spatial axes of size 1."""
     dims = node.dims("X")
@@ -59,8 +57,7 @@ def global_max_pool(node: NodeView) -> Fragment:
     return node.result(f"rowMaxs({node.view('X', view)})", View(view.rows, 1))
 
 
-@generator("GlobalLpPool", since=1)
-@generator("GlobalLpPool", since=2)
+@generator("GlobalLpPool", since=(1, 2))
 def global_lp_pool(node: NodeView) -> Fragment:
     """p-norm of each plane; p is a float in opset 1."""
     view, p = _planes(node), node.attribute("p")

@@ -245,8 +245,7 @@ def index_depth(node: NodeFacts, batch: int | None = None) -> int:
     return last + (int(node.attribute("batch_dims") or 0) if batch is None else batch)
 
 
-@generator("GatherND", since=11)
-@generator("GatherND", since=12)
+@generator("GatherND", since=(11, 12))
 def gather_nd(node: NodeView) -> Fragment:
     """Rows of the data whose columns are what the indices leave; opset 12 added batch_dims."""
     batch = int(node.attribute("batch_dims") or 0)

@@ -114,8 +114,7 @@ def matmul_integer(node: NodeView) -> Fragment:
     return node.result(text, view, before=before)
 
 
-@generator("QLinearMatMul", since=10)
-@generator("QLinearMatMul", since=21)
+@generator("QLinearMatMul", since=(10, 21))
 def qlinear_matmul(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers, requantised by the three scales; opset 21 adds types of the scales.
 

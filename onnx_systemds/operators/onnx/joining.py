@@ -73,8 +73,7 @@ def _concat_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return axis == concat_axis(node) or len(sizes) > 1
 
 
-@generator("Concat", since=1)
-@generator("Concat", since=4)
+@generator("Concat", since=(1, 4))
 def concat(node: NodeView) -> Fragment:
     """Columns side by side, or rows one below the other where nothing is in front of the axis."""
     axis = concat_axis(node)
@@ -135,10 +134,7 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     return tuple(node.tensor((*dims[:axis], size, *dims[axis + 1 :])) for size in parts)
 
 
-@generator("Split", since=1)
-@generator("Split", since=2)
-@generator("Split", since=13)
-@generator("Split", since=18)
+@generator("Split", since=(1, 2, 13, 18))
 def split(node: NodeView) -> Fragment:
     """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
     dims, axis = node.dims("input"), _split_axis(node)

@@ -219,10 +219,7 @@ def _gemm_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return output_size(node, place) != size or added not in (1, size)
 
 
-@generator("Gemm", since=1)
-@generator("Gemm", since=6)
-@generator("Gemm", since=7)
-@generator("Gemm", since=11)
+@generator("Gemm", since=(1, 6, 7, 11))
 def gemm(node: NodeView) -> Fragment:
     """alpha * A %*% B + beta * C."""
     a = node.matrix("A", 1)

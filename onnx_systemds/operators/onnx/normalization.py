@@ -47,8 +47,7 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(dims), statistics, statistics)
 
 
-@generator("LayerNormalization", since=1)
-@generator("LayerNormalization", since=17)
+@generator("LayerNormalization", since=(1, 17))
 def layer_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance over the axes from ``axis`` on, then scale and bias; onnxruntime's own before 17."""
     dims = node.dims("X")
@@ -114,8 +113,7 @@ def _standardized(node: NodeView, view: View) -> tuple[list[str], str]:
     return [f"{centred} = {x} - {row_means(node, x, view.cols)}"], f"{centred} / sqrt({variance} + {epsilon})"
 
 
-@generator("InstanceNormalization", since=1)
-@generator("InstanceNormalization", since=6)
+@generator("InstanceNormalization", since=(1, 6))
 def instance_normalization(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each plane; opset 6 drops consumed_inputs."""
     dims = node.dims("input")

@@ -25,9 +25,7 @@ def tensor_count(node: NodeFacts) -> int:
     return count
 
 
-@shape_rule("Adagrad", domain=TRAINING)
-@shape_rule("Adam", domain=TRAINING)
-@shape_rule("Momentum", domain=TRAINING)
+@shape_rule("Adagrad", "Adam", "Momentum", domain=TRAINING)
 def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The new tensors and the new accumulators, each as the old one."""
     count = tensor_count(node)

@@ -15,6 +15,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.selecting import axis_first, axis_last, from_axis_first, from_axis_last
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
@@ -22,6 +23,7 @@ from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_fi
 from onnx_systemds.operators.support.integer_rules import chosen, computed, moved, read, span_of_many_factors
 
 takes_text("ReverseSequence", "Unique")
+shape_rule("CumSum", "CumProd", "ReverseSequence")(same_dims)
 batch_rule("ArgMax", "ArgMin")(mixes_nothing)
 batch_rule("TopK")(mixes_at_axis)
 batch_rule("CumSum")(mixes_at_axis_input)
@@ -51,8 +53,7 @@ def _around(dims: Dims, axis: int) -> tuple[Dim, Dim, Dim]:
 # --- ArgMax, ArgMin --------------------------------------------------------------------------------------------
 
 
-@shape_rule("ArgMax")
-@shape_rule("ArgMin")
+@shape_rule("ArgMax", "ArgMin")
 def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis shrinks to 1 or goes."""
     dims, axis = node.dims("data"), node.axis()
@@ -70,21 +71,13 @@ def _register_arg(op_type: str, function: str) -> None:
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type}: the first of several, or (from opset 12 on) the last; the first NaN wins."
-    for since in (1, 12):
-        generator(op_type, since)(generate)
+    generator(op_type, (1, 12))(generate)
 
 
 _register_arg("ArgMax", "row_arg_max")
 _register_arg("ArgMin", "row_arg_min")
 
 # --- cumulative ------------------------------------------------------------------------------------------------
-
-
-@shape_rule("CumSum")
-@shape_rule("CumProd")
-def cumulative_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """As the input."""
-    return (node.tensor(node.dims("x")),)
 
 
 def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
@@ -160,9 +153,7 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
     return node.tensor(dims), node.tensor(dims, "int64")
 
 
-@generator("TopK", since=1)
-@generator("TopK", since=10)
-@generator("TopK", since=11)
+@generator("TopK", since=(1, 10, 11))
 def top_k(node: NodeView) -> Fragment:
     """Sorted, ties to the lower index; NaN is the largest. Opset 11 added the smallest."""
     axis, count = node.axis(), top_k_count(node)
@@ -275,12 +266,6 @@ def unique(node: NodeView) -> Fragment:
 
 
 # --- ReverseSequence -------------------------------------------------------------------------------------------
-
-
-@shape_rule("ReverseSequence")
-def reverse_sequence_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """As the input."""
-    return (node.tensor(node.dims("input")),)
 
 
 @generator("ReverseSequence", since=10)

@@ -73,10 +73,7 @@ def _pad_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0 or pad_amounts(node)[axis] != (0, 0)
 
 
-@generator("Pad", since=1)
-@generator("Pad", since=2)
-@generator("Pad", since=11)
-@generator("Pad", since=18)
+@generator("Pad", since=(1, 2, 11, 18))
 def pad(node: NodeView) -> Fragment:
     """Crop what is negative, then add: a number (mode constant), or the axis's own elements."""
     return padded(node, pad_amounts(node))

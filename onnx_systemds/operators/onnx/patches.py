@@ -53,9 +53,7 @@ def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(pooled_dims(node)),)
 
 
-@generator("MaxUnpool", since=9)
-@generator("MaxUnpool", since=11)
-@generator("MaxUnpool", since=22)
+@generator("MaxUnpool", since=(9, 11, 22))
 def max_unpool(node: NodeView) -> Fragment:
     """Elements go to their indices in zeros; a larger output shape adds zeros after each axis."""
     dims, wanted = pooled_dims(node), node.output_dims()

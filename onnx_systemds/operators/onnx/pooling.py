@@ -57,9 +57,7 @@ def pool_windows(node: NodeFacts) -> Windows:
     return windows(node, node.dims("X")[2:], tuple(kernel))
 
 
-@shape_rule("AveragePool")
-@shape_rule("LpPool")
-@shape_rule("MaxPool")
+@shape_rule("AveragePool", "LpPool", "MaxPool")
 def pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, channels, number of windows; the indices are as many."""
     dims = (*node.dims("X")[:2], *pool_windows(node).outputs)
@@ -169,10 +167,7 @@ def pool2d_layer(node: NodeView) -> Fragment | None:
     return node.layer_result(call, View(batch, channels * product(window.outputs)), ["height", "width"])
 
 
-@generator("AveragePool", since=1)
-@generator("AveragePool", since=7)
-@generator("AveragePool", since=10)
-@generator("AveragePool", since=19)
+@generator("AveragePool", since=(1, 7, 10, 19))
 def average_pool(node: NodeView) -> Fragment:
     """Means over windows: opset 7 may count the padding, 10 may round up, 19 may dilate."""
     window = pool_windows(node)
@@ -229,9 +224,7 @@ def _number(size: object) -> int:
     return size
 
 
-@generator("LpPool", since=1)
-@generator("LpPool", since=2)
-@generator("LpPool", since=18)
+@generator("LpPool", since=(1, 2, 18))
 def lp_pool(node: NodeView) -> Fragment:
     """p-norm over windows: p is a float in opset 1; 18 may dilate and round up."""
     window, p = pool_windows(node), node.attribute("p")
@@ -249,9 +242,7 @@ def _max_pool_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return node.has_output(1) or mixes_all_but_first(node, position, axis)
 
 
-@generator("MaxPool", since=1)
-@generator("MaxPool", since=8)
-@generator("MaxPool", since=10)
+@generator("MaxPool", since=(1, 8, 10))
 def max_pooling(node: NodeView) -> Fragment:
     """Maxima over windows: opset 8 may tell their indices, 10 may dilate and round up."""
     window = pool_windows(node)

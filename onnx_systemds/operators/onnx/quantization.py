@@ -150,11 +150,7 @@ def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
     return quotient
 
 
-@generator("QuantizeLinear", since=10)
-@generator("QuantizeLinear", since=13)
-@generator("QuantizeLinear", since=19)
-@generator("QuantizeLinear", since=21)
-@generator("QuantizeLinear", since=23)
+@generator("QuantizeLinear", since=(10, 13, 19, 21, 23))
 def quantize_linear(node: NodeView) -> Fragment:
     """round(x / scale) + zero point within the type's range.
 
@@ -218,10 +214,7 @@ def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: 
     return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
 
-@generator("DequantizeLinear", since=10)
-@generator("DequantizeLinear", since=13)
-@generator("DequantizeLinear", since=21)
-@generator("DequantizeLinear", since=23)
+@generator("DequantizeLinear", since=(10, 13, 21, 23))
 def dequantize_linear(node: NodeView) -> Fragment:
     """(x - zero point) * scale; opset 13 brought scales per axis, 21 blocks, 23 the output's type."""
     statements: list[str] = []

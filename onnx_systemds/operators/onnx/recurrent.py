@@ -68,9 +68,7 @@ def directions_of(node: NodeFacts) -> int:
     return 2 if direction_of(node) == "bidirectional" else 1
 
 
-@shape_rule("RNN")
-@shape_rule("GRU")
-@shape_rule("LSTM")
+@shape_rule("RNN", "GRU", "LSTM")
 def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All hidden states, the last one, and the last cell state of an LSTM."""
     shape = shape_of(node)
@@ -96,16 +94,9 @@ def _recurrent_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     )
 
 
-@generator("RNN", since=1)
-@generator("RNN", since=7)
-@generator("RNN", since=14)
-@generator("GRU", since=1)
-@generator("GRU", since=3)
-@generator("GRU", since=7)
-@generator("GRU", since=14)
-@generator("LSTM", since=1)
-@generator("LSTM", since=7)
-@generator("LSTM", since=14)
+@generator("RNN", since=(1, 7, 14))
+@generator("GRU", since=(1, 3, 7, 14))
+@generator("LSTM", since=(1, 7, 14))
 def recurrent(node: NodeView) -> Fragment:
     """A call for each direction. Opset 7 removed output_sequence, opset 14 added layout."""
     return Layer(node, node.node.op_type, shape_of(node)).fragment()

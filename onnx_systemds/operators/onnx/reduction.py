@@ -323,8 +323,7 @@ def _register(op_type: str, reduction: Reduction) -> None:
 
     generate.__name__ = op_type.lower()
     generate.__doc__ = f"{op_type}: axes by attribute, from opset {reduction.axes_as_input} on by input."
-    for since in dict.fromkeys((1, 11, reduction.axes_as_input)):
-        generator(op_type, since)(generate)
+    generator(op_type, (1, 11, reduction.axes_as_input))(generate)
     shape_rule(op_type)(_rule(reduction))
 
 

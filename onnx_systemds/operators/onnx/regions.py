@@ -52,9 +52,7 @@ def roi_align_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((node.dims("rois")[0], _images(node)[1], *_aligned_size(node))),)
 
 
-@generator("RoiAlign", since=10)
-@generator("RoiAlign", since=16)
-@generator("RoiAlign", since=22)
+@generator("RoiAlign", since=(10, 16, 22))
 def roi_align(node: NodeView) -> Fragment:
     """Samples between pixels, averaged; opset 16 may put pixels at their centres and does so by default."""
     mode = str(node.attribute("mode"))
@@ -90,8 +88,7 @@ def max_roi_pool_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((node.dims("rois")[0], _images(node)[1], *_pooled_size(node))),)
 
 
-@generator("MaxRoiPool", since=1)
-@generator("MaxRoiPool", since=22)
+@generator("MaxRoiPool", since=(1, 22))
 def max_roi_pool(node: NodeView) -> Fragment:
     """Maxima over the pixels of each region's bins; opset 22 adds a dtype."""
     batch, channels, height, width = _images(node)
@@ -120,8 +117,7 @@ def deform_conv_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((node.dims("X")[0], node.dims("W")[0], *_deformed_windows(node).outputs)),)
 
 
-@generator("DeformConv", since=19)
-@generator("DeformConv", since=22)
+@generator("DeformConv", since=(19, 22))
 def deform_conv(node: NodeView) -> Fragment:
     """A convolution whose taps are moved by offsets and weighted by a mask; opset 22 adds a dtype."""
     batch, channels = node.dims("X")[:2]

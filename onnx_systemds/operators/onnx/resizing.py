@@ -145,8 +145,7 @@ def _axes(node: NodeFacts) -> list[Axis]:
     return upsample_axes(node) if node.version < 11 else resize_axes(node)
 
 
-@shape_rule("Upsample")
-@shape_rule("Resize")
+@shape_rule("Upsample", "Resize")
 def resize_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The resized axes change."""
     dims = list(node.dims("X"))
@@ -161,13 +160,8 @@ def _resize_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0 or node.attribute("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
-@generator("Upsample", since=1)
-@generator("Upsample", since=7)
-@generator("Upsample", since=9)
-@generator("Resize", since=10)
-@generator("Resize", since=11)
-@generator("Resize", since=13)
-@generator("Resize", since=18)
+@generator("Upsample", since=(1, 7, 9))
+@generator("Resize", since=(10, 11, 13, 18))
 def resize(node: NodeView) -> Fragment:
     """Axis by axis, the last first: nearest selects, the others multiply by the weights' matrix."""
     how = resampling(node)

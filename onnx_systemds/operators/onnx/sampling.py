@@ -84,8 +84,7 @@ def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)
 
 
-@generator("GridSample", since=16)
-@generator("GridSample", since=20)
+@generator("GridSample", since=(16, 20))
 def grid_sample(node: NodeView) -> Fragment:
     """Per batch entry a sparse matrix of weights; opset 20 renamed the modes and allowed any number of axes."""
     dims, grid = node.dims("X"), node.dims("grid")

@@ -37,10 +37,7 @@ NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-@shape_rule("Scatter")
-@shape_rule("ScatterElements")
-@shape_rule("ScatterND")
-@shape_rule("TensorScatter")
+@shape_rule("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the data; where single elements are updated, each index has one of the updates."""
     if node.node.op_type in ("Scatter", "ScatterElements"):
@@ -52,8 +49,7 @@ def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 @generator("Scatter", since=9)
-@generator("ScatterElements", since=11)
-@generator("ScatterElements", since=16)
+@generator("ScatterElements", since=(11, 16))
 def scatter_elements(node: NodeView) -> Fragment:
     """Single elements as rows of one column; opset 16 added add and mul, 18 max and min."""
     count = node.size("indices")
@@ -62,8 +58,7 @@ def scatter_elements(node: NodeView) -> Fragment:
     return _scatter(node, element_index(node, 1, node.axis()), node.size("data"), count, 1)
 
 
-@generator("ScatterND", since=11)
-@generator("ScatterND", since=16)
+@generator("ScatterND", since=(11, 16))
 def scatter_nd(node: NodeView) -> Fragment:
     """Rows whose columns are what an index leaves; opset 16 added add and mul, 18 max and min."""
     dims = node.dims("data")

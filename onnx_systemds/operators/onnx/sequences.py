@@ -256,8 +256,7 @@ def optional_has_element_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((), "bool"),)
 
 
-@generator("OptionalHasElement", since=15)
-@generator("OptionalHasElement", since=18)
+@generator("OptionalHasElement", since=(15, 18))
 def optional_has_element_15(node: NodeView) -> Fragment:
     """Whether the list has an item."""
     return node.result(f"as.double(length({_list(node)}) > 0)", SCALAR)
@@ -269,8 +268,7 @@ def optional_get_element_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (item_value(node, 0, node.value("input").element),)
 
 
-@generator("OptionalGetElement", since=15)
-@generator("OptionalGetElement", since=18)
+@generator("OptionalGetElement", since=(15, 18))
 def optional_get_element_15(node: NodeView) -> Fragment:
     """The only item; the engine's own error when there is none."""
     items, before = _identifier(node)

@@ -45,9 +45,13 @@ def identity_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.value("input"),)
 
 
+@generator("Flatten", since=(1, 9, 11))
 @generator("Identity", since=1)
+@generator("Reshape", since=(1, 5, 14))
+@generator("Squeeze", since=(1, 13))
+@generator("Unsqueeze", since=(1, 13))
 def identity(node: NodeView) -> Fragment:
-    """The input under another name."""
+    """The same elements."""
     return node.same_elements()
 
 
@@ -170,16 +174,6 @@ def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:
         raise UnsupportedCase("an axis is inserted twice")
     kept = iter(dims)
     return tuple(1 if axis in new else next(kept) for axis in range(rank))
-
-
-def _same(node: NodeView) -> Fragment:
-    return node.same_elements()
-
-
-_VERSIONS = {"Reshape": [1, 5, 14], "Flatten": [1, 9, 11], "Squeeze": [1, 13], "Unsqueeze": [1, 13]}
-for _name, _versions in _VERSIONS.items():
-    for _since in _versions:
-        generator(_name, _since)(_same)
 
 
 @gradient("Identity")

@@ -174,8 +174,7 @@ def _slice_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     return position != 0 or any(part != (0, size, 1) for part in taken)
 
 
-@generator("Slice", since=1)
-@generator("Slice", since=10)
+@generator("Slice", since=(1, 10))
 def slice_(node: NodeView) -> Fragment:
     """Ranges of rows or columns, axis by axis; other steps are selections."""
     steps = Steps(node)

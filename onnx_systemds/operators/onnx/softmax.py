@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_systemds.inference.dims import product
-from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
-from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
 from onnx_systemds.operators.support.broadcasting import minus_vector
 
@@ -85,15 +84,11 @@ def _register(op_type: str, normalize: Normalize, doc: str) -> None:
     def new(node: NodeView) -> Fragment:
         return along_axis(node, node.axis(), normalize)
 
-    @shape_rule(op_type)
-    def rule(node: NodeFacts) -> tuple[Value, ...]:
-        return (node.tensor(node.dims(0)),)
-
     old.__name__, new.__name__ = f"{op_type.lower()}_1", f"{op_type.lower()}_13"
     old.__doc__ = f"{doc} All axes from ``axis`` on count as one."
     new.__doc__ = f"{doc} Along one axis."
-    generator(op_type, 1)(old)
-    generator(op_type, 11)(old)  # allowed negative axes
+    shape_rule(op_type)(same_dims)
+    generator(op_type, (1, 11))(old)  # from 11 on with negative axes
     generator(op_type, 13)(new)
 
 

@@ -109,8 +109,7 @@ def dft_matrix(
     return matrix.reshape(used * parts, 2 * wanted)
 
 
-@generator("DFT", since=17)
-@generator("DFT", since=20)
+@generator("DFT", since=(17, 20))
 def dft(node: NodeView) -> Fragment:
     """Signals in the rows, times the transform's matrix; opset 20 made the axis an input."""
     dims, axis, parts, length = node.dims("input"), _dft_axis(node), _parts(node), _dft_length(node)

@@ -84,8 +84,7 @@ def depth_to_space_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((batch, depth, height * block, width * block)),)
 
 
-@generator("DepthToSpace", since=1)
-@generator("DepthToSpace", since=11)
+@generator("DepthToSpace", since=(1, 11))
 def depth_to_space(node: NodeView) -> Fragment:
     """The channel axis holds (block row, block column, depth), or in mode CRD (since opset 11) depth first."""
     block = _block(node)
@@ -107,8 +106,7 @@ def space_to_depth_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((batch, channels * (block * block), height // block, width // block)),)
 
 
-@generator("SpaceToDepth", since=1)
-@generator("SpaceToDepth", since=28)
+@generator("SpaceToDepth", since=(1, 28))
 def space_to_depth(node: NodeView) -> Fragment:
     """Channels become (block row, block column, depth), or in mode CRD (since opset 28) depth first."""
     block = _block(node)
