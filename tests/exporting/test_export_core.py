@@ -204,6 +204,22 @@ def test_what_branches_write_is_one_output(body: str) -> None:
         np.testing.assert_allclose(run_model(model, {"X": x})["Y"], prepared({"X": x})["Y"], rtol=1e-6)
 
 
+ONLY_MESSAGES = {
+    "otherwise": 'if (sum(X) == 0) { print("nothing in X") } else { Y = X / sum(X)\nwrite(Y, "Y") }',
+    "then": 'if (sum(X) != 0) { Y = X / sum(X)\nwrite(Y, "Y") } else { print("nothing in X")\nstop("no result") }',
+    "nested": 'if (sum(X) == 0) { stop("nothing in X") } else { if (nrow(X) > 0) { Y = X / sum(X) }\nwrite(Y, "Y") }',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ONLY_MESSAGES.values(), ids=ONLY_MESSAGES)
+def test_what_is_written_beside_messages_alone_is_written_in_every_run(body: str) -> None:
+    notes: list[str] = []
+    model = export_script(f'X = read("X")\n{body}\n', notes=notes)
+    x = np.abs(numbers(3, 2))
+    np.testing.assert_allclose(run_model(model, {"X": x})["Y"], x / x.sum(), rtol=1e-6)
+    assert any("the other branch only says why there are none" in note for note in notes)
+
+
 def test_short_loops_write_an_output_in_each_trip() -> None:
     model = export_script('X = read("X")\nfor (i in 1:3) { write(X * i, "Y" + i) }\n')
     found = run_model(model, {"X": np.ones((2, 2))})
