@@ -243,6 +243,12 @@ def test_a_file_that_the_script_has_written_is_no_input() -> None:
     assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}
 
 
+def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_output() -> None:
+    paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x"]
+    found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})
+    assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x"]
+
+
 def test_how_a_file_is_divided_is_no_matter_of_a_model() -> None:
     text = 'X = read("X", format="hdf5", dataset="D")\nwrite(X, "Y", format="binary", rows_in_block=2, cols_in_block=3)\n'
     assert run_model(export_script(text), {"X": np.ones((2, 2))})["Y"].sum() == 4
