@@ -110,14 +110,15 @@ def test_images_that_are_nearly_empty() -> None:
     np.testing.assert_allclose(results["y"], runtime.run(None, {"x": x})[0], rtol=1e-5, atol=1e-5)
 
 
-def test_matrices_are_made_in_blocks_of_filters() -> None:
-    """Of five filters, two a block: the bound, which large images reach, is less here."""
+@pytest.mark.parametrize("height", [6, 5])
+def test_matrices_are_made_in_blocks_of_filters(height: int) -> None:
+    """Of five filters, two a block: the bound, which large images reach, is less here. Rows of an odd length have no halves."""
     (function,) = map(print_statement, library_functions(["depthwise_matrix"]))
     assert function.count("4000000") == 1
     weight = RANDOM.normal(size=(5, 1, 3, 2)).astype(np.float32)
-    x = RANDOM.normal(size=(2, 5, 6, 7)).astype(np.float32)
-    call = 'W = read("./W")\nM = depthwise_matrix(W, 5, 6, 7, 3, 2, 1, 2, 1, 0)\nwrite(M, "./M")\n'
-    entries = 6 * 3 * 3 * 2  # pixels and taps of a filter
+    x = RANDOM.normal(size=(2, 5, height, 7)).astype(np.float32)
+    call = f'W = read("./W")\nM = depthwise_matrix(W, 5, {height}, 7, 3, 2, 1, 2, 1, 0)\nwrite(M, "./M")\n'
+    entries = height * 3 * 3 * 2  # pixels and taps of a filter
     text = function.replace("4000000", str(2 * entries + 1))
     (found,) = shared_session().prepare(f"{text}\n{call}", ["W"], ["M"])({"W": weight.reshape(5, -1)}).values()
     windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (0, 0))), (3, 2), (2, 3))
