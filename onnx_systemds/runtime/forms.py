@@ -54,7 +54,7 @@ def specialised_script(
     are not those of the script anyhow. is_long: whether to try what is faster for large matrices only. is_part:
     whether other parts of the samples are scored at the same time, so that no form starts threads.
     """
-    form = Form(is_prepared=True, is_serial=False, joins_biases=True)
+    form = Form(is_prepared=True, is_serial=False, flattens="none", joins_biases=True)
     first = specialise(script, sizes, form)
     if first.general is None:  # it cannot be specialised
         return SpecialisedScript([program_of(script, shapes, sizes) if is_open else None], {})
@@ -83,7 +83,7 @@ def specialised_script(
     form = replace(form, inlined=inlined)
     serial = replace(form, is_serial=True)
     wanted = [serial] if is_part else [form, serial]
-    wanted += [replace(serial, is_flat=True)] if is_long else []
+    wanted += [replace(serial, flattens="all")] if is_long else []
     programs = dict.fromkeys(map(program, wanted))
     as_it_is = program_of(script, shapes, sizes)
     shown = [None if found == as_it_is and not is_open else found for found in programs]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,22 +14,23 @@ from onnx_systemds import import_model
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import print_script
 from onnx_systemds.dml.syntax import Script
-from onnx_systemds.importing.passes.specialisation.extremes import with_flat_extremes
+from onnx_systemds.importing.passes.specialisation.extremes import has_elements, is_large, with_flat_extremes
 from onnx_systemds.runtime import scoring
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.all_forms import check_all_forms
+from tests.plain_engine import score_plainly
 from tests.runtime.recording import recorded
 
 RANDOM = np.random.default_rng(11)
 
 
-def clip_model(low: float | None, high: float | None) -> ModelProto:
+def clip_model(low: float | None, high: float | None, columns: int = 40) -> ModelProto:
     bounds = {"low": low, "high": high}
     weights = [numpy_helper.from_array(np.float32(bound), name) for name, bound in bounds.items() if bound is not None]
     inputs = ["x", *(name if bound is not None else "" for name, bound in bounds.items())]
     nodes = [helper.make_node("Clip", inputs, ["c"]), helper.make_node("Identity", ["c"], ["y"])]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 40])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 40])
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", columns])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", columns])
     graph = helper.make_graph(nodes, "clip", [x], [y], weights)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -80,17 +83,42 @@ def test_hard_swish(kind: str) -> None:
     np.testing.assert_allclose(y, expected, rtol=1e-6, atol=1e-7)
 
 
-def rewritten_body(body: str, *, given: str = "matrix[double] X, double a") -> list[str]:
-    script = parse_script(f"f = function({given}) return (matrix[double] Y) {{\n{body}\n}}")
-    statements = with_flat_extremes(script.functions["f"], script.functions)
-    return print_script(Script(tuple(statements))).strip().splitlines()
+def rewritten_body(body: str, is_wanted: Callable[[int, int], bool] = has_elements) -> list[str]:
+    """The statements of a function of X (2 x 4) and a number a; g makes a matrix of unknown size, h a column."""
+    script = parse_script(f"f = function(matrix[double] X, double a) return (matrix[double] Y) {{\n{body}\n}}{OTHERS}")
+    statements = with_flat_extremes(script.functions["f"].body, script.functions, {"X": (2, 4), "a": math.nan}, is_wanted)
+    return print_script(Script(statements)).strip().splitlines()
+
+
+OTHERS = """
+g = function(matrix[double] Z) return (matrix[double] Y) {
+  Y = removeEmpty(target=Z, margin="rows")
+}
+h = function(matrix[double] Z, int n) return (matrix[double] Y) {
+  Y = Z %*% matrix(1, rows=n, cols=1)
+}
+"""
 
 
 def test_only_matrices_and_numbers() -> None:
-    body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = exp(X) * a\nY = max(e, b) + min(X, 0) + min(-1, e %*% t(e))"
+    body = "b = max(a, 2)\nc = max(X)\nd = min(c, 3)\ne = exp(X) * a\nY = max(e, b) + min(X, 0) + min(-1, e)"
     assert rewritten_body(body) == [
-        *body.splitlines()[:-1], "Y = max(e, b) + flat_min(X, 0) + flat_min(e %*% t(e), -1)"
+        *body.splitlines()[:-1], "Y = max(e, b) + flat_min(X, 0, 2, 4) + flat_min(e, -1, 2, 4)"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "cols", "expected"),
+    [(1, 16_384, True), (1, 16_383, False), (16, 1_024, True), (255, 65, True), (256, 65, False), (0, 20_000, False)],
+)
+def test_large_matrices(rows: int, cols: int, expected: bool) -> None:
+    assert is_large(rows, cols) == expected
+
+
+def test_only_matrices_that_are_wanted() -> None:
+    assert rewritten_body("Y = max(X, 0) + max(t(X), 0)", lambda rows, _: rows == 2) == [
+        "Y = flat_max(X, 0, 2, 4) + max(t(X), 0)"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -99,47 +127,55 @@ def test_only_matrices_and_numbers() -> None:
         "b = X\nif (a > 0) {\n  b = t(b)\n}\nY = max(b, 0)",
         "[b, c] = g(X)\nY = max(b, 0)",
         "for (i in 1:2) {\n  b = X\n}\nY = max(b, 0)",
-        "if (a > 0) {\n  b = X\n}\nY = max(b, 0)",
         "b = X[1:a, ]\nY = max(b, 0)",
-        "b = X[1:2, 3]\nY = max(b, 0)",
         "b = X\nb = X[1:a, ]\nY = max(b, 0)",
         "b = cbind(X, g(X))\nY = max(b, 0)",
         "b = matrix(0, rows=a, cols=3)\nY = max(b %*% X, 0)",
         "Y = max(g(X), 0)",
+        "Y = max(matrix(0, rows=0, cols=3), 1)",
     ],
 )
 def test_matrices_of_sizes_that_may_be_unknown(body: str) -> None:
     assert rewritten_body(body) == body.splitlines()
 
 
-@pytest.mark.parametrize("value", ["X[1:2, 1:4]", "cbind(X, X)", "t(conv2d(X, g(X)))", "matrix(X, rows=a, cols=2)"])
-def test_matrices_of_sizes_that_are_known(value: str) -> None:
-    assert rewritten_body(f"b = X\nb = {value}\nY = max(b, 0)")[-1] == "Y = flat_max(b, 0)"
+IMAGES = "input_shape=[2, 1, 2, 2]"
 
 
 @pytest.mark.parametrize(
-    ("function", "expected"),
+    ("value", "sizes"),
     [
-        ("g = function(matrix[double] Z) return (matrix[double] Y) {\n  Y = Z + 1\n}", "flat_max(g(X), 0)"),
-        ("g = function(matrix[double] Z) return (matrix[double] Y) {\n  Y = Z\n  if (nrow(Z) > 1) {\n    Y = Y + 1\n  }\n}", "max(g(X), 0)"),
-        ("g = function(matrix[double] Z, int n) return (matrix[double] Y) {\n  Y = Z + matrix(0, rows=n, cols=1)\n}", "max(g(X, 2), 0)"),
+        ("X[1:2, 2:4]", "2, 3"),
+        ("cbind(X, X)", "2, 8"),
+        ("h(X, 4)", "2, 1"),
+        ("matrix(X, rows=4, cols=2)", "4, 2"),
+        (f"conv2d(X, g(X), {IMAGES}, filter_shape=[3, 1, 1, 2], stride=[1, 1], padding=[0, 0])", "2, 6"),
+        (f"max_pool(X, {IMAGES}, pool_size=[2, 1], stride=[1, 1], padding=[0, 0])", "2, 2"),
+        (f"avg_pool(X, {IMAGES}, pool_size=[2, 2], stride=[1, 1], padding=[1, 1])", "2, 9"),
     ],
-)  # fmt: skip
-def test_results_of_functions(function: str, expected: str) -> None:
-    call = expected.partition("max(")[2]
-    script = parse_script(f"{function}\nf = function(matrix[double] X) return (matrix[double] Y) {{\n  Y = max({call}\n}}")
-    (statement,) = with_flat_extremes(script.functions["f"], script.functions)
-    assert print_script(Script((statement,))).strip() == f"Y = {expected}"
+)
+def test_matrices_of_sizes_that_are_known(value: str, sizes: str) -> None:
+    assert rewritten_body(f"b = X\nb = {value}\nY = max(b, 0)")[-1] == f"Y = flat_max(b, 0, {sizes})"
 
 
 def test_what_is_pooled_next_is_left() -> None:
     body = (
         "a = max(X, 0)\nb = max(X, 0)\nc = max(X * min(X, 6), 0)\n"
-        "P = max_pool(a, input_shape=[1, 1, 2, 2], pool_size=[2, 2], stride=[1, 1], padding=[0, 0])\n"
-        "Q = max_pool(c, input_shape=[1, 1, 2, 2], pool_size=[2, 2], stride=[1, 1], padding=[0, 0])\nY = b"
+        f"P = max_pool(a, {IMAGES}, pool_size=[2, 2], stride=[1, 1], padding=[0, 0])\n"
+        f"Q = max_pool(c, {IMAGES}, pool_size=[2, 2], stride=[1, 1], padding=[0, 0])\nY = b"
     )
-    changed = rewritten_body(body, given="matrix[double] X")
-    assert changed[:3] == ["a = max(X, 0)", "b = flat_max(X, 0)", "c = max(X * min(X, 6), 0)"]
+    changed = rewritten_body(body)
+    assert changed[:3] == ["a = max(X, 0)", "b = flat_max(X, 0, 2, 4)", "c = max(X * min(X, 6), 0)"]
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("kind", ["dense", "sparse", "zeros", "special"])
+def test_scripts_of_the_command_line(kind: str) -> None:
+    """From some thousands of elements on; run as people run them."""
+    x = np.hstack([images(kind)] * 100)
+    script = import_model(clip_model(-1, 2, columns=4000), dims={"n": 5})
+    assert "flat_min(flat_max(x, -1.0, 5, 4000), 2.0, 5, 4000)" in script.text
+    np.testing.assert_array_equal(score_plainly(script, {"x": x})["y"], np.clip(x, -1, 2))
 
 
 def test_short_calls_keep_their_operations(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,11 +86,14 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
     statements: list[str] = []
     if tables.low or tables.high:
         if tables.infinite:
-            text = node.named("clipped", text, statements)
+            clipped = node.temporary("clipped")
+            statements.append(f"{clipped} = {text}")
+            text = clipped
         sides = [side for side, used in (("-Inf", tables.low), ("Inf", tables.high)) if used]
         replaced = [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides]
         text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
-    data = node.named("data", text, statements)
+    data = node.temporary("data")
+    statements.append(f"{data} = {text}")
     return Walk(statements, data, tables)
 
 

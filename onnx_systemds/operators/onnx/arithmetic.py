@@ -198,7 +198,8 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
         else:
             combined = infix(node, operator, combined, operand, given.form)
         if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < len(order) - 2:
-            name = node.named("part", combined.text, before)
+            name = node.temporary("part")
+            before.append(f"{name} = {combined.text}")
             combined = Operand(name, combined.kind)
     return combined, given, before
 

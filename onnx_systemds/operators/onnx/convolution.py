@@ -137,7 +137,9 @@ def bound(node: NodeView, name: str, home: View, view: View, statements: list[st
     """Identifier of a matrix in another view, defined by a further statement."""
     if view == home:
         return name
-    return node.named("view", node.reshape(name, view), statements)
+    other = node.temporary("view")
+    statements.append(f"{other} = {node.reshape(name, view)}")
+    return other
 
 
 # --- the cases of a convolution ----------------------------------------------------------------------------------
@@ -198,7 +200,8 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     more, weight = _weight(node, filters, layer)
     statements += more
     if layer.has_sparse_filters:
-        spread = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)), statements)
+        spread = node.temporary("filters")
+        statements.append(f"{spread} = {node.call('depthwise_filters', weight, node.dim(layer.channels))}")
         weight, layer = spread, replace(layer, group=1)
     sizes: Dims = image.sizes
     view = View(layer.batch, layer.channels * product(sizes))
@@ -213,7 +216,8 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
         return statements, layer.biased(text) if layer.bias else dense(text, count), layer.output_view
     whole = image.text
     if image.view != view:
-        whole = node.named("images", image.seen(node, view), statements)
+        whole = node.temporary("images")
+        statements.append(f"{whole} = {image.seen(node, view)}")
     if layer.group > MOST_WRITTEN_GROUPS:
         call = node.call(
             "grouped_conv", whole, weight, *map(node.dim, (
@@ -227,7 +231,9 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     for number in range(layer.group):
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
-        parts.append(node.named("group", dense(f"conv2d({own}, {shapes})", count), statements))
+        part = node.temporary("group")
+        statements.append(f"{part} = {dense(f'conv2d({own}, {shapes})', count)}")
+        parts.append(part)
     return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
 
 

@@ -168,7 +168,8 @@ def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
     """A product of integers that is computed once and wrapped."""
     if wrapped(node.output_dtype(), "x") == "x":
         return text
-    name = node.named("sums", text, before)
+    name = node.temporary("sums")
+    before.append(f"{name} = {text}")
     return wrapped(node.output_dtype(), name)
 
 

@@ -53,7 +53,9 @@ class _Step:
 
     def bind(self, hint: str, text: str) -> str:
         """A new identifier for an intermediate result."""
-        return self.node.named(hint, text, self.lines)
+        name = self.node.temporary(hint)
+        self.lines.append(f"{name} = {text}")
+        return name
 
     def gradient(self) -> str:
         """The gradient with that of the regularization."""

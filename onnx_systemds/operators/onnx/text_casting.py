@@ -47,7 +47,8 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
     text = node.call("texts_numbers", codes, node.texts.dictionary())
     before: list[str] = []
     if target == "bool" or target in INTEGER_DTYPES:
-        number = node.named("number", text, before)
+        number = node.temporary("number")
+        before.append(f"{number} = {text}")
         text = f"({truncated(number)} != 0)" if target == "bool" else wrapped(target, truncated(number))
     elif rounding:
         text = node.call("round_to_float", text, *rounding)

@@ -170,7 +170,8 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
     if content is not None:
         return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
     statements, image = inflated(node, Image(node.view("W", view), view, channels * lead, kernel), steps)
-    name = node.named("weight", image.seen(node, View(channels, lead * product(extents))), statements)
+    name = node.temporary("weight")
+    statements.append(f"{name} = {image.seen(node, View(channels, lead * product(extents)))}")
     return statements, name
 
 
@@ -191,12 +192,13 @@ def _planar(
     if group == 1:
         return [], f"conv2d_backward_data({weight}, {x}, {tail})", sizes
     width = own * product(axis.size for axis in axes)
-    statements: list[str] = []
-    parts: list[str] = []
+    statements, parts = [], []
     for number in range(group):
         rows = f"{weight}[{number * own + 1}:{(number + 1) * own}, ]"
         columns = f"{x}[, {node.dim(number * width + 1)}:{node.dim((number + 1) * width)}]"
-        parts.append(node.named("group", f"conv2d_backward_data({rows}, {columns}, {tail})", statements))
+        part = node.temporary("group")
+        statements.append(f"{part} = conv2d_backward_data({rows}, {columns}, {tail})")
+        parts.append(part)
     return statements, f"cbind({', '.join(parts)})", sizes
 
 

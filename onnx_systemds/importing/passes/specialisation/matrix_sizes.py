@@ -6,12 +6,13 @@ What is not followed is not known: a matrix of unknown size stays where it is co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
 Shape: TypeAlias = tuple[int, int]
@@ -34,6 +35,16 @@ def sizes_in(block: tree.Block, functions: Mapping[str, tree.Function], given: M
         if isinstance(statement, tree.Assign) and isinstance(shape := sizes.known.get(statement.target.name), tuple):
             found[place] = shape
     return found
+
+
+def followed(
+    block: tree.Block, functions: Mapping[str, tree.Function], given: Mapping[str, Known]
+) -> Iterator[tuple[tree.Statement, Callable[[tree.Expression], Known | None]]]:
+    """The statements of a block, each with what tells sizes of expressions as they are before it."""
+    sizes = _Sizes(functions, dict(given), 0)
+    for statement in block:
+        yield statement, sizes.of
+        sizes.run((statement,))
 
 
 class _Sizes:
@@ -129,6 +140,10 @@ class _Sizes:
         positional = [self.of(argument.value) for argument in node.arguments if argument.name is None]
         named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
         first = positional[0] if positional else None
+        if node.function == "conv2d" or node.function in POOLINGS:
+            numbers = {name: value for name, value in self.known.items() if isinstance(value, int)}
+            convolution = convolution_of(node, numbers)
+            return None if convolution is None else (convolution.images[0], convolution.columns)
         if node.function == "matrix":
             rows, cols = (named.get(name) for name in ("rows", "cols"))
             return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else None

@@ -22,12 +22,15 @@ MOST_ENTRIES = 16_000_000
 
 FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
 ROW_AGGREGATES = {"rowSums": "row_sums", "rowMeans": "row_means"}  # library functions instead of builtins
-_SHAPES = ("input_shape", "filter_shape", "stride", "padding")
+POOLINGS = ("avg_pool", "max_pool")
 
 
 @dataclass(frozen=True)
 class Convolution:
-    """The sizes of a ``conv2d``: images N x C x H x W, filters F x C x KH x KW, and two numbers each."""
+    """The sizes of a ``conv2d``: images N x C x H x W, filters F x C x KH x KW, and two numbers each.
+
+    A pooling is one of a filter C x 1 x KH x KW.
+    """
 
     images: tuple[int, ...]
     filters: tuple[int, ...]
@@ -40,6 +43,11 @@ class Convolution:
         sizes = zip(self.images[2:], self.filters[2:], self.stride, self.padding)
         height, width = ((size + 2 * pad - kernel) // step + 1 for size, kernel, step, pad in sizes)
         return height * width
+
+    @property
+    def columns(self) -> int:
+        """Of the result, which has a row for each image."""
+        return self.filters[0] * self.pixels
 
     @property
     def entries(self) -> int:
@@ -67,9 +75,7 @@ def with_plain_sums(body: tree.Block) -> tree.Block:
     return changed
 
 
-def with_sparse_products(
-    body: tree.Block, constant: frozenset[int]
-) -> tuple[tree.Block, Mapping[str, Convolution]]:
+def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tree.Block, Mapping[str, Convolution]]:
     """The statements of a function with products for those depthwise convolutions that have constant filters.
 
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
@@ -119,17 +125,19 @@ def with_sparse_products(
 
 
 def convolution_of(call: tree.Call, sizes: Mapping[str, int]) -> Convolution | None:
-    """The sizes of a ``conv2d``, where all are known."""
+    """The sizes of a ``conv2d`` or a pooling, where all are known."""
     given = {argument.name: argument.value for argument in call.arguments}
+    is_pooling = call.function in POOLINGS
     shapes: list[tuple[int, ...]] = []
-    for name in _SHAPES:
+    for name in ("input_shape", "pool_size" if is_pooling else "filter_shape", "stride", "padding"):
         value = given.get(name)
         numbers = [whole_number(item, sizes) for item in value.items] if isinstance(value, tree.ListExpression) else []
         known = tuple(number for number in numbers if number is not None)
         if not known or len(known) < len(numbers):
             return None
         shapes.append(known)
-    return Convolution(*shapes)
+    images, window, *others = shapes
+    return Convolution(images, (images[1], 1, *window) if is_pooling else window, *others)
 
 
 def transposed(operand: tree.Expression) -> tree.Call:

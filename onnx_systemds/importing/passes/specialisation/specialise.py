@@ -14,7 +14,7 @@ from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
 from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_never, with_never
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
-from onnx_systemds.importing.passes.specialisation.extremes import FLAT, with_flat_extremes
+from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
@@ -232,7 +232,10 @@ def _with_loads_first(work: Work) -> Work:
 
 
 def _with_flat_extremes(work: Work) -> Work:
-    return _with_body(work, with_flat_extremes(work.main, work.functions)) if work.form.is_flat else work
+    if work.form.flattens == "none":
+        return work
+    is_wanted = is_large if work.form.flattens == "large" else has_elements
+    return _with_body(work, with_flat_extremes(work.main.body, work.functions, work.sizes, is_wanted))
 
 
 def _with_inlined_loops(work: Work) -> Work:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.specialisation.hoisting import Flow, Hoisted, flow_of, impure_functions
@@ -18,15 +19,15 @@ class Form:
 
     is_prepared: whether the caller computes the constants itself and gives them with their sizes, also to a script that
     has no weights; else the init function does that, of a script that has one. hoisted: the names of the constants
-    then, None for all. is_serial: whether loops start no threads (see `loops`). is_flat: whether extremes are taken on
-    one row (see `extremes`). joins_biases: whether biases are joined to weights, which is precise where all
-    ``Constants.bounds`` are small (see `sample_columns`). inlined: functions whose bodies replace their calls.
+    then, None for all. is_serial: whether loops start no threads (see `loops`). flattens: of which matrices extremes
+    are taken on one row (see `extremes`). joins_biases: whether biases are joined to weights, which is precise where
+    all ``Constants.bounds`` are small (see `sample_columns`). inlined: functions whose bodies replace their calls.
     """
 
     is_prepared: bool = False
     hoisted: frozenset[str] | None = None
     is_serial: bool = True
-    is_flat: bool = False
+    flattens: Literal["none", "large", "all"] = "large"
     joins_biases: bool = False
     inlined: frozenset[str] = frozenset()
 
