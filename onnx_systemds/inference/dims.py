@@ -244,6 +244,10 @@ def _is_size(atom: Atom) -> bool:
     """Whether an atom is certainly >= 0."""
     if isinstance(atom, Symbol):
         return not atom.name.startswith(ANY_SIGN)
+    if atom.operator == "max" and isinstance(atom.right, int) and atom.right < 0:
+        return is_non_negative(atom.left)  # of positions, one of which may lie before the first
+    if atom.operator == "max" and isinstance(atom.left, int) and atom.left < 0:
+        return is_non_negative(atom.right)
     if not has_any_sign((atom.left, atom.right)):
         return True
     found = is_non_negative(atom.left), is_non_negative(atom.right)

@@ -204,6 +204,22 @@ def test_what_branches_write_is_one_output(body: str) -> None:
         np.testing.assert_allclose(run_model(model, {"X": x})["Y"], prepared({"X": x})["Y"], rtol=1e-6)
 
 
+ONLY_MESSAGES = {
+    "otherwise": 'if (sum(X) == 0) { print("nothing in X") } else { Y = X / sum(X)\nwrite(Y, "Y") }',
+    "then": 'if (sum(X) != 0) { Y = X / sum(X)\nwrite(Y, "Y") } else { print("nothing in X")\nstop("no result") }',
+    "nested": 'if (sum(X) == 0) { stop("nothing in X") } else { if (nrow(X) > 0) { Y = X / sum(X) }\nwrite(Y, "Y") }',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("body", ONLY_MESSAGES.values(), ids=ONLY_MESSAGES)
+def test_what_is_written_beside_messages_alone_is_written_in_every_run(body: str) -> None:
+    notes: list[str] = []
+    model = export_script(f'X = read("X")\n{body}\n', notes=notes)
+    x = np.abs(numbers(3, 2))
+    np.testing.assert_allclose(run_model(model, {"X": x})["Y"], x / x.sum(), rtol=1e-6)
+    assert any("the other branch only says why there are none" in note for note in notes)
+
+
 def test_short_loops_write_an_output_in_each_trip() -> None:
     model = export_script('X = read("X")\nfor (i in 1:3) { write(X * i, "Y" + i) }\n')
     found = run_model(model, {"X": np.ones((2, 2))})
@@ -225,6 +241,12 @@ def test_a_file_that_the_script_has_written_is_no_input() -> None:
     text = 'X = read("X")\nwrite(X * 2, "kept.csv", format="csv", sep=";")\nA = read("kept.csv", sep=";")\nY = A + 1\nwrite(Y, "Y")\n'
     found = run_model(export_script(text), {"X": np.ones((2, 2))})
     assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}
+
+
+def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_output() -> None:
+    paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x"]
+    found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})
+    assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x"]
 
 
 def test_how_a_file_is_divided_is_no_matter_of_a_model() -> None:

@@ -76,6 +76,11 @@ CASES = [
     sliced(Y, ints(-2, 1), ints(9, 4), ints(-1, 2), note="clip", opset=11),
     sliced(Y, ints(0, -1, 3), ints(2**62, -(2**62), 0), ints(1, 2, 3), ints(2, -1, -2), note="steps"),
     sliced(X, ints(-1), ints(-100), ints(0), ints(-1), note="reverse rows"),
+    *[sliced(X, ints(-9), ints(end), ints(axis), ints(-1), note=f"from before the first {axis} {end}")
+      for axis in (0, 1) for end in (-(2**63), -9)],
+    *[at_sizes(sliced(random(3), ints(start), ints(end), ints(0), ints(-1), note=f"backwards {start} {end}"), {"x": ["n"]},
+               *({"x": x} for x in sizes))
+      for start, end, *sizes in [(0, -9, random(1), random(8)), (-9, -9, random(8)), (-9, -(2**63), random(1), random(12))]],
     sliced(random(3, 50), ints(-1), ints(-100), ints(1), ints(-1), note="reverse columns"),
     sliced(random(2, 60, 3), ints(1), ints(100), ints(1), ints(3), note="many steps"),
     sliced(random(2, 300_001), ints(1), ints(300_001), ints(1), ints(2), note="more steps than are written out"),
@@ -214,6 +219,15 @@ def test_slices_that_only_the_run_bounds(contents: list[dict[str, Array | None]]
     check_case(Case("Slice", 13, contents[0], constants=["a"], sizes=contents[1:]))
     symbols = {"x": ["n", "m", "k"]}
     check_case(Case("Slice", 10, contents[0], constants=["a"], symbols=symbols, sizes=contents[1:]))
+
+
+def test_slices_backwards_of_no_rows_that_only_the_run_bounds() -> None:
+    none = np.zeros((0, 3), np.float32)
+    contents = [{"x": x, "s": ints(start), "e": ints(end)} for x in (random(4, 3), none) for start, end in ((-1, -9), (0, -9), (-9, 5))]
+    contents = [{**content, "a": ints(0), "t": ints(-1)} for content in contents]
+    check_case(Case("Slice", 13, contents[0], constants=["a", "t"], symbols={"x": ["n", 3]}, sizes=contents[1:]))
+    contents = [{**content, "e": ints(-(2**63))} for content in contents]
+    check_case(Case("Slice", 13, contents[0], constants=["e", "a", "t"], symbols={"x": ["n", 3]}, sizes=contents[1:]))
 
 
 def test_slice_from_after_the_last_row_to_where_the_run_says() -> None:

@@ -170,6 +170,9 @@ CASES = [
         "bs": scale(0.2), "bz": np.array(3, np.uint8), "ys": scale(0.05), "yz": np.array(100, np.uint8)}),
         {"a": ["batch", "seq", 4], "b": ["batch", 4, 3]},
         {"a": random(1, 5, 4, dtype="uint8"), "b": random(1, 4, 3, dtype="uint8")}),
+    at_sizes(Case("MatMulInteger", 10, {"a": random(2, 3, 4, dtype="uint8"), "b": random(2, 4, 3, dtype="uint8")}),
+             {"a": ["batch", "seq", 4], "b": ["other", 4, 3]},  # two names of one size
+             {"a": random(3, 5, 4, dtype="uint8"), "b": random(3, 4, 3, dtype="uint8")}),
     *[Case(op_type, 13, {"x": x, "scale": SCALES, "zero": np.full(3, zero, x.dtype if x.dtype.kind == "i" else "int8")},
            {"axis": 1}, ["scale", "zero"], note=f"{op_type} {zero} known")
       for op_type, x in [("QuantizeLinear", X), ("DequantizeLinear", quantized("int8"))] for zero in (0, -7)],

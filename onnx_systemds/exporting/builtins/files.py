@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
@@ -14,6 +15,9 @@ from onnx_systemds.inference.dims import Dim
 
 _READ_AS_NUMBERS = (*NUMBER_TYPES, "DOUBLE", "FLOAT", "INT", "INTEGER")
 """Types of columns, in the schema of a frame that is read, which a tensor of numbers holds."""
+
+_SHORT_ENDING = re.compile("[a-z][a-z0-9]{0,3}")
+_LONG_ENDINGS = ("binary", "libsvm", "jsonl", "delta", "parquet", "proto")
 
 
 @builtin("read")
@@ -49,9 +53,16 @@ def write(
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:  # fmt: skip
     """An output of the model, called like the file; of a list one for each item, with its name or number after it."""
-    put(ctx, PurePosixPath(path).stem or path, x)
+    put(ctx, _called_like(path), x)
     if not ctx.written:
         ctx.files[path] = x
+
+
+def _called_like(path: str) -> str:
+    """Return the name of a file, without what says its format; ``category.means`` and ``category.counts`` are two."""
+    file = PurePosixPath(path)
+    ending = file.suffix[1:].lower()
+    return (file.stem if _SHORT_ENDING.fullmatch(ending) or ending in _LONG_ENDINGS else file.name) or path
 
 
 def put(ctx: Context, name: str, value: Value) -> None:

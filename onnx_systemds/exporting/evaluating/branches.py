@@ -15,6 +15,7 @@ from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
 from onnx_systemds.exporting.values import ListValue, Poison, Scalar, Value
 
 Variables = dict[str, Value]
+_MESSAGES = ("print", "stop")
 _WRITTEN = "what is written as "
 """In front of the name of an output that stands among the variables of a branch."""
 
@@ -27,6 +28,10 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         execute(evaluator, statement.body if known else statement.otherwise, live)
         return
     evaluator.enter_line(statement)
+    if (block := _beside_messages(statement)) is not None:
+        evaluator.context.drop("its results are written in every run: the other branch only says why there are none")
+        execute(evaluator, block, live)
+        return
     with evaluator.at(statement.condition):
         truth = evaluator.graph.reshape(evaluator.context.truth(condition), ())
     before = evaluator.frame.variables
@@ -51,6 +56,19 @@ def run_if(evaluator: Evaluator, statement: tree.If, live: Live) -> None:
         _merge_branches(evaluator, names, truth, ends, live())
     for name in {**written[0], **written[1]}:
         _write(evaluator, statement, name)
+
+
+def _beside_messages(statement: tree.If) -> tree.Block | None:
+    """The branch that writes where the other one holds nothing but messages: there the script has no results."""
+    for block, other in ((statement.body, statement.otherwise), (statement.otherwise, statement.body)):
+        says = [isinstance(each, tree.CallStatement) and each.call.function in _MESSAGES for each in other]
+        if other and all(says) and any(_is_write(node) for each in block for node in tree.walk(each)):
+            return block
+    return None
+
+
+def _is_write(node: tree.Node) -> bool:
+    return isinstance(node, tree.Call) and node.function == "write"
 
 
 def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:

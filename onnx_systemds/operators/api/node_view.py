@@ -200,6 +200,12 @@ class NodeView(NodeFacts):
         base = next((name for name in self.node.outputs if name), self.node.op_type)
         return self.fresh(f"{base}_{hint}")
 
+    def named(self, hint: str, text: str, before: list[str]) -> str:
+        """A `temporary` for an intermediate result; the statement that assigns it is added to ``before``."""
+        name = self.temporary(hint)
+        before.append(f"{name} = {text}")
+        return name
+
     def shared(self, text: str, sizes: Sequence[Dim], hint: str) -> tuple[str, tuple[str, ...]]:
         """The identifier of an expression over ``sizes`` alone, and the statements that define it here.
 

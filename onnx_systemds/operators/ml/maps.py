@@ -158,7 +158,6 @@ def cast_map(node: NodeView) -> Fragment:
     else:
         row = _wanted(node, keys, values, range(int(node.attribute("max_map"))))
     if target == "int64":
-        number = node.temporary("number")
-        before.append(f"{number} = {row}")
+        number = node.named("number", row, before)
         row = truncated(number)
     return node.result(row, View(1, size), before=before)

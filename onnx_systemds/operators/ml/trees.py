@@ -86,14 +86,11 @@ def walk(node: NodeView, ensemble: Ensemble) -> Walk:
     statements: list[str] = []
     if tables.low or tables.high:
         if tables.infinite:
-            clipped = node.temporary("clipped")
-            statements.append(f"{clipped} = {text}")
-            text = clipped
+            text = node.named("clipped", text, statements)
         sides = [side for side, used in (("-Inf", tables.low), ("Inf", tables.high)) if used]
         replaced = [f"replace(target={text}, pattern=NaN, replacement={side})" for side in sides]
         text = replaced[0] if len(replaced) == 1 else f"cbind({', '.join(replaced)})"
-    data = node.temporary("data")
-    statements.append(f"{data} = {text}")
+    data = node.named("data", text, statements)
     return Walk(statements, data, tables)
 
 

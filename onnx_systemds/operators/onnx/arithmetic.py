@@ -198,8 +198,7 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
         else:
             combined = infix(node, operator, combined, operand, given.form)
         if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < len(order) - 2:
-            name = node.temporary("part")
-            before.append(f"{name} = {combined.text}")
+            name = node.named("part", combined.text, before)
             combined = Operand(name, combined.kind)
     return combined, given, before
 

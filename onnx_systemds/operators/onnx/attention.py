@@ -192,12 +192,10 @@ class _Contraction:
 
     def _bound(self, text: str, view: View, labels: Labels, finite: bool, hint: str) -> _Term:
         """A new intermediate result; narrow integers are wrapped at each step, before they get beyond FP64."""
-        name = self.node.temporary(hint)
-        self.lines.append(f"{name} = {text}")
+        name = self.node.named(hint, text, self.lines)
         text = wrapped(self.node.output_dtype(), name)
         if text != name:
-            name = self.node.temporary(hint)
-            self.lines.append(f"{name} = {text}")
+            name = self.node.named(hint, text, self.lines)
         return _Term(Moved(name, view).source(self.node), labels, finite)
 
     def _moved(self, term: _Term, labels: Labels) -> Moved:

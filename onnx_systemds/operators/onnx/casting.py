@@ -184,9 +184,7 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
 
     def whole(x: str) -> str:
         if is_computed(node):
-            name = node.temporary("float")
-            before.append(f"{name} = {as_float(node, x, single=is_single(node))}")
-            x = name
+            x = node.named("float", as_float(node, x, single=is_single(node)), before)
         # out of range is undefined for floats: the narrow types wrap as numpy does
         is_wide = target in ("int32", "uint32", "int64", "uint64")
         return truncated(x) if is_wide else wrapped(target, truncated(x))

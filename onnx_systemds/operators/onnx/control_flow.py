@@ -304,8 +304,7 @@ class _LoopText:
                 before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")
                 each.append(f"{target}[{self.counter}, ] = {block}")
                 continue
-            room = node.temporary(f"rows{position}")
-            before.append(f"{room} = matrix(0, rows=0, cols={cols})")
+            room = node.named(f"rows{position}", f"matrix(0, rows=0, cols={cols})", before)
             each += grown(node, room, node.call("append_row", room, self.counter, _as_matrix(value, block)))
             count = self.counter if self.stops else limit
             after.append(f"{target} = {node.call('first_rows', room, count)}")

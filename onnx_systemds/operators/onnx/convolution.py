@@ -137,9 +137,7 @@ def bound(node: NodeView, name: str, home: View, view: View, statements: list[st
     """Identifier of a matrix in another view, defined by a further statement."""
     if view == home:
         return name
-    other = node.temporary("view")
-    statements.append(f"{other} = {node.reshape(name, view)}")
-    return other
+    return node.named("view", node.reshape(name, view), statements)
 
 
 # --- the cases of a convolution ----------------------------------------------------------------------------------
@@ -200,8 +198,7 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     more, weight = _weight(node, filters, layer)
     statements += more
     if layer.has_sparse_filters:
-        spread = node.temporary("filters")
-        statements.append(f"{spread} = {node.call('depthwise_filters', weight, node.dim(layer.channels))}")
+        spread = node.named("filters", node.call("depthwise_filters", weight, node.dim(layer.channels)), statements)
         weight, layer = spread, replace(layer, group=1)
     sizes: Dims = image.sizes
     view = View(layer.batch, layer.channels * product(sizes))
@@ -216,8 +213,7 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
         return statements, layer.biased(text) if layer.bias else dense(text, count), layer.output_view
     whole = image.text
     if image.view != view:
-        whole = node.temporary("images")
-        statements.append(f"{whole} = {image.seen(node, view)}")
+        whole = node.named("images", image.seen(node, view), statements)
     if layer.group > MOST_WRITTEN_GROUPS:
         call = node.call(
             "grouped_conv", whole, weight, *map(node.dim, (
@@ -231,9 +227,7 @@ def _windowed(node: NodeView, x: Read, filters: Filters, layer: Layer) -> tuple[
     for number in range(layer.group):
         columns = f"{node.dim(number * width + 1)}:{node.dim((number + 1) * width)}"
         own = f"{whole}[, {columns}], {weight}[{number * count + 1}:{(number + 1) * count}, ]"
-        part = node.temporary("group")
-        statements.append(f"{part} = {dense(f'conv2d({own}, {shapes})', count)}")
-        parts.append(part)
+        parts.append(node.named("group", dense(f"conv2d({own}, {shapes})", count), statements))
     return statements, layer.biased(f"cbind({', '.join(parts)})"), layer.output_view
 
 

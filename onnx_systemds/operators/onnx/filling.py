@@ -35,7 +35,7 @@ from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
-from onnx_systemds.operators.support.movement import Moved, empty_result, permuted
+from onnx_systemds.operators.support.movement import Moved, empty, permuted
 from onnx_systemds.operators.support.size_rules import known_elements, single, vector
 
 takes_text("OneHot", "Shape", "Size")
@@ -191,11 +191,10 @@ def range_(node: NodeView) -> Fragment:
     """
     start, delta = node.scalar("start"), node.scalar("delta")
     length = node.output_dims()[0]
-    before = []
+    before: list[str] = []
     text = node.dim(length)
     if _range_length(node) is None:
-        text = node.temporary("length")
-        before.append(f"{text} = as.integer(max(ceil(({node.scalar('limit')} - {start}) / {delta}), 0))")
+        text = node.named("length", f"as.integer(max(ceil(({node.scalar('limit')} - {start}) / {delta}), 0))", before)
         before.append(f"{node.dim(length)} = {text}")
     # not the sequence itself, which the engine would reverse in place (reversed-sequence)
     counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
@@ -307,9 +306,8 @@ def one_hot(node: NodeView) -> Fragment:
     before: list[str] = []
     if node.constant("depth") is None and node.integers("depth") is None:
         before.append(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
-    empty = empty_result(node)
-    if empty is not None:
-        return Fragment(tuple(before)) + empty
+    if product(node.output_dims()) == 0:
+        return node.fragment(before) + empty(node)
     transposed = prefix == 1 and suffix != 1
     indices = node.view("indices", View(1, count) if transposed else View(count, 1))
     if node.version >= 11:

@@ -25,24 +25,18 @@ from onnx_systemds.inference.registry import (
 )
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
+from onnx_systemds.operators.support.movement import empty
 from onnx_systemds.operators.support.size_rules import copied
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)
 fold("GatherElements", "GatherND", since=11)(by_reference)
 integer_rule("Compress", "Gather", "GatherElements", "GatherND")(moved)
-
-
-def empty(node: NodeView, output: int = 0) -> Fragment:
-    """An output without elements."""
-    form = node.wanted_form(output)
-    view = View(0, 0) if form is SCALAR else form
-    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
 
 
 # --- Gather ----------------------------------------------------------------------------------------------------

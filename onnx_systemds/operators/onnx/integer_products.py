@@ -71,7 +71,8 @@ def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right
 def _repeated(node: NodeView, text: str, form: View, dims: Dims, wanted: Dims) -> str:
     """The matrices of integers of a batch, repeated where ``wanted`` has further batches."""
     lead = (1,) * (len(wanted) - len(dims))
-    pattern = [size == goal for size, goal in zip((*lead, *dims), wanted)]
+    # an open size of another name than the goal's is taken to be equal to it, not 1
+    pattern = [size != 1 or goal == 1 for size, goal in zip((*lead, *dims), wanted)]
     if all(pattern):
         return text
     view = View(product(wanted[:-1]), wanted[-1])

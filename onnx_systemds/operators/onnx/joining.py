@@ -32,7 +32,7 @@ from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
-from onnx_systemds.operators.support.movement import empty_result
+from onnx_systemds.operators.support.movement import empty
 from onnx_systemds.operators.support.size_rules import copied, known_elements
 
 takes_text("Concat", "Expand", "Split", "Tile")
@@ -160,9 +160,8 @@ def _split_gradient(n: Backward) -> Sequence[str]:
 
 def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
     whole = product(node.dims("input"))
-    empty = empty_result(node, output)
-    if empty is not None:
-        return empty
+    if product(node.output_dims(output)) == 0:
+        return empty(node, output)
     if prefix * size * suffix == whole:
         return node.same_elements("input", output)
     if prefix == 1:

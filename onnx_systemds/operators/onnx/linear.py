@@ -168,8 +168,7 @@ def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
     """A product of integers that is computed once and wrapped."""
     if wrapped(node.output_dtype(), "x") == "x":
         return text
-    name = node.temporary("sums")
-    before.append(f"{name} = {text}")
+    name = node.named("sums", text, before)
     return wrapped(node.output_dtype(), name)
 
 

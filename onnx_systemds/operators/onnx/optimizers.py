@@ -53,9 +53,7 @@ class _Step:
 
     def bind(self, hint: str, text: str) -> str:
         """A new identifier for an intermediate result."""
-        name = self.node.temporary(hint)
-        self.lines.append(f"{name} = {text}")
-        return name
+        return self.node.named(hint, text, self.lines)
 
     def gradient(self) -> str:
         """The gradient with that of the regularization."""

@@ -116,12 +116,10 @@ def _register_cumulative(op_type: str, function: str, since: int) -> None:
             name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
             text = f"{name}({x})" if name == function else node.call(name, x)
             if wraps:
-                sums = node.temporary("sums")
-                statements.append(f"{sums} = {text}")
+                sums = node.named("sums", text, statements)
                 text = wrapped(node.dtype(0), sums)
         if exclusive:
-            whole = node.temporary("whole")
-            statements.append(f"{whole} = {text}")
+            whole = node.named("whole", text, statements)
             # the engine takes the number of columns of an ifelse of unknown dims for 0
             text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(after * before)}]"
         text = f"rev({text})" if backwards else text
@@ -254,8 +252,7 @@ def unique(node: NodeView) -> Fragment:
     statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
     values = names[0]
     if ranked and node.wants(0):
-        values = node.temporary("codes")
-        statements.append(f"{values} = {node.call('codes_of_ranks', names[0], by_rank)}")
+        values = node.named("codes", node.call("codes_of_ranks", names[0], by_rank), statements)
     fragment = node.fragment(statements)
     if node.wants(0):
         fragment += node.result(*from_axis_first(node, values, before, count, after), 0)

@@ -137,9 +137,7 @@ def _one_axis(node: NodeView, image: Image, window: Windows, axis: int, builtin:
         for number, taken in enumerate(slices[1:]):
             text = extreme("max", text, taken, repeats=number % 2 == 1)
             if number % OPERANDS_TOGETHER == OPERANDS_TOGETHER - 1 and number < kernel - 2:
-                part = node.temporary("part")
-                before.append(f"{part} = {text}")
-                text = part
+                text = node.named("part", text, before)
     else:
         text = f"({' + '.join(slices)}) / {kernel}"
     spread = Image(text, View(prefix, span * suffix), prefix, (span, suffix))

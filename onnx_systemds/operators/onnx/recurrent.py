@@ -14,9 +14,9 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.indexing import empty
 from onnx_systemds.operators.onnx.recurrent_steps import GATES, Variant, activations_of, is_linear_before_reset
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
+from onnx_systemds.operators.support.movement import empty
 
 _X, _W, _R, _B, _LENS, _H, _C, _P = range(8)
 # Two threads for two directions cost 5 ms to start: from here on (known sizes) they gain more.

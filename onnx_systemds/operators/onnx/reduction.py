@@ -276,11 +276,7 @@ class _Steps:
 
     def _named(self, text: str) -> str:
         """An identifier for a text."""
-        if is_name(text):
-            return text
-        name = self.node.temporary("part")
-        self.before.append(f"{name} = {text}")
-        return name
+        return text if is_name(text) else self.node.named("part", text, self.before)
 
     def _aggregate(self, side: str, x: str, size: Dim) -> str:
         """The aggregates of rows (or columns) of ``size`` elements."""

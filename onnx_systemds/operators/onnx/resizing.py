@@ -207,8 +207,7 @@ def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Ax
         index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
         steps.take(given.axis, f"{index} + 1", given.count)
         return
-    right = node.temporary(f"weights{given.axis}")
-    steps.statements.append(f"{right} = {node.call('linear_weights', at, size)}")
+    right = node.named(f"weights{given.axis}", node.call("linear_weights", at, size), steps.statements)
     _multiply_by(steps, given.axis, given.count, right)
 
 

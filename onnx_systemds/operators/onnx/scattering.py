@@ -85,8 +85,7 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         kind = f"wrap {reduction}" if reduction == "mul" and node.dtype("data") in NARROW else reduction
         text = node.call("scatter_reduce", x, u, index, f'"{kind}"')
     if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
-        name = node.temporary("sum")
-        before.append(f"{name} = {text}")
+        name = node.named("sum", text, before)
         text = wrapped(node.dtype("data"), name)
     return node.result(text, view, before=before)
 

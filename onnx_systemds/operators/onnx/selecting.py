@@ -35,9 +35,7 @@ class Steps:
             return self.node.view(0, view)
         text = self._text if view == self._view else self._reshaped(view)
         if not is_name(text):
-            name = self.node.temporary("part")
-            self.statements.append(f"{name} = {text}")
-            text = name
+            text = self.node.named("part", text, self.statements)
         self._text, self._view = text, view
         return text
 

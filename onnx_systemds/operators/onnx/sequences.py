@@ -141,8 +141,7 @@ def sequence_at_11(node: NodeView) -> Fragment:
     known = node.constant("position")
     if known is not None and int(known.ravel()[0]) >= 0:
         return _taken(node, f"{items}[{int(known.ravel()[0]) + 1}]", before)
-    position = node.temporary("position")
-    before.append(f"{position} = {node.scalar('position')}")
+    position = node.named("position", node.scalar("position"), before)
     before.append(f"{position} = {position} + 1 + as.integer({position} < 0) * length({items})")
     return _taken(node, f"{items}[as.integer({position})]", before)
 

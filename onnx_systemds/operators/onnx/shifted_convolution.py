@@ -28,9 +28,7 @@ def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -
         ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
         weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
     if not is_name(weight):
-        name = node.temporary("taps")
-        statements.append(f"{name} = {weight}")
-        weight = name
+        weight = node.named("taps", weight, statements)
     total = node.temporary("sum")
     for tap, columns in enumerate(_shifts(node, line, window)):  # a loop would make the engine compile at each step
         term = f"{planes}[, {columns}] * {weight}[, {tap + 1}]"
@@ -48,8 +46,7 @@ def _padded_planes(node: NodeView, x: Read, layer: Layer) -> tuple[list[str], st
     )
     planes = seen = image.seen(node, View(rows, product(image.sizes)))
     if not is_name(seen):
-        planes = node.temporary("planes")
-        statements.append(f"{planes} = {seen}")
+        planes = node.named("planes", seen, statements)
     return statements, planes, image.sizes[1]
 
 

@@ -82,14 +82,24 @@ def _run_time_range(node: NodeFacts, axis: int, start: Dim, end: Dim, step: Dim)
     if isinstance(start, int) and isinstance(size, int) and step == 1:
         first = range(size)[start:].start
     elif start != 0 or step != 1:
-        first = node.computed("slice_start", start, step, size, hint=f"start{axis}")
-    return first, node.computed("slice_count", first, end, step, size, hint=f"size{axis}")
+        first = node.computed("slice_start", _in_dml(start), step, size, hint=f"start{axis}")
+    return first, node.computed("slice_count", first, _in_dml(end), step, size, hint=f"size{axis}")
+
+
+def _in_dml(position: Dim) -> Dim:
+    """A position as an integer that DML can write: the least of ONNX's is none."""
+    return min(max(position, -FAR), FAR) if isinstance(position, int) else position
 
 
 def _known(size: Dim, what: str) -> int:
     if not isinstance(size, int):
         raise UnsupportedCase(f"{what} of a slice is an expression")
     return size
+
+
+def known_slice(start: int, end: int, step: int, size: int) -> slice:
+    """The slice of Python's that takes the same elements: backwards, ONNX's starts at the first element at the least."""
+    return slice(max(start, -size), None if end < -size else end, step) if step < 0 else slice(start, end, step)
 
 
 def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
@@ -99,8 +109,9 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
     refuses one), and an expression as the end on an axis of known size is trusted to be within it (it is checked).
     """
     if isinstance(start, int) and isinstance(end, int) and isinstance(size, int):
-        chosen = range(size)[slice(start, None if step < 0 and end < -size else end, step)]
+        chosen = range(size)[known_slice(start, end, step, size)]
         return (chosen.start if len(chosen) else 0), len(chosen)
+    start, end = _in_dml(start), _in_dml(end)
     if step > 0:
         first, last = _clipped(start, size, 0, size), _clipped(end, size, 0, size)
         from_here, length = end - start, last - first
@@ -108,8 +119,12 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
         first, last = _clipped(start, size, 0, size - 1), _clipped(end, size, -1, size - 1)
         from_here, length = start - end, first - last
     counts_alike = not_negative(start) == not_negative(end)  # from the front or from the back
-    if not_negative(-1 * length) or (counts_alike and not_negative(-1 * from_here)):
+    # what starts before the first element starts at it, backwards: then such an end is no end
+    is_within = step > 0 or not_negative(start) or not_negative(size + end)
+    if not_negative(-1 * length) or (counts_alike and is_within and not_negative(-1 * from_here)):
         return 0, 0
+    if step < 0 and not not_negative(start) and not not_negative(size + start):
+        length = sizes.minimum(length, size)  # of no elements there is no first one
     return first, sizes.floor_divide(length + (abs(step) - 1), abs(step))
 
 
@@ -210,9 +225,7 @@ def _slice_gradient(n: Backward) -> Sequence[str]:
     sizes = list(n.values[n.out].dims or ())
     for axis, start, end, step in reversed(list(zip(axes, starts, ends, steps))):
         at = n.normalize_axis(int(axis), n.rank(0))
-        taken = np.arange(shape[at])[int(start) : int(end) : int(step)]
-        if step < 0 and end < -shape[at]:
-            taken = np.arange(shape[at])[int(start) :: int(step)]
+        taken = np.arange(shape[at])[known_slice(int(start), int(end), int(step), shape[at])]
         sizes[at] = shape[at]
         chosen = np.zeros((len(taken), shape[at]), protos.numpy_dtype(n.dtype(0)))
         chosen[np.arange(len(taken)), taken] = 1
@@ -247,9 +260,5 @@ def _sliced_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | 
         steps = [1] * len(starts)
     index = [slice(None)] * data.ndim
     for start, end, axis, step in zip(starts or (), ends or (), axes or (), steps or ()):
-        size = data.shape[axis]
-        if step < 0 and end < -size:
-            index[axis] = slice(start, None, step)
-        else:
-            index[axis] = slice(start, end, step)
+        index[axis] = known_slice(start, end, step, data.shape[axis])
     return data[tuple(index)]

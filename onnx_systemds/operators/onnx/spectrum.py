@@ -126,8 +126,7 @@ def dft(node: NodeView) -> Fragment:
         before += moved.before
     used = minimum(size, _one_side(length) if back else length)
     if used != size:
-        name = node.temporary("signals")
-        before.append(f"{name} = {signals}")
+        name = node.named("signals", signals, before)
         signals = f"{name}[, 1:{node.dim(used * parts)}]"
     wanted, out_parts = node.output_dims()[axis], 1 if back else 2
     if back:
@@ -235,8 +234,7 @@ def _register_window(op_type: str) -> None:
         size = node.output_dims()[0]
         before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
         turn = size if node.attribute("periodic") else size - 1
-        angle = node.temporary("angle")
-        before.append(f"{angle} = seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}")
+        angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}", before)
         terms = [literal(weights[0])]
         for turns, weight in enumerate(weights[1:], 1):
             argument = angle if turns == 1 else f"{turns} * {angle}"

@@ -93,6 +93,8 @@ def string_split_20(node: NodeView) -> Fragment:
     dims = node.output_dims(0)
     if dims[:1] == (count,):
         first = node.result(pieces, split_view(dims, 1), 0, before=before)
+    elif len(dims) == 1:  # of one string
+        first = node.result(f"t({pieces})", split_view(dims, 1), 0, before=before)
     else:  # the width shows in the pieces only
         rows = node.dim(product(dims[:1]))
         first = node.result(f"matrix({pieces}, rows={rows}, cols=length({pieces}) / {node.factor(product(dims[:1]))})",

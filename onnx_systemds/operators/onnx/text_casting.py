@@ -47,8 +47,7 @@ def text_to_number(node: NodeView, target: str, rounding: Sequence[object]) -> F
     text = node.call("texts_numbers", codes, node.texts.dictionary())
     before: list[str] = []
     if target == "bool" or target in INTEGER_DTYPES:
-        number = node.temporary("number")
-        before.append(f"{number} = {text}")
+        number = node.named("number", text, before)
         text = f"({truncated(number)} != 0)" if target == "bool" else wrapped(target, truncated(number))
     elif rounding:
         text = node.call("round_to_float", text, *rounding)

@@ -170,8 +170,7 @@ def _weight(node: NodeView, axes: tuple[Spread, ...], channels: int, planes: int
     if content is not None:
         return [], node.constant_matrix(dilated(content.reshape(-1, *kernel), steps).reshape(channels, -1), "weight")
     statements, image = inflated(node, Image(node.view("W", view), view, channels * lead, kernel), steps)
-    name = node.temporary("weight")
-    statements.append(f"{name} = {image.seen(node, View(channels, lead * product(extents)))}")
+    name = node.named("weight", image.seen(node, View(channels, lead * product(extents))), statements)
     return statements, name
 
 
@@ -192,13 +191,12 @@ def _planar(
     if group == 1:
         return [], f"conv2d_backward_data({weight}, {x}, {tail})", sizes
     width = own * product(axis.size for axis in axes)
-    statements, parts = [], []
+    statements: list[str] = []
+    parts: list[str] = []
     for number in range(group):
         rows = f"{weight}[{number * own + 1}:{(number + 1) * own}, ]"
         columns = f"{x}[, {node.dim(number * width + 1)}:{node.dim((number + 1) * width)}]"
-        part = node.temporary("group")
-        statements.append(f"{part} = conv2d_backward_data({rows}, {columns}, {tail})")
-        parts.append(part)
+        parts.append(node.named("group", f"conv2d_backward_data({rows}, {columns}, {tail})", statements))
     return statements, f"cbind({', '.join(parts)})", sizes
 
 

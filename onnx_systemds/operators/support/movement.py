@@ -48,10 +48,8 @@ def input_source(node: NodeView, position: int) -> Source:
     return lambda view: node.view(position, view)
 
 
-def empty_result(node: NodeView, output: int = 0) -> Fragment | None:
-    """The fragment of an output that holds no elements, None where it may hold some."""
-    if product(node.output_dims(output)) != 0:
-        return None
+def empty(node: NodeView, output: int = 0) -> Fragment:
+    """An output without elements."""
     form = node.wanted_form(output)
     view = View(0, 1) if form is None else form
     return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
@@ -71,7 +69,7 @@ def without_elements(node: NodeView) -> Fragment | None:
     own = {symbol for value in wanted.values() for symbol in symbols(value.dims or ()) if symbol.startswith("?")}
     if own.intersection(node.own_sizes()):
         return None
-    return reduce(Fragment.__add__, (empty_result(node, output) or Fragment() for output in wanted), Fragment())
+    return reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
 
 
 # --- permutations ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onnx_systemds.engine.faults.fault import Fault
+from tests.engine.faults.fault import Fault
 
 FEDERATED: tuple[Fault, ...] = (
     Fault(
