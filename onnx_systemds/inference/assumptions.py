@@ -19,6 +19,9 @@ from onnx_systemds.model.ir import Node
 
 DimText = Callable[[Dim], str]
 
+_LONGEST_BEGINNING = 105
+"""Characters of a check in one line, up to the end of the first words of its message, which are not broken."""
+
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {"!=": ne, "==": eq, "<": lt, ">": gt}
 
 
@@ -58,7 +61,10 @@ class Assumption:
         if self.right_words:
             found += [_text(f", {self.right_words} is "), factor_text(self.right)]
         message = " + ".join([*found, _text(f"; {consequence}")])
-        return f"if ({self.broken(dim_text)}) {{ stop({message}) }}"
+        condition = f"if ({self.broken(dim_text)}) {{"
+        if len(condition) + len(found[0]) > _LONGEST_BEGINNING:
+            return f"{condition}\n  stop({message})\n}}"
+        return f"{condition} stop({message}) }}"
 
     def complaint(self, sizes: Mapping[str, int]) -> str | None:
         """What is said of these sizes where it is not so; None where it is, or where some size is missing."""

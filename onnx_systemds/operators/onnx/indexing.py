@@ -46,6 +46,11 @@ integer_rule("Compress", "Gather", "GatherElements", "GatherND")(moved)
 def gather_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis is replaced by the dims of the indices."""
     dims, axis = node.dims("data"), node.axis()
+    known = node.constant("indices")
+    if known is not None and known.size and not isinstance(dims[axis], int):
+        # the engine takes elements that an axis without any has not for 0
+        least = max(int(known.max()) + 1, -int(known.min()))
+        node.assume(dims[axis], Relation.AT_LEAST, least, node.axis_words("data", axis))
     return (node.tensor((*dims[:axis], *node.dims("indices"), *dims[axis + 1 :])),)
 
 

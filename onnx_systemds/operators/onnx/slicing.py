@@ -98,7 +98,7 @@ def _known(size: Dim, what: str) -> int:
 
 
 def known_slice(start: int, end: int, step: int, size: int) -> slice:
-    """The slice of Python's that takes the same elements: backwards, ONNX's starts at the first element at the least."""
+    """The same slice in Python; backwards, ONNX starts at the first element at the least."""
     return slice(max(start, -size), None if end < -size else end, step) if step < 0 else slice(start, end, step)
 
 
@@ -149,6 +149,15 @@ def _smaller(left: Dim, right: Dim) -> Dim:
     return left if not_negative(right - left) else sizes.minimum(left, right)
 
 
+def _is_of_no_elements(count: Dim, size: Dim) -> bool:
+    """Whether a slice would have elements where an open axis has none."""
+    if isinstance(size, int) or may_be_zero(size):
+        return False
+    none = dict.fromkeys(sizes.symbols(size), 0)
+    found = sizes.substitute(count, none)
+    return sizes.substitute(size, none) == 0 and isinstance(found, int) and found > 0
+
+
 def _is_filled(count: Dim) -> bool:
     """Whether a size is certainly at least 1, symbols being so."""
     if isinstance(count, int):
@@ -175,6 +184,8 @@ def slice_rule(node: NodeFacts) -> tuple[Value, ...]:
         words = f"the length of the slice of {node.axis_words('data', axis)}"
         if not may_be_zero(count) and not _is_filled(count):  # those that may be 0 are guarded
             node.assume(count, Relation.AT_LEAST, 1, words)
+        if _is_of_no_elements(count, dims[axis]):  # the engine takes elements that an axis without any has not for 0
+            node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words("data", axis))
         if step == 1 and isinstance(dims[axis], int) and not isinstance(count, int) and start == 0:
             node.assume(count, Relation.AT_MOST, dims[axis], words, "the whole axis")
         dims[axis] = count

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from textwrap import indent
 from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
@@ -89,7 +90,7 @@ class FunctionSizes:
         if len(lines) < 2:
             return lines
         broken = " | ".join(f"({assumption.broken(self.text)})" for assumption in checked)
-        return ["\n".join([f"if ({broken}) {{", *(f"  {line}" for line in lines), "}"])]
+        return ["\n".join([f"if ({broken}) {{", *(indent(line, "  ") for line in lines), "}"])]
 
     def _input_checks(self, equations: Sequence[_Equation]) -> list[str]:
         """Statements that stop the run where an input's rows or columns are not what other inputs say."""

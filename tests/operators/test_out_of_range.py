@@ -1,0 +1,55 @@
+"""What reaches beyond an axis whose size only the run knows is refused there; the engine makes zeros of some of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError
+from onnx_systemds.model.given_inputs import InvalidInput
+from onnx_systemds.runtime.scoring import ScoringFunction
+
+HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
+ROWS = np.arange(9, dtype=np.float32).reshape(3, 3)
+NONE, ZEROS = ROWS[:0], 0 * ROWS
+
+BOUNDS = "s = Constant <value_ints = [{}]> () e = Constant <value_ints = [{}]> ()"
+TEXTS = {
+    "slice of the first": f"g (float[n,3] x) => (float[k,3] y) {{ {BOUNDS.format(0, 1)} y = Slice(x, s, e) }}",
+    "slice of the last": f"g (float[n,3] x) => (float[k,3] y) {{ {BOUNDS.format(-1, 2**63 - 1)} y = Slice(x, s, e) }}",
+    "gather of the first": "g (float[n,3] x) => (float[3] y) { i = Constant <value_int = 0> () y = Gather(x, i) }",
+    "gather of the last": "g (float[n,3] x) => (float[1,3] y) { i = Constant <value_ints = [-1]> () y = Gather(x, i) }",
+}
+
+
+def _refused(text: str, feeds: dict[str, Any], words: str) -> None:
+    script = import_model(onnx.parser.parse_model(HEAD + text))
+    with ScoringFunction(script) as function, pytest.raises((EngineError, InvalidInput), match=words):
+        function(feeds)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_of_an_axis_without_elements(name: str) -> None:
+    _refused(TEXTS[name], {"x": NONE}, "it to be larger")
+
+
+def test_an_index_beyond_an_axis_of_zeros() -> None:
+    text = "g (float[n,3] x) => (float[3] y) { i = Constant <value_int = 5> () y = Gather(x, i) }"
+    _refused(text, {"x": ZEROS}, 'axis 0 of "x" is 3; the script takes it to be larger')
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_more_of_the_largest_than_there_are(axis: int) -> None:
+    text = f"g (float[n,m] x) => (float[a,b] y) {{ k = Constant <value_ints = [5]> () y, z = TopK <axis = {axis}> (x, k) }}"
+    _refused(text, {"x": ROWS}, f'k is 5, axis {axis} of "x" is 3; the script takes it to be within')
+    run = f"g (float[n,m] x, int64[1] k) => (float[a,b] y) {{ y, z = TopK <axis = {axis}> (x, k) }}"
+    _refused(run, {"x": ROWS, "k": np.array([4])}, f'k is 4, axis {axis} of "x" is 3')
+
+
+def test_an_expansion_to_fewer_elements() -> None:
+    text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
+    _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")
