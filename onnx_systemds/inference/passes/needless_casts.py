@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from onnx import TensorProto
+
 from onnx_systemds.inference.facts import find_schema
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.model.ir import Graph, Node, TensorType
@@ -50,7 +52,9 @@ def _dtype(node: Node, types: Mapping[str, str]) -> str | None:
     """The element type of a node's first output, None where it is not told."""
     if node.identity == ("", "Cast"):
         to = node.attributes.get("to")
-        return to.lower() if isinstance(to, str) else element_name(to) if isinstance(to, int) else None
+        if isinstance(to, int):
+            return element_name(to) if to in TensorProto.DataType.values() else None  # another one is refused later
+        return to.lower() if isinstance(to, str) else None
     place = _input_of_the_same_type(node.domain, node.op_type, node.version)
     return types.get(node.inputs[place]) if place is not None and place < len(node.inputs) else None
 
