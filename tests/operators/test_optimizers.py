@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from onnx_systemds import import_model
+from onnx_systemds.engine import EngineError
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.harness import Array, Case, at_sizes, by_reference, case_model, check_case, random
 
 TRAINING = "ai.onnx.preview.training"
@@ -70,6 +72,18 @@ def test_incomplete_groups_are_refused(op: str) -> None:
     broken = Case(op, 1, inputs, case.attributes, outputs=["x_new", "v_new"], domain=TRAINING)
     with pytest.raises(UnsupportedCase, match="two and . for each tensor are needed"):
         import_model(case_model(broken))
+
+
+@pytest.mark.parametrize("op", GROUPS)
+def test_a_gradient_of_another_size_is_refused(op: str) -> None:
+    given = step(op, 1, (2, 3))
+    with pytest.raises(UnsupportedCase, match="have different ranks"):
+        import_model(case_model(replace(given, inputs={**given.inputs, "g0": random(3)})))
+    symbols = {name: [f"{name}_0", 3] for name, array in given.inputs.items() if array is not None and array.ndim == 2}
+    inputs = {**given.inputs, "g0": random(1, 3)}
+    script = import_model(case_model(replace(given, symbols=symbols)))
+    with ScoringFunction(script) as function, pytest.raises(EngineError, match="the script takes them to be equal"):
+        function(inputs)
 
 
 def test_an_unknown_mode_is_refused() -> None:

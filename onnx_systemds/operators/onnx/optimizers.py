@@ -10,7 +10,6 @@ from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.linear import assume_added
 
 TRAINING = "ai.onnx.preview.training"
 GROUPS = {"Adagrad": 3, "Momentum": 3, "Adam": 4}  # inputs per tensor: itself, its gradient, its accumulators
@@ -32,7 +31,11 @@ def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
     kept = [2 + position for position in range(count)]
     kept += list(range(2 + 2 * count, node.input_count))  # a gradient has no successor
     for position in range(2 + count, node.input_count):
-        assume_added(node, node.dims(2 + (position - 2) % count), position)
+        tensor = 2 + (position - 2) % count
+        if node.rank(position) != node.rank(tensor):
+            raise UnsupportedCase(f"inputs {tensor} and {position}, of one tensor, have different ranks")
+        for axis in range(node.rank(tensor)):
+            node.assume_same_size((tensor, axis), (position, axis))
     return tuple(Value(node.dtype(position), node.dims(position)) for position in kept)
 
 
