@@ -78,6 +78,7 @@ CASES = [
     sliced(X, ints(-1), ints(-100), ints(0), ints(-1), note="reverse rows"),
     *[sliced(X, ints(-9), ints(end), ints(axis), ints(-1), note=f"from before the first {axis} {end}")
       for axis in (0, 1) for end in (-(2**63), -9)],
+    at_sizes(sliced(random(5), ints(9), ints(-3), ints(0), ints(-2), note="backwards in twos"), {"x": ["n"]}, {"x": random(8)}),
     *[at_sizes(sliced(random(3), ints(start), ints(end), ints(0), ints(-1), note=f"backwards {start} {end}"), {"x": ["n"]},
                *({"x": x} for x in sizes))
       for start, end, *sizes in [(0, -9, random(1), random(8)), (-9, -9, random(8)), (-9, -(2**63), random(1), random(12))]],

@@ -10,6 +10,7 @@ import pytest
 
 from onnx_systemds import import_model
 from onnx_systemds.engine import EngineError
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 
@@ -48,6 +49,19 @@ def test_more_of_the_largest_than_there_are(axis: int) -> None:
     _refused(text, {"x": ROWS}, f'k is 5, axis {axis} of "x" is 3; the script takes it to be within')
     run = f"g (float[n,m] x, int64[1] k) => (float[a,b] y) {{ y, z = TopK <axis = {axis}> (x, k) }}"
     _refused(run, {"x": ROWS, "k": np.array([4])}, f'k is 4, axis {axis} of "x" is 3')
+
+
+def test_a_slice_backwards_whose_end_lies_behind_its_start() -> None:
+    text = """g (float[n,3] x) => (float[k,3] y) <int64[1] s = {9}, int64[1] e = {-1}, int64[1] a = {0}, int64[1] t = {-2}>
+              { y = Slice(x, s, e, a, t) }"""
+    _refused(text, {"x": np.ones((11, 3), np.float32)}, "the length of the slice .* is 0; the script takes it to be larger")
+
+
+def test_slopes_larger_than_what_they_are_of() -> None:
+    _refused("g (float[2,1] x, float[n] s) => (float[2,n] y) { y = PRelu(x, s) }", {"x": ROWS[:2, :1], "s": ROWS[0]},
+             "axis 0 of the slope is 3, its axis of the input is 1; the script takes them to be equal")  # fmt: skip
+    with pytest.raises(UnsupportedCase, match="axis 0 of the slope is 3"):
+        import_model(onnx.parser.parse_model(HEAD + "g (float[2,1] x, float[3] s) => (float[2,3] y) { y = PRelu(x, s) }"))
 
 
 def test_an_expansion_to_fewer_elements() -> None:

@@ -154,7 +154,12 @@ def _slope_dims(node: NodeFacts) -> Dims:
 
 @shape_rule("PRelu")
 def prelu_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """Dims of the input, to which the slopes are broadcast."""
+    """Dims of the input, to which the slopes are broadcast, and not the other way round."""
+    own, slope = node.dims("X"), _slope_dims(node)
+    for back, size in enumerate(reversed(slope), 1):
+        if size != 1 and (back > len(own) or own[-back] == 1):
+            whole = "its axis of the input" if back <= len(own) else "the input, which has no such axis,"
+            node.assume_equal(size, 1, f"axis {len(slope) - back} of the slope", whole)
     return (node.tensor(broadcast(node, {0: node.dims("X"), 1: _slope_dims(node)})),)
 
 

@@ -162,6 +162,8 @@ def _is_filled(count: Dim) -> bool:
     """Whether a size is certainly at least 1, symbols being so."""
     if isinstance(count, int):
         return True  # of one that is known to be 0 nothing is computed
+    if any(_is_open_quotient(atom) for atoms, _ in count.terms for atom in atoms):
+        return False
     if len(count.terms) == 1:
         ((atoms, coefficient),) = count.terms
         if coefficient == 1 and len(atoms) == 1 and isinstance(atoms[0], sizes.Operation):
@@ -170,6 +172,11 @@ def _is_filled(count: Dim) -> bool:
             by_operator = {"min": all(found), "max": any(found), "floordiv": not_negative(left - right)}
             return by_operator.get(atoms[0].operator, False)
     return not_negative(count - 1)
+
+
+def _is_open_quotient(atom: sizes.Atom) -> bool:
+    """Whether something is divided that may be negative, as what lies between an end and a start behind it."""
+    return isinstance(atom, sizes.Operation) and atom.operator == "floordiv" and not not_negative(atom.left)
 
 
 _MOST_PICKED = 100_000
