@@ -57,8 +57,9 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     function: its parameters become inputs and its results outputs; without one the whole script is run, and what it
     reads and writes becomes inputs and outputs. inputs: type and dims by name, as InputSpec or ``"double[N,784]"``.
     bindings: values (numbers, arrays, lists of them) of parameters or of files that are read; they become constants.
-    arguments: values of ``$name``. outputs: the results of the function that are wanted, all by default.
-    folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have them in the model.
+    arguments: values of ``$name``. outputs: what is wanted of the results of the function, or of what the script
+    writes; all by default. folder: where the paths of ``source(...)`` begin. functions: "inline", or "keep" to have
+    them in the model.
     iterative: whether eigenvalues and singular values are exported, by a fixed number of rotations.
     notes: takes what the model leaves out of the script, or rounds. external: takes weights that `export_file` writes.
     stages: takes what was done, and how long it took.
@@ -71,7 +72,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     script = _script(source)
     graph = Operators(dtype, opset)
     specs = {name: InputSpec.parse(spec) if isinstance(spec, str) else spec for name, spec in (inputs or {}).items()}
-    interface = Interface(graph, specs, bindings or {})
+    interface = Interface(graph, specs, bindings or {}, outputs if function is None else None)
     modules = Modules(SourceFiles(folder))
     module = modules.of(script)
     evaluator = Evaluator(RULES, graph, modules, module, arguments or {}, interface, outline=functions == "keep")
@@ -83,6 +84,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
             _run_function(evaluator, module, function, outputs)
         words.append(f"{len(graph.main.nodes)} nodes")
     evaluator.reasons.raise_any("the script cannot be exported")
+    interface.check_wanted()
     if not graph.outputs:
         hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
         none = TranspileError("the script has no result that could be an output", script.file, hint)

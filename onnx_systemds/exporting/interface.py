@@ -69,15 +69,24 @@ class InputSpec:
 
 
 class Interface:
-    """The inputs and outputs of a model under construction, and what is bound to values."""
+    """The inputs and outputs of a model under construction, and what is bound to values.
 
-    def __init__(self, graph: Operators, specs: Mapping[str, InputSpec], bindings: Mapping[str, Any]) -> None:
+    wanted: the outputs that the model gets of all that a script writes, None for all; of a list its own name serves.
+    """
+
+    def __init__(
+        self, graph: Operators, specs: Mapping[str, InputSpec], bindings: Mapping[str, Any],
+        wanted: Sequence[str] | None = None,
+    ) -> None:  # fmt: skip
         self.graph = graph
         self.specs = dict(specs)
         self.bindings = dict(bindings)
         self.used: set[str] = set()
         self._inputs: dict[str, Value] = {}
+        self.wanted = wanted
         self._outputs: set[str] = set()
+        self._met: dict[str, None] = {}  # of what is wanted
+        self._left_out: dict[str, None] = {}
         self._read: dict[str, str] = {}  # what inputs and variables are read from
 
     def bound(self, name: str) -> Value | None:
@@ -184,6 +193,24 @@ class Interface:
             raise UnsupportedCase(f"{quoted(name)} is written twice")
         self._outputs.add(name)
         self.graph.output(name, tensor)
+
+    def wants(self, name: str) -> bool:
+        """Whether the model gets what is written under a name; what it does not get is noted, for the error."""
+        if self.wanted is None:
+            return True
+        (self._met if name in self.wanted else self._left_out)[name] = None
+        return name in self.wanted
+
+    def may_want(self, name: str) -> bool:
+        """Whether the model gets what is written under a name, or items of it, should it be a list."""
+        return self.wanted is None or any(f"{wanted}_".startswith(f"{name}_") for wanted in self.wanted)
+
+    def check_wanted(self) -> None:
+        """Raise TranspileError for an output that is wanted and that nothing writes."""
+        for name in self.wanted or ():
+            if name not in self._met:
+                known = ", ".join([*self._met, *self._left_out]) or "none"
+                raise TranspileError(f"the script writes no result {quoted(name)}", hint=f"its results: {known}")
 
     def unused(self) -> list[str]:
         """Return the names of specs and bindings that nothing has asked for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.export import export_script
 from tests.exporting.export_harness import ExportCase, check_export, engine, run_model
 
@@ -247,6 +248,36 @@ def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_outp
     paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x"]
     found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})
     assert list(found) == ["category.means", "category.counts", "Y.1", "Y.2", "a", "b", "c", "dominant.eigen.values", ".x"]
+
+
+LOGGED = """X = read("X")
+B = colMeans(X)
+log = "means: " + as.scalar(B[1, 1])
+L = list(means=B, sums=colSums(X))
+write(log, "o/log.txt")
+write(B * 2, "o/twice.csv")
+if (sum(X) > 0) { write(toString(X), "kept") }
+A = read("o/twice.csv")
+for (i in 1:nrow(X)) { write(X[i, ], "row") }
+write(L, "model")
+write(A + B, "Y")
+"""
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [(["Y"], {"Y": 6}), (["model", "Y"], {"model_means": 2, "model_sums": 4, "Y": 6}), (["model_sums"], {"model_sums": 4})],
+)  # fmt: skip
+def test_only_wanted_results_of_a_script_are_exported(wanted: list[str], expected: dict[str, float]) -> None:
+    x = np.ones((2, 2))
+    found = run_model(export_script(LOGGED, outputs=wanted), {"X": x})
+    assert {name: array.sum() for name, array in found.items()} == expected
+
+
+def test_results_that_are_wanted_and_not_written_are_named_with_those_that_are() -> None:
+    with pytest.raises(TranspileError, match='the script writes no result "Z"') as error:
+        export_script(LOGGED, outputs=["Y", "Z"])
+    assert "its results: Y, log, twice, kept, row, model" in str(error.value)
 
 
 def test_how_a_file_is_divided_is_no_matter_of_a_model() -> None:

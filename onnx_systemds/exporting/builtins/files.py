@@ -53,23 +53,29 @@ def write(
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:  # fmt: skip
     """An output of the model, called like the file; of a list one for each item, with its name or number after it."""
-    put(ctx, _called_like(path), x)
+    put(ctx, output_name(path), x)
     if not ctx.written:
         ctx.files[path] = x
 
 
-def _called_like(path: str) -> str:
+def output_name(path: str) -> str:
     """Return the name of a file, without what says its format; ``category.means`` and ``category.counts`` are two."""
     file = PurePosixPath(path)
     ending = file.suffix[1:].lower()
     return (file.stem if _SHORT_ENDING.fullmatch(ending) or ending in _LONG_ENDINGS else file.name) or path
 
 
-def put(ctx: Context, name: str, value: Value) -> None:
-    """Make a value an output; in a branch of an If it waits for what the other branch writes."""
+def put(ctx: Context, name: str, value: Value, wanted: bool = False) -> None:
+    """Make a value an output; in a branch of an If it waits for what the other branch writes.
+
+    wanted: it is known to be; else the interface says so.
+    """
+    wanted = ctx.interface.wants(name) or wanted
     if isinstance(value, ListValue) and value.items:
         for key, item in named_items(value):
-            put(ctx, f"{name}_{key}", item)
+            put(ctx, f"{name}_{key}", item, wanted)
+        return
+    if not wanted:
         return
     if not ctx.written:
         ctx.interface.write(name, result_tensor(ctx, value))

@@ -81,7 +81,7 @@ def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
         if isinstance(value, Poison):
             evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *value.errors))
             return
-        put(evaluator.context, name, value)
+        put(evaluator.context, name, value, wanted=True)
     except UnsupportedCase as error:
         evaluator.reasons.add(evaluator.placed(error, statement.position))
 

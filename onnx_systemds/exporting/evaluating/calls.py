@@ -7,6 +7,7 @@ from difflib import get_close_matches
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import InternalError, TranspileError, UnsupportedCase, quoted
+from onnx_systemds.exporting.builtins.files import output_name
 from onnx_systemds.exporting.builtins.library import library_results
 from onnx_systemds.exporting.builtins.registry import BUILTINS, refusal
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
@@ -205,6 +206,25 @@ def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
     return ()
 
 
+def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
+    """Leave out what is written and not wanted, where it cannot be exported."""
+    interface = evaluator.context.interface
+    if interface.wanted is None or len(node.arguments) < 2:
+        return None
+    path = evaluator.value(node.arguments[1].value)
+    known = path.known if isinstance(path, Scalar) else None
+    if not isinstance(known, str) or interface.may_want(output_name(known)):
+        return None
+    try:
+        evaluator.value(node.arguments[0].value)
+    except (BudgetExceeded, InternalError):
+        raise
+    except TranspileError:
+        interface.wants(output_name(known))
+        return ()
+    return None
+
+
 SPECIAL = {
     "ifelse": _ifelse,
     "eval": _eval,
@@ -214,4 +234,5 @@ SPECIAL = {
     "assert": _assert,
     "print": _message,
     "stop": _stop,
+    "write": _write,
 }
