@@ -23,6 +23,7 @@ EIN = {"A": RNG.normal(size=(3, 4)), "B": RNG.normal(size=(4, 2))}
 SIZED = "A = matrix(A, 3, 4)\nB = matrix(B, 4, 2)\n"
 IMAGES = {"X": RNG.normal(size=(2, 2 * 25)), "D": RNG.normal(size=(2, 3 * 9)), "P": RNG.normal(size=(2, 2 * 4))}
 ROWS = {"A": np.array([[3.0, 1], [2, 2], [3, 1]]), "B": np.array([[NAN, 1], [2, 2], [NAN, 1]])}
+GROUPED = {"X": RNG.normal(size=(6, 3)) - 1, "G": np.array([[2.0], [1], [2], [5], [5], [2]])}
 FILTER = "filter_shape=[3,2,{0},{1}], stride=[{2},{3}], padding=[{4},{5}])"
 POOL = "input_shape=[2,2,5,5], pool_size=[2,2], stride=[{0},{0}], padding=[0,0])"
 
@@ -56,6 +57,9 @@ CASES = [
         "sums of united rows": "Z = union(A, B)\nY = colSums(Z)"}.items()),
     ExportCase("groups of rows", 'X = matrix(X, 4, 3)\nG = matrix(G, 4, 1)\nY = aggregate(target=X, groups=G, fn="sum", ngroups=5)',
                {"X": RNG.normal(size=(4, 3)), "G": np.array([[2.0], [1], [2], [5]])}),
+    *(ExportCase(f"{fn} of {number} groups of rows", "X = matrix(X, 6, 3)\nG = matrix(G, 6, 1)\n"
+                 f'Y = aggregate(target=X, groups=G, fn="{fn}", ngroups={number})', GROUPED)
+      for fn in ("count", "mean", "variance", "min", "max") for number in (2, 6)),
     ExportCase("infinite in one group", 'Y = aggregate(target=X, groups=G, fn="sum")', {**G, "X": G["X"] * [[1], [1], [INF], [1], [1]]}),
     ExportCase("distinct elements in order", "Y = order(target=unique(X), by=1)", {"X": REPEATED[:3, :2]},
                symbols={"X": ["N", 2]}, sizes=[{"X": REPEATED[:1, :2]}]),

@@ -14,13 +14,16 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, add
 
+_EXTREMES_SINCE = 18
+"""The opset from which on ScatterND keeps the smallest or largest of what it scatters."""
+
 
 @builtin("aggregate", "groupedAggregate")
 def aggregate(
     ctx: Context, target: Matrix, groups: Matrix, weights: Value | None = None, fn: str = "sum",
     ngroups: Value | None = None, order: Value | None = None,
 ) -> Value:  # fmt: skip
-    """The sum, count, mean, variance or central moment of each group of rows."""
+    """The sum, count, mean, variance, minimum, maximum or central moment of each group of rows."""
     g = ctx.g
     count, places = table_size(ctx, groups, ngroups), places_of(ctx, groups)
     if ngroups is None or certainly_within(places, count):
@@ -43,8 +46,11 @@ def _aggregated(
         if fn not in ("sum", "count", "mean"):
             raise UnsupportedCase(f"the {fn} of groups with weights", hint="repeat the rows instead")
     sizes = _added(ctx, share, places, count)
-    if fn == "count":  # a whole number also with weights
-        return g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes
+    if fn == "count":  # a whole number also with weights; the same for each column
+        whole = g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes
+        return g.expand(whole, (count, target.cols))
+    if fn in ("min", "max"):
+        return _extremes(ctx, x, places, sizes, fn)
     sums = _added(ctx, g.binary("Mul", x, share) if weighted else x, places, count)
     if fn == "sum":
         return sums
@@ -60,7 +66,7 @@ def _aggregated(
         powers = g.binary("Pow", centered, g.number(float(str(power))))
         return g.binary("Div", _added(ctx, powers, places, count), sizes)
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
-                          hint="sum, count, mean, variance, and centralmoment of order 2 to 4 are")  # fmt: skip
+                          hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")  # fmt: skip
 
 
 def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
@@ -69,6 +75,16 @@ def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
     if opset < SCATTER_SINCE:
         raise UnsupportedCase(f"sums of groups in opset {opset}", hint=f"opset {SCATTER_SINCE} has them")
     return added_up(ctx.g, rows, places, count)
+
+
+def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str) -> Tensor:
+    """Return the smallest or largest rows for each place, 0 where there are none."""
+    g, dims = ctx.g, (sizes.dims[0], rows.dims[1])
+    if g.opset < _EXTREMES_SINCE:
+        raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"opset {_EXTREMES_SINCE} has it")
+    inputs = [g.filled(math.inf if fn == "min" else -math.inf, dims), g.reshape(places, (*places.dims, 1)), rows]
+    found = g.node("ScatterND", inputs, dims, reduction=fn)
+    return g.where(g.binary("Greater", sizes, g.number(0.0)), found, g.number(0.0))
 
 
 def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
