@@ -67,6 +67,11 @@ LINES = [
     ("Y = X[1 / 0, 1]", "2:9", "inf where an integer is needed"),
     ('Y = X["a", 1]', "2:7", "a string where an integer is needed"),
     ("Y = X\nY[, 1:2] = X[, 1]", "3:1", "a matrix of 3 x 1 is assigned to a range of 3 x 2"),
+    ("Y = X\nfor (i in 1:4) { Y[i, ] = X[1, ] }", "3:18", "the range 4:4 ends after the last of 3"),
+    ("Y = X\nfor (i in 1:30) { Y[, i] = X[, 1] }", "3:19", "the range 3:3 ends after the last of 2"),
+    ("Y = X\nfor (i in 1:3) { Y[i - 1, ] = X[1, ] }", "3:18", "the range 0:0 is empty or begins before 1"),
+    ("Y = X\nfor (i in 1:3) { Y[i, 1] = sum(X[i - 1, ]) }", "3:32", "the range 0:0 is empty or begins before 1"),
+    ("Y = matrix(0, 9, 1)\nfor (i in 1:9) { Y[i, 1] = sum(X[i, ]) }", "3:32", "the range 9:9 ends after the last of 3"),
     # types
     ('Y = X * "a"', "2:7", "a string where a number is needed"),
     ("L = list(X, X)\nY = L + 1", "3:7", "an operation on a list of 2 and an int"),

@@ -162,6 +162,14 @@ class Batching:
         step = add(substitute(start, {self.trip: symbol(self.trip) + 1}), multiply(-1, start))
         return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
 
+    def check_inside(self, block: Block, size: Dim) -> None:
+        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where."""
+        last = add(block.first, multiply(block.step, add(self.trips, -1)))
+        for start in (block.first, last):
+            beyond = add(start, add(block.size, multiply(-1, size)))
+            if (isinstance(start, int) and start < 0) or (isinstance(beyond, int) and beyond > 0):
+                raise UnsupportedCase("a trip of this loop reads or writes outside of a matrix")
+
 
 Rule = Callable[[Batching, Node, Sequence["Batched | None"]], Batched]
 
@@ -324,6 +332,8 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
         operands[3] = graph.constant([axis + 1])
         return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
     block = batching.block(node)
+    if block is not None:
+        batching.check_inside(block, source.dims[axis])
     size = result.dims[axis]
     if found.same and block is not None and 0 < block.step == block.size:
         width = multiply(batching.trips, block.step)
