@@ -49,13 +49,8 @@ def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
     return unary(node, lambda x: node.call(function, x, *arguments))
 
 
-def _register(op_type: str, versions: Sequence[int], expression: Callable[[NodeView, str], str], doc: str) -> None:
-    def generate(node: NodeView) -> Fragment:
-        return unary(node, lambda x: expression(node, x))
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = doc
-    generator(op_type, versions)(generate)
+def _register(op_type: str, versions: int | Sequence[int], expression: Callable[[NodeView, str], str]) -> None:
+    generator(op_type, versions)(lambda node: unary(node, lambda x: expression(node, x)))
 
 
 def _number(node: NodeView, name: str) -> str:
@@ -117,27 +112,23 @@ def _shrink(node: NodeView, x: str) -> str:
 
 
 # opset 6 removed the attribute consumed_inputs, and gave Selu other defaults
-_register("Relu", [1, 6], lambda node, x: f"max({x}, 0)", "The positive part.")
-_register("Sigmoid", [1, 6], lambda node, x: f"1 / (1 + exp(-{x}))", "1 / (1 + exp(-x)).")
-_register("Elu", [1, 6], _elu, "x, and alpha * (exp(x) - 1) below zero.")
-_register("Selu", [1, 6], lambda node, x: f"{_number(node, 'gamma')} * ({_elu(node, x)})", "Elu times gamma.")
-_register("Celu", [12], _celu, "As Elu, with a continuous derivative.")
-_register("LeakyRelu", [1, 6], _leaky, "x, and alpha * x below zero.")
-_register("ThresholdedRelu", [10], lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})",
-          "x above alpha, else 0.")
-_register("HardSigmoid", [1, 6],
-          lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)",
-          "alpha * x + beta between 0 and 1.")
-# three factors are one operation of the engine
-_register("HardSwish", [14], lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)",
-          "x * HardSigmoid(x), which is x / 6 * (x + 3, between 0 and 6).")
-# of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
-_register("Softsign", [1], lambda node, x: f"{x} * (1 / (1 + abs({x})))", "x / (1 + |x|).")
-_register("Mish", [18], lambda node, x: f"{x} / (1 + 2 / (exp({x}) * (exp({x}) + 2)))",
-          "x * tanh(softplus(x)), of which this is what is left without a logarithm.")
-_register("Swish", [24], lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))",
-          "x * sigmoid(alpha * x).")
-_register("Shrink", [9], _shrink, "x moved towards zero by bias, and 0 within lambd of zero.")
+_register("Relu", (1, 6), lambda node, x: f"max({x}, 0)")
+_register("Sigmoid", (1, 6), lambda node, x: f"1 / (1 + exp(-{x}))")
+_register("Elu", (1, 6), _elu)
+_register("Selu", (1, 6), lambda node, x: f"{_number(node, 'gamma')} * ({_elu(node, x)})")
+_register("Celu", 12, _celu)
+_register("LeakyRelu", (1, 6), _leaky)
+_register("ThresholdedRelu", 10, lambda node, x: f"ifelse({x} > {_number(node, 'alpha')}, {x}, {_zero(node)})")
+_register("HardSigmoid", (1, 6),
+          lambda node, x: f"max(min({_plus(node, _number(node, 'alpha') + ' * ' + x, _number(node, 'beta'))}, 1), 0)")
+# x * HardSigmoid(x); three factors are one operation of the engine
+_register("HardSwish", 14, lambda node, x: f"{x} * {1 / 6} * max(min({_plus(node, x, '3')}, 6), 0)")
+# x / (1 + |x|); of zeros the engine would divide the number 0 by a matrix full of 1 (zero-beside-filled-matrix)
+_register("Softsign", 1, lambda node, x: f"{x} * (1 / (1 + abs({x})))")
+# x * tanh(softplus(x)), of which this is what is left without a logarithm
+_register("Mish", 18, lambda node, x: f"{x} / (1 + 2 / (exp({x}) * (exp({x}) + 2)))")
+_register("Swish", 24, lambda node, x: f"{x} / (1 + exp({literal(-float(node.attribute('alpha')))} * {x}))")
+_register("Shrink", 9, _shrink)
 
 
 @generator("Softplus", since=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -80,17 +81,8 @@ def _binary(node: NodeView, operator: str) -> Fragment:
     return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
 
 
-def _register_binary(op_type: str, operator: str, versions: Sequence[int]) -> None:
-    def generate(node: NodeView) -> Fragment:
-        return _binary(node, operator)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} is DML's {operator}."
-    generator(op_type, versions)(generate)
-
-
-for _name in ["Add", "Sub", "Mul"]:
-    _register_binary(_name, INFIX_OPERATORS[_name], [1, 6, 7])
+for _name in ("Add", "Sub", "Mul"):
+    generator(_name, (1, 6, 7))(partial(_binary, operator=INFIX_OPERATORS[_name]))
 
 
 @generator("Div", since=(1, 6, 7))
@@ -203,19 +195,13 @@ def _fold(node: NodeView, operator: str) -> tuple[Operand, Operands, list[str]]:
     return combined, given, before
 
 
-def _register_variadic(op_type: str, builtin: str) -> None:
-    def generate(node: NodeView) -> Fragment:
-        combined, given, before = _fold(node, builtin)
-        return finish(node, combined, given, before=before)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} of any number of inputs."
-    generator(op_type, (1, 6, 8))(generate)
+def _variadic(node: NodeView, builtin: str) -> Fragment:
+    combined, given, before = _fold(node, builtin)
+    return finish(node, combined, given, before=before)
 
 
-for _name, _builtin in VARIADIC_BUILTINS.items():
-    _register_variadic(_name, _builtin)
-_register_variadic("Sum", "+")
+for _name, _builtin in {**VARIADIC_BUILTINS, "Sum": "+"}.items():
+    generator(_name, (1, 6, 8))(partial(_variadic, builtin=_builtin))
 
 
 @generator("Mean", since=(1, 6, 8))

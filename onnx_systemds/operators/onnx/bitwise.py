@@ -7,8 +7,7 @@ apart by a library function. Numbers are exact as far as FP64 holds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-from onnx import TensorProto
+from functools import partial
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
@@ -16,6 +15,7 @@ from onnx_systemds.inference.integer_spans import EXACT, LIMIT, Computes, Span, 
 from onnx_systemds.inference.registry import batch_rule, generator, integer_rule, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.inference.wide_integers import TYPES
+from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
 from onnx_systemds.operators.api.node_view import NodeView
@@ -62,24 +62,16 @@ def bit_width(dtype: str) -> int:
 # --- and, or, xor, not -------------------------------------------------------------------------------------------
 
 
-def _register_bitwise(op_type: str) -> None:
-    builtin, weights = _OPERATIONS[op_type]
-
-    def generate(node: NodeView) -> Fragment:
-        given = operands(node, [0, 1], node.output_dims())
-        if node.dtype(0) in _WIDE:
-            return _wide(node, given, weights)
-        left, right = _vector_last(node, given)
-        kind = FULL if FULL in (left.kind, right.kind) else left.kind
-        if kind == SINGLE:
-            words = [f"as.integer({operand.text})" for operand in (left, right)]
-            return finish(node, Operand(f"as.double({builtin}({', '.join(words)}))", SINGLE), given)
-        return finish(node, Operand(f"{builtin}({left.text}, {right.text})", kind), given)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} is DML's {builtin} on words of 32 bits."
-    generator(op_type, 18)(generate)
-    shape_rule(op_type)(broadcast_rule())
+def _bitwise(node: NodeView, builtin: str, weights: tuple[int, int]) -> Fragment:
+    given = operands(node, [0, 1], node.output_dims())
+    if node.dtype(0) in _WIDE:
+        return _wide(node, given, weights)
+    left, right = _vector_last(node, given)
+    kind = FULL if FULL in (left.kind, right.kind) else left.kind
+    if kind == SINGLE:
+        words = [f"as.integer({operand.text})" for operand in (left, right)]
+        return finish(node, Operand(f"as.double({builtin}({', '.join(words)}))", SINGLE), given)
+    return finish(node, Operand(f"{builtin}({left.text}, {right.text})", kind), given)
 
 
 def _vector_last(node: NodeView, given: Operands) -> tuple[Operand, Operand]:
@@ -108,8 +100,9 @@ def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment
     return node.result(f"as.scalar({text})" if given.form is SCALAR else text, given.form)
 
 
-for _name in _OPERATIONS:
-    _register_bitwise(_name)
+for _name, (_builtin, _weights) in _OPERATIONS.items():
+    generator(_name, 18)(partial(_bitwise, builtin=_builtin, weights=_weights))
+    shape_rule(_name)(broadcast_rule())
 
 
 @generator("BitwiseNot", since=18)
@@ -174,7 +167,7 @@ def bit_cast_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 def _target(node: NodeFacts) -> str:
-    return str(TensorProto.DataType.Name(int(node.attribute("to")))).lower()
+    return element_name(int(node.attribute("to")))
 
 
 @generator("BitCast", since=26)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -46,19 +47,14 @@ integer_rule(*COMPARISONS)(read)
 integer_rule("Where")(lambda node: Moves((1, 2)))
 
 
-def _register_comparison(op_type: str, operator: str, versions: Sequence[int]) -> None:
-    def generate(node: NodeView) -> Fragment:
-        given = two_operands(node)
-        return finish(node, infix(node, operator, given.items[0], given.items[1], given.form), given, logical=True)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} is DML's {operator}."
-    generator(op_type, versions)(generate)
+def _compared(node: NodeView, operator: str) -> Fragment:
+    given = two_operands(node)
+    return finish(node, infix(node, operator, given.items[0], given.items[1], given.form), given, logical=True)
 
 
-_VERSIONS = {"Equal": [1, 7], "Greater": [1, 7], "Less": [1, 7], "GreaterOrEqual": [12], "LessOrEqual": [12]}
 for _name, _operator in COMPARISONS.items():
-    _register_comparison(_name, _operator, _VERSIONS[_name])
+    _since = (12,) if _name in ("GreaterOrEqual", "LessOrEqual") else (1, 7)
+    generator(_name, _since)(partial(_compared, operator=_operator))
 
 
 @generator("Not", since=1)

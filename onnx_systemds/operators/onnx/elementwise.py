@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from onnx_systemds.correspondence import UNARY_BUILTINS
 from onnx_systemds.dml.literals import literal
@@ -123,20 +124,15 @@ def as_layer(
 nn_layer("Tanh")(as_layer("tanh"))
 
 
-def _register_unary(op_type: str, builtin: str, versions: Sequence[int]) -> None:
-    def generate(node: NodeView) -> Fragment:
-        return unary(node, lambda x: f"{builtin}({x})")
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} is DML's {builtin}."
-    generator(op_type, versions)(generate)
+def _builtin_of_each(node: NodeView, builtin: str) -> Fragment:
+    return unary(node, lambda x: f"{builtin}({x})")
 
 
 _FIRST = {"Acos": 7, "Asin": 7, "Atan": 7, "Cos": 7, "Sin": 7, "Tan": 7, "Cosh": 9, "Sinh": 9, "Sign": 9}
 for _name, _builtin in UNARY_BUILTINS.items():
     # opset 6 removed the attribute consumed_inputs
     if _name not in ("Floor", "Ceil"):  # below, as they jump
-        _register_unary(_name, _builtin, [_FIRST[_name]] if _name in _FIRST else [1, 6])
+        generator(_name, _FIRST.get(_name, (1, 6)))(partial(_builtin_of_each, builtin=_builtin))
 
 
 @generator("Neg", since=(1, 6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
@@ -62,21 +63,16 @@ def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
 
 
-def _register_arg(op_type: str, function: str) -> None:
-    def generate(node: NodeView) -> Fragment:
-        axis = node.axis()
-        before, _, after = _around(node.dims(0), axis)
-        last = "TRUE" if node.attribute("select_last_index") else "FALSE"
-        found = node.call(f"{function}_last" if last == "TRUE" else function, axis_last(node, 0, axis))
-        return node.result(*from_axis_last(node, found, before, 1, after))
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type}: the first of several, or (from opset 12 on) the last; the first NaN wins."
-    generator(op_type, (1, 12))(generate)
+def _place(node: NodeView, function: str) -> Fragment:
+    """The first of several, or (from opset 12 on) the last; the first NaN wins."""
+    axis = node.axis()
+    before, _, after = _around(node.dims(0), axis)
+    found = node.call(f"{function}_last" if node.attribute("select_last_index") else function, axis_last(node, 0, axis))
+    return node.result(*from_axis_last(node, found, before, 1, after))
 
 
-_register_arg("ArgMax", "row_arg_max")
-_register_arg("ArgMin", "row_arg_min")
+generator("ArgMax", (1, 12))(partial(_place, function="row_arg_max"))
+generator("ArgMin", (1, 12))(partial(_place, function="row_arg_min"))
 
 # --- cumulative ------------------------------------------------------------------------------------------------
 
@@ -95,44 +91,40 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     return node.result(text, View(before, size), before=[f"{whole} = {node.call('cumulative_row_sum', x)}"])
 
 
-def _register_cumulative(op_type: str, function: str, since: int) -> None:
-    def generate(node: NodeView) -> Fragment:
-        dims = node.dims(0)
-        axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
-        before, size, after = _around(dims, axis)
-        backwards = bool(node.attribute("reverse"))
-        wraps = wrapped(node.dtype(0), "x") != "x"
-        if after == 1 and before != 1 and op_type == "CumSum" and not backwards and not wraps:
-            return _along_rows(node, before, size)
-        x = axis_first(node, 0, axis)
-        x = f"rev({x})" if backwards else x
-        exclusive = bool(node.attribute("exclusive"))
-        if exclusive:
-            neutral = f"matrix({0 if op_type == 'CumSum' else 1}, rows=1, cols={node.dim(after * before)})"
-            x = f"rbind({neutral}, {x})"
-        statements: list[str] = []
-        if function == "cumprod" and node.dtype(0) in WORDS:
-            text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
-        else:
-            name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
-            text = f"{name}({x})" if name == function else node.call(name, x)
-            if wraps:
-                sums = node.named("sums", text, statements)
-                text = wrapped(node.dtype(0), sums)
-        if exclusive:
-            whole = node.named("whole", text, statements)
-            # the engine takes the number of columns of an ifelse of unknown dims for 0
-            text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(after * before)}]"
-        text = f"rev({text})" if backwards else text
-        return node.result(*from_axis_first(node, text, before, size, after), before=statements)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type} down the rows, with the axis in the rows; 32-bit integers wrap around."
-    generator(op_type, since)(generate)
+def _cumulative(node: NodeView, function: str) -> Fragment:
+    """Down the rows, with the axis in the rows; 32-bit integers wrap around."""
+    dims = node.dims(0)
+    axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
+    before, size, after = _around(dims, axis)
+    backwards = bool(node.attribute("reverse"))
+    wraps = wrapped(node.dtype(0), "x") != "x"
+    if after == 1 and before != 1 and function == "cumsum" and not backwards and not wraps:
+        return _along_rows(node, before, size)
+    x = axis_first(node, 0, axis)
+    x = f"rev({x})" if backwards else x
+    exclusive = bool(node.attribute("exclusive"))
+    if exclusive:
+        neutral = f"matrix({0 if function == 'cumsum' else 1}, rows=1, cols={node.dim(after * before)})"
+        x = f"rbind({neutral}, {x})"
+    statements: list[str] = []
+    if function == "cumprod" and node.dtype(0) in WORDS:
+        text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
+    else:
+        name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
+        text = f"{name}({x})" if name == function else node.call(name, x)
+        if wraps:
+            sums = node.named("sums", text, statements)
+            text = wrapped(node.dtype(0), sums)
+    if exclusive:
+        whole = node.named("whole", text, statements)
+        # the engine takes the number of columns of an ifelse of unknown dims for 0
+        text = f"{whole}[1:{node.dim(size)}, 1:{node.dim(after * before)}]"
+    text = f"rev({text})" if backwards else text
+    return node.result(*from_axis_first(node, text, before, size, after), before=statements)
 
 
-_register_cumulative("CumSum", "cumsum", 11)
-_register_cumulative("CumProd", "cumprod", 26)
+generator("CumSum", 11)(partial(_cumulative, function="cumsum"))
+generator("CumProd", 26)(partial(_cumulative, function="cumprod"))
 
 # --- TopK ------------------------------------------------------------------------------------------------------
 

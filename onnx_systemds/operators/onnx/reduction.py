@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -106,19 +107,16 @@ def reduced_axes(node: NodeFacts, reduction: Reduction) -> frozenset[int]:
     return frozenset(node.normalize_axis(int(axis), rank) for axis in axes) if rank else frozenset()
 
 
-def _rule(reduction: Reduction) -> Callable[[NodeFacts], tuple[Value, ...]]:
-    def rule(node: NodeFacts) -> tuple[Value, ...]:
-        dims, axes = node.dims(0), reduced_axes(node, reduction)
-        for axis in sorted(axes):  # the engine's extremes and products of nothing are 0
-            is_sized = isinstance(dims[axis], int) or may_be_zero(dims[axis])
-            if reduction.aggregate in ("Maxs", "Mins", "Prods", "LogSumExp") and not is_sized:
-                node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
-        kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
-        if not node.attribute("keepdims"):
-            kept = (dim for axis, dim in enumerate(dims) if axis not in axes)
-        return (node.tensor(tuple(kept)),)
-
-    return rule
+def _dims_left(node: NodeFacts, reduction: Reduction) -> tuple[Value, ...]:
+    dims, axes = node.dims(0), reduced_axes(node, reduction)
+    for axis in sorted(axes):  # the engine's extremes and products of nothing are 0
+        is_sized = isinstance(dims[axis], int) or may_be_zero(dims[axis])
+        if reduction.aggregate in ("Maxs", "Mins", "Prods", "LogSumExp") and not is_sized:
+            node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
+    kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
+    if not node.attribute("keepdims"):
+        kept = (dim for axis, dim in enumerate(dims) if axis not in axes)
+    return (node.tensor(tuple(kept)),)
 
 
 def runs_of(dims: Dims, axes: frozenset[int]) -> list[tuple[bool, Dim]]:
@@ -313,18 +311,9 @@ def _paired(function: str, parts: Sequence[str]) -> str:
     return text
 
 
-def _register(op_type: str, reduction: Reduction) -> None:
-    def generate(node: NodeView) -> Fragment:
-        return reduce(node, reduction)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type}: axes by attribute, from opset {reduction.axes_as_input} on by input."
-    generator(op_type, (1, 11, reduction.axes_as_input))(generate)
-    shape_rule(op_type)(_rule(reduction))
-
-
 for _name, _reduction in REDUCTIONS.items():
-    _register(_name, _reduction)
+    generator(_name, (1, 11, _reduction.axes_as_input))(partial(reduce, reduction=_reduction))
+    shape_rule(_name)(partial(_dims_left, reduction=_reduction))
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.gradient_tape import Backward
@@ -77,24 +78,14 @@ def flattened(node: NodeView, normalize: Normalize) -> Fragment:
     return node.result(text, view, before=before)
 
 
-def _register(op_type: str, normalize: Normalize, doc: str) -> None:
-    def old(node: NodeView) -> Fragment:
-        return flattened(node, normalize)
-
-    def new(node: NodeView) -> Fragment:
-        return along_axis(node, node.axis(), normalize)
-
-    old.__name__, new.__name__ = f"{op_type.lower()}_1", f"{op_type.lower()}_13"
-    old.__doc__ = f"{doc} All axes from ``axis`` on count as one."
-    new.__doc__ = f"{doc} Along one axis."
-    shape_rule(op_type)(same_dims)
-    generator(op_type, (1, 11))(old)  # from 11 on with negative axes
-    generator(op_type, 13)(new)
+def _along_own_axis(node: NodeView, normalize: Normalize) -> Fragment:
+    return along_axis(node, node.axis(), normalize)
 
 
-_register("Softmax", _softmax, "exp(x) by its sum.")
-_register("LogSoftmax", _log_softmax, "Logarithm of the softmax.")
-_register("Hardmax", _hardmax, "1 at the first maximum, else 0.")
+for _name, _normalize in {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():
+    shape_rule(_name)(same_dims)
+    generator(_name, (1, 11))(partial(flattened, normalize=_normalize))  # from 11 on with negative axes
+    generator(_name, 13)(partial(_along_own_axis, normalize=_normalize))
 
 
 @nn_layer("Softmax")

@@ -5,8 +5,10 @@ A Fourier transform is a product with a matrix of cosines and sines that the scr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
 import numpy as np
-from onnx import TensorProto
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
@@ -16,6 +18,7 @@ from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
 from onnx_systemds.limits import LOOP_STEPS, check_table
+from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
@@ -217,7 +220,7 @@ _WINDOWS = {
 
 
 def _output_datatype(node: NodeFacts) -> str:
-    return str(TensorProto.DataType.Name(int(node.attribute("output_datatype")))).lower()
+    return element_name(int(node.attribute("output_datatype")))
 
 
 def window_rule(node: NodeFacts) -> tuple[Value, ...]:
@@ -227,33 +230,26 @@ def window_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((size,), _output_datatype(node)),)
 
 
-def _register_window(op_type: str) -> None:
-    weights = _WINDOWS[op_type]
-
-    def generate(node: NodeView) -> Fragment:
-        size = node.output_dims()[0]
-        before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
-        turn = size if node.attribute("periodic") else size - 1
-        angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}", before)
-        terms = [literal(weights[0])]
-        for turns, weight in enumerate(weights[1:], 1):
-            argument = angle if turns == 1 else f"{turns} * {angle}"
-            terms.append(f"{'-' if weight < 0 else '+'} {literal(abs(weight))} * cos({argument})")
-        text = " ".join(terms)
-        if node.output_dtype() in INTEGER_DTYPES:
-            text = f"sign({text}) * floor(abs({text}))"
-        elif node.output_dtype() not in FLOAT_FORMATS:
-            raise UnsupportedCase(f"a window of type {node.output_dtype()}")
-        return node.result(text, View(size, 1), before=before)
-
-    generate.__name__ = op_type.lower()
-    generate.__doc__ = f"{op_type}: a sum of cosines."
-    generator(op_type, 17)(generate)
-    shape_rule(op_type)(window_rule)
+def _window(node: NodeView, weights: Sequence[float]) -> Fragment:
+    size = node.output_dims()[0]
+    before = [] if node.integers(0) is not None else [f"{node.dim(size)} = as.integer({node.scalar(0)})"]
+    turn = size if node.attribute("periodic") else size - 1
+    angle = node.named("angle", f"seq(0, {node.dim(size - 1)}) * (2 * pi) / {node.factor(turn)}", before)
+    terms = [literal(weights[0])]
+    for turns, weight in enumerate(weights[1:], 1):
+        argument = angle if turns == 1 else f"{turns} * {angle}"
+        terms.append(f"{'-' if weight < 0 else '+'} {literal(abs(weight))} * cos({argument})")
+    text = " ".join(terms)
+    if node.output_dtype() in INTEGER_DTYPES:
+        text = f"sign({text}) * floor(abs({text}))"
+    elif node.output_dtype() not in FLOAT_FORMATS:
+        raise UnsupportedCase(f"a window of type {node.output_dtype()}")
+    return node.result(text, View(size, 1), before=before)
 
 
-for _name in _WINDOWS:
-    _register_window(_name)
+for _name, _weights in _WINDOWS.items():
+    generator(_name, 17)(partial(_window, weights=_weights))
+    shape_rule(_name)(window_rule)
 
 
 # --- MelWeightMatrix ---------------------------------------------------------------------------------------------
