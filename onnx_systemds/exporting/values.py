@@ -191,3 +191,8 @@ def sizes_in(value: Value) -> Iterator[Dim]:
     elif isinstance(value, ListValue):
         for item in value.items:
             yield from sizes_in(item)
+
+
+def unfolded(value: Value) -> Value:
+    """Return the item of a list of one, which stands for the list as in the engine; other values as they are."""
+    return value.items[0] if isinstance(value, ListValue) and len(value.items) == 1 else value

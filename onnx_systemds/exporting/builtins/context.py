@@ -12,7 +12,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
-from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value, unfolded
 from onnx_systemds.inference.dims import Dim, Dims, Expression, multiply, product
 
 _BEYOND_INT64 = 2.0**63
@@ -112,8 +112,7 @@ class Context:
 
     def integer(self, value: Value) -> Dim:
         """Return a scalar as an integer, known or computed by the model; cut off after the point."""
-        if isinstance(value, ListValue) and len(value.items) == 1:
-            value = value.items[0]
+        value = unfolded(value)
         if isinstance(value, Matrix) and value.dims == (1, 1):
             value = self.scalar(value.tensor)
         if not isinstance(value, Scalar) or value.type == STRING or isinstance(value.known, str):

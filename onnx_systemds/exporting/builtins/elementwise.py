@@ -25,6 +25,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     Value,
     known_integer,
     known_scalar,
+    unfolded,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Expression
@@ -290,8 +291,7 @@ def as_logical(ctx: Context, x: Value) -> Value:
 @builtin("as.scalar", "castAsScalar")
 def as_scalar(ctx: Context, x: Value) -> Value:
     """The only element of a matrix, or of a list."""
-    if isinstance(x, ListValue) and len(x.items) == 1:
-        x = x.items[0]
+    x = unfolded(x)
     if isinstance(x, Scalar):
         return x
     if not isinstance(x, (Matrix, FrameValue)):

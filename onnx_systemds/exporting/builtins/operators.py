@@ -22,12 +22,12 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     INTEGER,
     STRING,
     FrameValue,
-    ListValue,
     Matrix,
     Scalar,
     Value,
     known_integer,
     known_scalar,
+    unfolded,
 )
 from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims, multiply
@@ -73,9 +73,7 @@ def _named(ctx: Context, value: Scalar) -> Scalar:
 
 
 def _operand(value: Value) -> Value:
-    if isinstance(value, ListValue) and len(value.items) == 1:
-        value = value.items[0]
-    return intact(value, "the item of the list")
+    return intact(unfolded(value), "the item of the list")
 
 
 def tensor_operator(ctx: Context, operator: str, a: Tensor, b: Tensor) -> Tensor:

@@ -22,6 +22,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     Value,
     integer,
     known_scalar,
+    unfolded,
 )
 from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply
 
@@ -32,8 +33,7 @@ def matrix(
     dims: Value | None = None,
 ) -> Value:  # fmt: skip
     """A matrix full of a number, of the numbers in a string, or with the elements of another matrix."""
-    if isinstance(x, ListValue) and len(x.items) == 1:
-        x = x.items[0]
+    x = unfolded(x)
     if dims is not None:
         raise UnsupportedCase("a tensor of more than rows and columns")
     if isinstance(x, Matrix):
@@ -227,11 +227,11 @@ def append(ctx: Context, target: Value, *parts: Value) -> Value:
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
     # a list of one item is unfolded, as in the engine
-    unfolded = [part.items[0] if isinstance(part, ListValue) and len(part.items) == 1 else part for part in parts]
+    items = [unfolded(part) for part in parts]
     names = [part.names[0] if isinstance(part, ListValue) and len(part.items) == 1 and part.names else ""
              for part in parts]  # fmt: skip
     own = target.names or ("",) * len(target.items)
-    return ListValue((*target.items, *unfolded), (*own, *names) if any(own) or any(names) else ())
+    return ListValue((*target.items, *items), (*own, *names) if any(own) or any(names) else ())
 
 
 @builtin("as.list")

@@ -9,7 +9,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.elementwise import equal_or_nan
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Tensor
-from onnx_systemds.exporting.values import ListValue, Matrix, Scalar, Value
+from onnx_systemds.exporting.values import Matrix, Scalar, Value, unfolded
 from onnx_systemds.inference.dims import RUN_SIZE, symbols
 
 
@@ -86,8 +86,7 @@ def _columns(by: Value | None) -> list[int]:
     """Return the columns to sort by, the most important first."""
     if by is None:
         return [1]
-    if isinstance(by, ListValue) and len(by.items) == 1:
-        by = by.items[0]
+    by = unfolded(by)
     if isinstance(by, Matrix) and by.constant is not None:
         return [int(column) for column in by.constant.ravel()]
     known = by.known if isinstance(by, Scalar) else None

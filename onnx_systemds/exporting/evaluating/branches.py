@@ -12,7 +12,7 @@ from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.blocks import execute, unique
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
-from onnx_systemds.exporting.values import ListValue, Poison, Scalar, Value
+from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
 
 Variables = dict[str, Value]
 _MESSAGES = ("print", "stop")
@@ -130,7 +130,6 @@ def _merge_branches(
 
 def known_truth(value: Value) -> bool | None:
     """Return whether a condition holds, None if only the run can tell."""
-    if isinstance(value, ListValue) and len(value.items) == 1:
-        value = value.items[0]
+    value = unfolded(value)
     known = value.known if isinstance(value, Scalar) else None
     return None if known is None or isinstance(known, str) else bool(known)

@@ -130,8 +130,7 @@ def run_while(evaluator: Evaluator, statement: tree.While, live: Live) -> None:
             break
         execute(evaluator, statement.body, lambda: scopes.live_in_loop(statement, live()))
         done += 1
-    evaluator.frame.variables.clear()
-    evaluator.frame.variables.update(before)
+    _restore(evaluator, before)
     evaluator.reasons.errors[:] = reasons
     evaluator.forget_steps(steps)
     failure = _try_loop(evaluator, statement, live, 0, 1, None)
@@ -161,8 +160,7 @@ def _try_loop(
     except BudgetExceeded:
         raise
     except TranspileError as error:
-        evaluator.frame.variables.clear()
-        evaluator.frame.variables.update(before)
+        _restore(evaluator, before)
         evaluator.reasons.errors[:] = reasons
         return error
     return None
