@@ -36,6 +36,7 @@ from onnx_systemds.exporting.interface import InputSpec
 from onnx_systemds.exporting.model_files import data_path, export_file
 from onnx_systemds.exporting.weight_files import MOST_LOADED, open_values
 from onnx_systemds.files import check_target, is_stream
+from onnx_systemds.model.protos import element_name
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.stages import Stages
 
@@ -209,7 +210,7 @@ def _success(script: Path, target: Path, model: onnx.ModelProto) -> str:
 
 def _type_text(type_: onnx.TypeProto.Tensor) -> str:
     dims = ", ".join(dim.dim_param or str(dim.dim_value) for dim in type_.shape.dim)
-    return f"{onnx.TensorProto.DataType.Name(type_.elem_type).lower()}[{dims}]"
+    return f"{element_name(type_.elem_type)}[{dims}]"
 
 
 def _specs(inputs: tuple[str, ...]) -> dict[str, InputSpec]:

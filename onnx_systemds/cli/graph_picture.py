@@ -83,14 +83,10 @@ def _shown(typed: TypedGraph) -> list[tuple[int, Node]]:
     names, shown = set(typed.outputs), []
     for position in reversed(range(len(typed.nodes))):
         node = typed.nodes[position]
-        if any(name in names and (name in typed.outputs or not _is_known(typed.values[name])) for name in node.outputs):
+        if any(name in names and (name in typed.outputs or not typed.values[name].is_known) for name in node.outputs):
             shown.append((position, node))
             names.update(_read(typed, position))
     return shown[::-1]
-
-
-def _is_known(value: Value) -> bool:
-    return value.constant is not None or value.elements is not None
 
 
 def _call(node: Node) -> str:

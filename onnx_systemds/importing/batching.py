@@ -17,7 +17,6 @@ from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, produ
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import MapType, Node
 from onnx_systemds.model.walk import names_read
 from onnx_systemds.operators.support.batch_rules import unlimited
@@ -115,7 +114,7 @@ def _first_mixing(search: _Search) -> Node | None:
     typed, found = search.typed, None
     needed = {*typed.outputs, *typed.run_sizes.sources}
     for node in reversed(typed.nodes):
-        wanted = [output for output in node.outputs if output in needed and not _is_known(typed.values[output])]
+        wanted = [output for output in node.outputs if output in needed and not typed.values[output].is_known]
         if wanted:
             if not search.keeps_apart(node, wanted):
                 found = node
@@ -125,11 +124,6 @@ def _first_mixing(search: _Search) -> Node | None:
 
 def _shown(node: Node) -> str:
     return f"node {quoted(node.name or f'#{node.index}')} ({escaped(node.op_type)})"
-
-
-def _is_known(value: Value) -> bool:
-    """Whether the script writes a value down as numbers and sizes, whatever node gives it."""
-    return value.constant is not None or value.elements is not None
 
 
 class _Search:

@@ -91,7 +91,7 @@ def _size(graph: TypedGraph, name: str) -> int:
 
 def bytes_of(value: Value, sizes: Mapping[str, int] | None = None) -> int | None:
     """Bytes of the matrix of a value, 0 for constants; None where ``sizes``, by symbol, leave its size open."""
-    if value.constant is not None or value.elements is not None:
+    if value.is_known:
         return 0
     size = None if value.dims is None else substitute(product(value.dims), sizes or {})
     return NUMBER * size if isinstance(size, int) else None

@@ -112,7 +112,7 @@ class RunSizes:
         known: dict[str, Value] = {}
         for given in filter(None, producer.inputs):
             value = self._values[given]
-            if value.constant is None and value.elements is None:
+            if not value.is_known:
                 found = self.elements_of(given, signed=signed or not moves)
                 if found is None:
                     return None

@@ -62,6 +62,11 @@ class Value:
         return None if self.dims is None else product(self.dims)
 
     @property
+    def is_known(self) -> bool:
+        """Whether its content is known, as numbers or as sizes."""
+        return self.constant is not None or self.elements is not None
+
+    @property
     def is_empty(self) -> bool:
         """Whether it is certain that there are no elements."""
         return self.dims is not None and 0 in self.dims

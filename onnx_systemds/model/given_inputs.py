@@ -20,7 +20,7 @@ import numpy as np
 
 from onnx_systemds.errors import TranspileError, escaped, quoted
 from onnx_systemds.model.ir import MapType, OptionalType, SequenceType, TensorType, Type
-from onnx_systemds.model.protos import numpy_dtype
+from onnx_systemds.model.protos import integer_range, numpy_dtype
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -143,20 +143,12 @@ def _texts(name: str, array: Tensor) -> Tensor:
 
 
 def _as_integers(name: str, array: Tensor, wanted: np.dtype[Any], dtype: str) -> Tensor:
-    lowest, highest = _bounds(dtype)
+    lowest, highest = integer_range(dtype)
     numbers = array if array.dtype.kind in "iu" else array.astype(np.int64)
     for value in (numbers.min(), numbers.max()) if array.size else ():
         if not lowest <= int(value) <= highest:
             raise _refusal(name, dtype, f"{array.dtype} with the value {value}")
     return array.astype(wanted)
-
-
-def _bounds(dtype: str) -> tuple[int, int]:
-    """Smallest and largest value of an integer type, or of bool."""
-    if dtype == "bool":
-        return 0, 1
-    bits = int(dtype.lstrip("uint"))
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def _kind(dtype: np.dtype[Any]) -> str:

@@ -32,6 +32,14 @@ def element_name(number: int) -> str:
     return str(onnx.TensorProto.DataType.Name(number)).lower()
 
 
+def integer_range(dtype: str) -> tuple[int, int]:
+    """Smallest and largest integer of a type; booleans are 0 and 1."""
+    if dtype == "bool":
+        return 0, 1
+    bits = int(dtype.lstrip("uint"))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
 def numpy_dtype(dtype: str) -> np.dtype[Any]:
     """The numpy (or ml_dtypes) dtype of an element type; strings are objects."""
     return np.dtype(object) if dtype == "string" else helper.tensor_dtype_to_np_dtype(element_type(dtype))
@@ -69,7 +77,7 @@ def type_from_proto(proto: onnx.TypeProto) -> Type | None:
             dims = tuple(
                 dim.dim_value if dim.HasField("dim_value") else (dim.dim_param or None) for dim in tensor.shape.dim
             )
-        dtype = onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+        dtype = element_name(tensor.elem_type)
         return TensorType(dtype, dims) if kind == "tensor_type" else SparseTensorType(dtype, dims)
     if kind in ("sequence_type", "optional_type"):
         element = type_from_proto(getattr(proto, kind).elem_type)
@@ -78,7 +86,7 @@ def type_from_proto(proto: onnx.TypeProto) -> Type | None:
         return SequenceType(element) if kind == "sequence_type" else OptionalType(element)
     if kind == "map_type":
         value = type_from_proto(proto.map_type.value_type)
-        key = onnx.TensorProto.DataType.Name(proto.map_type.key_type).lower()
+        key = element_name(proto.map_type.key_type)
         return None if value is None else MapType(key, value)
     return None
 

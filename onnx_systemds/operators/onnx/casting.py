@@ -19,7 +19,7 @@ from onnx_systemds.inference.registry import batch_rule, fold, generator, gradie
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements, Value
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array
-from onnx_systemds.model.protos import element_name
+from onnx_systemds.model.protos import element_name, integer_range
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
@@ -84,14 +84,6 @@ FLOAT_FORMATS = {
 }
 _POWERS = "float8e8m0"  # holds powers of two only
 _NO_NAN = frozenset(["float6e2m3", "float6e3m2", "float4e2m1"])
-
-
-def integer_range(dtype: str) -> tuple[int, int]:
-    """Smallest and largest integer of a type; booleans are 0 and 1."""
-    if dtype == "bool":
-        return 0, 1
-    bits = int(dtype.lstrip("uint"))
-    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def target_dtype(node: NodeFacts) -> str:

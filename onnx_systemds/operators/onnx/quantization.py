@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from onnx import TensorProto
-
 from onnx_systemds.dml.literals import is_uniform, literal
 from onnx_systemds.errors import InvalidModel, quoted
 from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.model.protos import element_name, integer_range
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
-from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS, integer_range
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.onnx.combining import finish, increased, infix
 from onnx_systemds.operators.onnx.requantizing import applied
 from onnx_systemds.operators.support.broadcasting import (
@@ -30,7 +29,7 @@ from onnx_systemds.operators.support.movement import gathered, input_source
 def _dtype_attribute(node: NodeFacts, name: str) -> str | None:
     """An element type given by number; None for 0 and in versions without the attribute."""
     number = node.attribute(name)
-    return str(TensorProto.DataType.Name(int(number))).lower() if number else None
+    return element_name(int(number)) if number else None
 
 
 def quantized_dtype(node: NodeFacts) -> str:

@@ -6,7 +6,6 @@ ONNX leaves the numbers themselves open: a seed only makes runs of the same scri
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
@@ -15,6 +14,7 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import flat
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, shape_rule
 from onnx_systemds.inference.values import FINITE_DTYPES, Value
+from onnx_systemds.model.protos import element_name
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
@@ -29,7 +29,7 @@ _NO_SEED = -1  # the engine's word for a seed of its own choice
 
 def _dtype(node: NodeFacts, default: str) -> str:
     number = node.attribute("dtype")
-    return str(TensorProto.DataType.Name(int(number))).lower() if number else default
+    return element_name(int(number)) if number else default
 
 
 def seed_text(node: NodeView) -> str:

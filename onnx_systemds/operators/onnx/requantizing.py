@@ -14,8 +14,8 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.model.protos import integer_range
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.casting import integer_range
 from onnx_systemds.operators.onnx.combining import increased
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand
 
