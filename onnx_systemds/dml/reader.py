@@ -51,11 +51,11 @@ class TokenReader:
         index = self.index + ahead
         return self.tokens[index if index < self.end else self.end]
 
-    def expect(self, kind: str, purpose: str = "", hint: str = "") -> Token:
+    def expect(self, kind: str, purpose: str = "") -> Token:
         """Consume a token of this kind, or fail: expected `kind` `purpose`."""
         if self.token.kind != kind:
             what = "a name" if kind == NAME else "a string in quotes" if kind == STRING else f"'{kind}'"
-            self.fail(f"{what} {purpose}".rstrip(), hint)
+            self.fail(f"{what} {purpose}".rstrip())
         return self.advance()
 
     def skip_semicolons(self) -> None:

@@ -18,9 +18,9 @@ from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.linear import matmul_dims
+from onnx_systemds.operators.onnx.linear import matmul_dims, repeated_factor
 from onnx_systemds.operators.support.batch_rules import mixes_in_product
-from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
+from onnx_systemds.operators.support.broadcasting import broadcast_dims, is_finite
 from onnx_systemds.operators.support.movement import Source, input_source, permuted
 from onnx_systemds.operators.support.products import batch_product
 
@@ -74,20 +74,20 @@ def fused_matmul(node: NodeView) -> Fragment:
         rows = product(left.dims[:-1])
         x = _whole(node, 0, left, before)(View(rows, inner))
         if right.swapped:
-            y = f"t({_unswapped(node, 1, right, before)(View(cols, inner))})"
+            y = f"t({_moved(node, 1, right.perm, before)(View(cols, inner))})"
         else:
             y = _whole(node, 1, right, before)(View(inner, cols))
         text = matrix_product(x, y)
     else:
         rows = left.dims[-2] if len(left.dims) > 1 else 1
         count = product(batch)
-        x = _repeated(node, 0, _whole(node, 0, left, before), left.dims, batch, View(count * rows, inner))
+        x = repeated_factor(node, 0, _whole(node, 0, left, before), left.dims, batch, View(count * rows, inner))
         if right.swapped:
-            source = _unswapped(node, 1, right, before)
-            y = _repeated(node, 1, source, right.dims, batch, View(count * cols, inner))
+            source = _moved(node, 1, right.perm, before)
+            y = repeated_factor(node, 1, source, right.dims, batch, View(count * cols, inner))
             text = batch_product(node, x, y, count, (rows, inner, cols), transposed=True)
         else:
-            y = _repeated(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
+            y = repeated_factor(node, 1, _whole(node, 1, right, before), right.dims, batch, View(count * inner, cols))
             text = batch_product(node, x, y, count, (rows, inner, cols))
         rows = count * rows
     if alpha != 1:
@@ -103,11 +103,6 @@ def _whole(node: NodeView, position: int, factor: _Factor, before: list[str]) ->
     return _moved(node, position, perm, before)
 
 
-def _unswapped(node: NodeView, position: int, factor: _Factor, before: list[str]) -> Source:
-    """The factor without the swap of its last two axes, which the product does."""
-    return _moved(node, position, factor.perm, before)
-
-
 def _moved(node: NodeView, position: int, perm: Sequence[int], before: list[str]) -> Source:
     if tuple(perm) == tuple(range(len(perm))):
         return input_source(node, position)
@@ -116,18 +111,6 @@ def _moved(node: NodeView, position: int, perm: Sequence[int], before: list[str]
     moved = moved.bound(node, "left" if position == 0 else "right")
     before.extend(moved.before)
     return moved.source(node)
-
-
-def _repeated(node: NodeView, position: int, source: Source, dims: Dims, batch: Dims, view: View) -> str:
-    """A factor of a batched product with its batch axes repeated where they are broadcast, as ``view``."""
-    own = dims[:-2]
-    if product(own) == product(batch):
-        return source(view)
-    padded = (*[1] * (len(batch) - len(own)), *own)
-    pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
-    form = View(1, product(dims))
-    whole_dims = (*batch, *((1, *dims)[-2:]))
-    return expand_text(node, source(form), form, pattern, whole_dims, view, finite=is_finite(node, position))
 
 
 # --- activations -------------------------------------------------------------------------------------------------

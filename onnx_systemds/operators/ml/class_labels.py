@@ -17,9 +17,9 @@ from onnx_systemds.operators.support.broadcasting import gather_rows_text
 Labels = Union[tuple[int, ...], tuple[str, ...]]
 
 
-def class_labels(node: NodeFacts, ints: str = "classlabels_ints") -> Labels:
+def class_labels(node: NodeFacts) -> Labels:
     """The labels in the attributes: texts where there are any, else integers; none is ()."""
-    return tuple(node.attribute("classlabels_strings") or ()) or tuple(node.attribute(ints) or ())
+    return tuple(node.attribute("classlabels_strings") or ()) or tuple(node.attribute("classlabels_ints") or ())
 
 
 def labels_dtype(labels: Labels) -> str:

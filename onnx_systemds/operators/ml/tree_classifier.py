@@ -216,18 +216,18 @@ def _two_classes(node: NodeView, sums: _Sums, transform: str, ensemble: Ensemble
     return _Scored(statements, scores, index, direct=not binary)
 
 
-def _masked(sums: _Sums, target: int, text: str) -> str:
-    """A score with its base value, 0 where the score is not there."""
-    if sums.presence[target] == NEVER:
-        return f"0 * {sums.name}[, {target + 1}]"
-    return f"({text}) * {sums.there[target]}" if target in sums.there else text
+def _masked(sums: _Sums, text: str) -> str:
+    """The first score with its base value, 0 where the score is not there."""
+    if sums.presence[0] == NEVER:
+        return f"0 * {sums.name}[, 1]"
+    return f"({text}) * {sums.there[0]}" if 0 in sums.there else text
 
 
 def _first_score(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
     """Rows without a score of the second class: the first class's score, with two base values a 0 beside it."""
     text = first = f"{sums.name}[, 1]"
     if sums.base.size:
-        text = _masked(sums, 0, plus(first, literal(float(sums.base[0]))))
+        text = _masked(sums, plus(first, literal(float(sums.base[0]))))
     text = _rounded(node, text)
     if sums.base.size == 2:
         text = f"cbind({text}, matrix(0, rows=nrow({sums.name}), cols=1))"
@@ -242,9 +242,9 @@ def _both_scores(node: NodeView, sums: _Sums) -> tuple[list[str], str]:
     if not sums.base.size:
         return [f"{name} = {_rounded(node, sums.name)}"], name
     if sums.base.size == 1:
-        text = _masked(sums, 0, plus(first, literal(float(sums.base[0]))))
+        text = _masked(sums, plus(first, literal(float(sums.base[0]))))
         return [f"{name} = {_rounded(node, f'cbind({text}, {second})')}"], name
     shifted = node.temporary("shifted")
     statements = [f"{shifted} = {_rounded(node, plus(first, literal(float(sums.base[1]))))}"]
-    text = _masked(sums, 0, f"-{shifted}")
+    text = _masked(sums, f"-{shifted}")
     return [*statements, f"{name} = cbind({text}, {shifted})"], name

@@ -88,19 +88,19 @@ def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -
         shifted = known.astype(np.float64) - float(known_zero.ravel()[0])
         return node.constant_matrix(shifted.reshape(int(str(view.rows)), int(str(view.cols))), "shifted")
     matrix = node.view(position, view)
-    return f"({matrix} - {_per_line(node, zero, view, lines)})"
+    return f"({matrix} - {_per_line(node, zero, lines, is_left=zero == 2)})"
 
 
 def _is_plain(view: View) -> bool:
     return isinstance(view.rows, int) and isinstance(view.cols, int)
 
 
-def _per_line(node: NodeView, position: int, view: View, lines: Dim) -> str:
+def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
+    """A parameter: one number, or one for each row of A or column of B."""
     if node.size(position) == 1:
         return node.scalar(position)
     if node.size(position) != lines:
         raise UnsupportedCase(f"input {position} has other dims than one number for each row or column")
-    is_left = position == 2
     return node.view(position, View(lines, 1) if is_left else View(1, lines))
 
 
@@ -128,8 +128,8 @@ def qlinear_matmul(node: NodeView) -> Fragment:
         scaled = f"{text} * {_steps(node, View(1, view.cols))}"
     else:
         # the rows of a product of batches are those of all batches, its columns those of each
-        rows = _scale_per_line(node, 1, view.rows, is_left=True)
-        cols = _scale_per_line(node, 4, view.cols, is_left=False)
+        rows = _per_line(node, 1, view.rows, is_left=True)
+        cols = _per_line(node, 4, view.cols, is_left=False)
         scaled = f"{text} * {rows} * {cols} / {node.scalar('y_scale')}"
     return node.result(requantized(node, scaled, Parameters(node).number(7), node.dtype("y_zero_point")), view)
 
@@ -151,14 +151,6 @@ def _steps(node: NodeView, view: View) -> str:
         raise UnsupportedCase("input 4 has other dims than one number for each row or column")
     product_ = node.call("single_precision", f"{node.view(4, view)} * {node.scalar(1)}")
     return node.call("single_precision", f"{product_} / {node.scalar('y_scale')}")
-
-
-def _scale_per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> str:
-    if node.size(position) == 1:
-        return node.scalar(position)
-    if node.size(position) != lines:
-        raise UnsupportedCase(f"input {position} has other dims than one number for each row or column")
-    return node.view(position, View(lines, 1) if is_left else View(1, lines))
 
 
 # --- QLinearConv -------------------------------------------------------------------------------------------------

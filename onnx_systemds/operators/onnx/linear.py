@@ -24,6 +24,7 @@ from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.operators.support.integer_rules import summed
+from onnx_systemds.operators.support.movement import Source, input_source
 from onnx_systemds.operators.support.products import batch_product
 
 batch_rule("MatMul")(mixes_in_product)
@@ -92,8 +93,8 @@ def matmul(node: NodeView) -> Fragment:
         return node.result(text, View(rows, cols), before=before)
     rows = left[-2] if len(left) > 1 else 1
     count = product(batch)
-    x = _batched(node, 0, left if len(left) > 1 else (1, inner), batch, View(count * rows, inner))
-    y = _batched(node, 1, right, batch, View(count * inner, cols))
+    x = repeated_factor(node, 0, input_source(node, 0), left, batch, View(count * rows, inner))
+    y = repeated_factor(node, 1, input_source(node, 1), right, batch, View(count * inner, cols))
     return _batch_product(node, x, y, count, (rows, inner, cols))
 
 
@@ -172,18 +173,16 @@ def wrapped_result(node: NodeView, text: str, before: list[str]) -> str:
     return wrapped(node.output_dtype(), name)
 
 
-def _batched(node: NodeView, position: int, dims: Dims, batch: Dims, view: View) -> str:
-    """An operand of a batched product with its batch axes repeated where they are broadcast."""
+def repeated_factor(node: NodeView, position: int, source: Source, dims: Dims, batch: Dims, view: View) -> str:
+    """A factor of a batched product with its batch axes repeated where they are broadcast, as ``view``."""
     own = dims[:-2]
     if product(own) == product(batch):
-        return node.view(position, view)
+        return source(view)
     padded = (*[1] * (len(batch) - len(own)), *own)
     pattern = [mine != 1 or whole == 1 for mine, whole in zip(padded, batch)] + [True, True]
-    text = node.view(position, View(1, product(dims)))
-    all_dims = (*batch, *dims[-2:])
-    return expand_text(
-        node, text, View(1, product(dims)), pattern, all_dims, view, finite=is_finite(node, position)
-    )
+    form = View(1, product(dims))
+    whole_dims = (*batch, *((1, *dims)[-2:]))
+    return expand_text(node, source(form), form, pattern, whole_dims, view, finite=is_finite(node, position))
 
 
 @shape_rule("Gemm")
