@@ -46,6 +46,10 @@ CASES = [
     ExportCase("groups with weights", 'Y = aggregate(target=X, groups=G, weights=W, fn="sum")'
                ' + aggregate(target=X, groups=G, weights=W, fn="mean") + aggregate(target=X, groups=G, weights=W, fn="count")',
                {**G, "W": np.array([[1.0], [2], [0.5], [3], [2]])}),
+    *(ExportCase(f"{fn} {order} of groups with weights", f'Y = aggregate(target=X, groups=G, weights=W, fn="{fn}"{order})',
+                 {**G, "W": np.array([[1.0], [2], [0.5], [3], [weight]])}, symbols={**FREE, "W": ["N", 1]},
+                 sizes=[{**each, "W": np.ones_like(each["X"]) / 2} for each in FEWER])
+      for weight in (2, 0.25) for fn, order in (("variance", ""), ("min", ""), ("max", ""), *(("centralmoment", f", order={k}") for k in (2, 3, 4)))),
     *(ExportCase(f"{fn} of groups, some after the last", "X = matrix(X, 5, 1)\nG = matrix(G, 5, 1)\n"
                  f'Y = aggregate(target=X, groups=G, fn="{fn}", ngroups=2)', G) for fn in ("sum", "count", "mean", "variance")),
     *(ExportCase(name, body, ROWS, symbols={"A": ["N", 2], "B": ["M", 2]}, sizes=[{"A": np.array([[2.0, 2], [5, 5]])}]) for name, body in {
@@ -100,7 +104,6 @@ def test_builtin_agrees_with_the_engine(case: ExportCase) -> None:
 
 @pytest.mark.parametrize(("body", "reason"), [
     ('Y = aggregate(target=X, groups=X, fn="median")', "no aggregate of groups that is exported"),
-    ('Y = aggregate(target=X, groups=X, weights=X, fn="variance")', "with weights"),
     ('Y = unique(X, dir="x")', "in the direction x"),
     ("[Y, Z] = fft(X)", "their number is a known power of 2"),
     ("Y = as.matrix(countDistinctApprox(X))", "countDistinct and its like count"),

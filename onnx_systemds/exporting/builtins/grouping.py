@@ -39,18 +39,16 @@ def _aggregated(
 ) -> Tensor:
     """Return the aggregates of `count` groups; `places` (int, from 0 on) says to which each row belongs."""
     g, x = ctx.g, ctx.flat(target)
-    share = g.filled(1.0, (target.rows, 1))
+    ones = g.filled(1.0, (target.rows, 1))
     weighted = isinstance(weights, Matrix)
-    if isinstance(weights, Matrix):
-        share = ctx.viewed(weights, (target.rows, 1))
-        if fn not in ("sum", "count", "mean"):
-            raise UnsupportedCase(f"the {fn} of groups with weights", hint="repeat the rows instead")
+    share = ctx.viewed(weights, (target.rows, 1)) if isinstance(weights, Matrix) else ones
     sizes = _added(ctx, share, places, count)
     if fn == "count":  # a whole number also with weights; the same for each column
         whole = g.unary("Floor", g.binary("Add", sizes, g.number(0.5))) if weighted else sizes
         return g.expand(whole, (count, target.cols))
     if fn in ("min", "max"):
-        return _extremes(ctx, x, places, sizes, fn)
+        rows = g.binary("Mul", x, share) if weighted else x
+        return _extremes(ctx, rows, places, _added(ctx, ones, places, count), fn)
     sums = _added(ctx, g.binary("Mul", x, share) if weighted else x, places, count)
     if fn == "sum":
         return sums
@@ -58,13 +56,14 @@ def _aggregated(
     if fn == "mean":
         return means
     centered = g.binary("Sub", x, g.gather(means, places, 0))
-    if fn == "variance":
-        less = g.binary("Sub", sizes, g.number(1.0))
-        return _divided(ctx, _added(ctx, g.binary("Mul", centered, centered), places, count), less)
-    power = order.known if isinstance(order, Scalar) else None
-    if fn == "centralmoment" and str(power) in ("2", "3", "4"):
-        powers = g.binary("Pow", centered, g.number(float(str(power))))
-        return g.binary("Div", _added(ctx, powers, places, count), sizes)
+    power = "2" if fn == "variance" else str(order.known) if isinstance(order, Scalar) else ""
+    if fn in ("variance", "centralmoment") and power in ("2", "3", "4"):
+        square = g.binary("Mul", centered, centered)
+        powers = square if fn == "variance" else g.binary("Pow", centered, g.number(float(power)))
+        moments = _added(ctx, g.binary("Mul", powers, share) if weighted else powers, places, count)
+        if fn == "variance":
+            return _divided(ctx, moments, g.binary("Sub", sizes, g.number(1.0)))
+        return g.binary("Div", moments, sizes)
     raise UnsupportedCase(f"{fn} is no aggregate of groups that is exported",
                           hint="sum, count, mean, variance, min, max, centralmoment of order 2 to 4 are")  # fmt: skip
 
@@ -88,10 +87,10 @@ def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str
 
 
 def _divided(ctx: Context, sums: Tensor, sizes: Tensor) -> Tensor:
-    """Return a quotient, 0 for groups of too few rows."""
+    """Return a quotient, 0 where the divisor is 0: for groups of too few rows."""
     g = ctx.g
-    filled = g.binary("Greater", sizes, g.number(0.0))
-    return g.where(filled, g.binary("Div", sums, g.where(filled, sizes, g.number(1.0))), g.number(0.0))
+    none = g.binary("Equal", sizes, g.number(0.0))
+    return g.where(none, g.number(0.0), g.binary("Div", sums, g.where(none, g.number(1.0), sizes)))
 
 
 @builtin("unique")
