@@ -77,7 +77,8 @@ def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
     try:
         if value is None:
             reason = f"{quoted(name)} is written by one branch alone, and a model has all outputs in every run"
-            raise UnsupportedCase(reason, hint="write it after the if, or in both branches")
+            hint = "write it after the if, or in both branches; or leave it out: --result names what is wanted"
+            raise UnsupportedCase(reason, hint=hint)
         if isinstance(value, Poison):
             evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *value.errors))
             return
