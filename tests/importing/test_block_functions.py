@@ -83,6 +83,23 @@ def test_numbers_are_the_same_to_the_last_bit(batch: int | str) -> None:
         assert verify_model(encoder(3, batch=batch), inputs, functions="blocks").passed
 
 
+def test_what_is_one_in_the_first_layer_may_be_two_in_others() -> None:
+    """A decoder whose first layer attends to what it also adds to, the others to the encoder."""
+    nodes = []
+    for number, (own, other) in enumerate((("x", "x"), ("y0", "x"), ("y1", "x"))):
+        names = iter([f"{letter}{number}" for letter in "abcdefghij"] + [f"y{number}"])
+        made: list[str] = []
+        for op_type, *inputs in (("Sin", own), ("Cos", other), ("Mul", 0, 1), ("Add", 2, 0), ("Abs", 3), ("Sqrt", 4),
+                                 ("Sub", 5, 3), ("Mul", 6, 1), ("Add", 7, 5), ("Mul", 8, 4), ("Tanh", 9)):  # fmt: skip
+            made.append(next(names))
+            taken = [made[given] if isinstance(given, int) else str(given) for given in inputs]
+            nodes.append(helper.make_node(str(op_type), taken, [made[-1]]))
+    infos = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 4]) for name in ("x", "y2")]
+    model = helper.make_model(helper.make_graph(nodes, "decoder", infos[:1], infos[1:]), ir_version=8,
+                              opset_imports=[helper.make_opsetid("", 17)])  # fmt: skip
+    assert verify_model(model, {"x": random(3, 4)}, functions="blocks").passed
+
+
 @pytest.mark.parametrize("path", model_cases("generated", where=lambda path: path.stem == SHARED))
 def test_a_shared_model_on_the_plain_engine(path: Path) -> None:
     """As a program calls them, its matrices of known sizes."""

@@ -121,8 +121,11 @@ def _comments(statement: tree.Statement) -> list[str]:
 def _is_callable(repeat: Repeat, kinds: Mapping[str, tree.DataType]) -> bool:
     """Whether all variables that go in and out have known types, and numbers are the same in all calls.
 
-    With other numbers in each call the engine would compile the function anew at each (docs/decisions/0011).
+    With other numbers in each call the engine would compile the function anew at each (docs/decisions/0011). And the
+    function is written by the names of the first call: one that stands there for two parameters does not tell which.
     """
+    if len({names[0] for names in repeat.parameters}) < len(repeat.parameters):
+        return False
     for names in (*repeat.parameters, *repeat.results):
         types = {kinds.get(name) for name in names}
         if len(types) > 1 or None in types:
