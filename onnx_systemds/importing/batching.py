@@ -123,7 +123,7 @@ def _first_mixing(search: _Search) -> Node | None:
 
 
 def _shown(node: Node) -> str:
-    return f"node {quoted(node.name or f'#{node.index}')} ({escaped(node.op_type)})"
+    return f"node {quoted(node.label)} ({escaped(node.op_type)})"
 
 
 class _Search:

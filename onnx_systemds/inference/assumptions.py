@@ -57,10 +57,10 @@ class Assumption:
     def statement(self, dim_text: DimText, factor_text: DimText) -> str:
         """The statement that stops the run where it is not so."""
         consequence = self.relation.value[1]
-        found = [_text(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
+        found = [message_literal(f"{self.node}: {self.left_words} is "), factor_text(self.left)]
         if self.right_words:
-            found += [_text(f", {self.right_words} is "), factor_text(self.right)]
-        message = " + ".join([*found, _text(f"; {consequence}")])
+            found += [message_literal(f", {self.right_words} is "), factor_text(self.right)]
+        message = " + ".join([*found, message_literal(f"; {consequence}")])
         condition = f"if ({self.broken(dim_text)}) {{"
         if len(condition) + len(found[0]) > _LONGEST_BEGINNING:
             return f"{condition}\n  stop({message})\n}}"
@@ -101,7 +101,7 @@ class Assumption:
 
 def node_words(node: Node) -> str:
     """The node in a message of a script."""
-    return f"node {quoted(node.name or f'#{node.index}')} ({node.op_type})"
+    return f"node {quoted(node.label)} ({node.op_type})"
 
 
 def axis_words(value: str, axis: int) -> str:
@@ -115,7 +115,3 @@ def certainly_differ(left: Dim, right: Dim) -> bool:
     if isinstance(difference, int):
         return difference != 0
     return is_non_negative(difference - 1) or is_non_negative(-1 * difference - 1)
-
-
-def _text(words: str) -> str:
-    return message_literal(words)

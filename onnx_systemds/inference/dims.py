@@ -211,22 +211,22 @@ def modulo(left: Dim, right: Dim) -> Dim:
 
 def minimum(left: Dim, right: Dim) -> Dim:
     """The smaller of two dimensions."""
-    difference = add(left, multiply(-1, right))
-    if is_non_negative(difference):
-        return right
-    if is_non_negative(multiply(-1, difference)):
-        return left
-    return _operation("min", *sorted((left, right), key=str))
+    known = _ordered(left, right)
+    return _operation("min", *sorted((left, right), key=str)) if known is None else known[0]
 
 
 def maximum(left: Dim, right: Dim) -> Dim:
     """The larger of two dimensions."""
+    known = _ordered(left, right)
+    return _operation("max", *sorted((left, right), key=str)) if known is None else known[1]
+
+
+def _ordered(left: Dim, right: Dim) -> tuple[Dim, Dim] | None:
+    """The smaller and the larger of two dimensions, None where only the run can tell."""
     difference = add(left, multiply(-1, right))
     if is_non_negative(difference):
-        return left
-    if is_non_negative(multiply(-1, difference)):
-        return right
-    return _operation("max", *sorted((left, right), key=str))
+        return right, left
+    return (left, right) if is_non_negative(multiply(-1, difference)) else None
 
 
 def is_non_negative(dim: Dim) -> bool:
@@ -337,8 +337,8 @@ def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) ->
             offset = add(offset, term)
     if slope == 0:
         return None
-    numerator = total if offset == 0 else f"({total} - {_factor(offset, symbol_text)})"
-    return numerator if slope == 1 else f"{numerator} %/% {_factor(slope, symbol_text)}"
+    numerator = total if offset == 0 else f"({total} - {factor_text(offset, symbol_text)})"
+    return numerator if slope == 1 else f"{numerator} %/% {factor_text(slope, symbol_text)}"
 
 
 def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
@@ -361,10 +361,6 @@ def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
 
 def factor_text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
     """As :func:`text`, in parentheses where an operator stands in it."""
-    return _factor(dim, symbol_text)
-
-
-def _factor(dim: Dim, symbol_text: Callable[[str], str]) -> str:
     plain = text(dim, symbol_text)
     return plain if plain.isdigit() or plain.isidentifier() else f"({plain})"
 
@@ -375,7 +371,7 @@ def _atom_text(atom: Atom, symbol_text: Callable[[str], str]) -> str:
     if atom.operator in ("min", "max"):
         return f"{atom.operator}({text(atom.left, symbol_text)}, {text(atom.right, symbol_text)})"
     sign = "%/%" if atom.operator == "floordiv" else "%%"
-    return f"({_factor(atom.left, symbol_text)} {sign} {_factor(atom.right, symbol_text)})"
+    return f"({factor_text(atom.left, symbol_text)} {sign} {factor_text(atom.right, symbol_text)})"
 
 
 def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:

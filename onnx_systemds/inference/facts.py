@@ -14,6 +14,7 @@ from onnx_systemds.inference.dims import Dim, Dims, product, symbol
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
+from onnx_systemds.model.wiring import place_of
 
 
 class SizeSource(Protocol):
@@ -48,8 +49,7 @@ class NodeFacts:
     @property
     def place(self) -> NodePlace:
         """Where the node stands, for messages."""
-        node = self.node
-        return NodePlace(self.graph_name, node.name or f"#{node.index}", node.op_type, node.domain, node.version)
+        return place_of(self.node, self.graph_name)
 
     @property
     def version(self) -> int:

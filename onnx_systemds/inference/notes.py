@@ -34,11 +34,11 @@ class Notes:
 
     def fired(self, rule: str, node: Node, words: str) -> None:
         """Note what a pass did."""
-        self._notes[Note(rule, True, node.op_type, _name(node), words)] = None
+        self._notes[Note(rule, True, node.op_type, node.label, words)] = None
 
     def left(self, rule: str, node: Node, reason: str) -> None:
         """Note why a pass did not fire."""
-        self._notes[Note(rule, False, node.op_type, _name(node), reason)] = None
+        self._notes[Note(rule, False, node.op_type, node.label, reason)] = None
 
     def all(self) -> tuple[Note, ...]:
         """The notes in their order."""
@@ -57,7 +57,3 @@ def note_lines(notes: Iterable[Note]) -> list[str]:
         lines += [f"  {rule}: {escaped(op_type)} {quoted_list(names)}: {words}"
                   for (_, rule, op_type, words), names in found]  # fmt: skip
     return lines
-
-
-def _name(node: Node) -> str:
-    return node.name or f"#{node.index}"

@@ -113,6 +113,11 @@ class Node:
     scope: tuple[str, ...] = ()
 
     @property
+    def label(self) -> str:
+        """What messages call it: its name, or its index where it has none."""
+        return self.name or f"#{self.index}"
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The key of the operator in `operator_generators`: (domain, op_type)."""
         return (self.domain, self.op_type)

@@ -13,7 +13,7 @@ _MOST_NODES_EXPANDED = 10_000_000
 
 def place_of(node: Node, graph: str) -> NodePlace:
     """Return the place of a node in the graph of this name."""
-    return NodePlace(graph, node.name or f"#{node.index}", node.op_type, node.domain, node.version)
+    return NodePlace(graph, node.label, node.op_type, node.domain, node.version)
 
 
 def sort_nodes(
@@ -133,7 +133,7 @@ def _producers(nodes: Sequence[Node], given: Iterable[str], graph: str, reasons:
                 continue
             other = producers.setdefault(name, position)
             if other != position or node.outputs.count(name) > 1:
-                by = "an input or initializer" if other < 0 else f"node {quoted(_label(nodes[other]))}"
+                by = "an input or initializer" if other < 0 else f"node {quoted(nodes[other].label)}"
                 message = f"produces {quoted(name)}, which is already produced by {by}"
                 reasons.add(InvalidModel(message, place_of(node, graph)))
     return producers
@@ -166,9 +166,5 @@ def _cycle(nodes: Sequence[Node], needs: Sequence[Sequence[int]], done: set[int]
         path[position] = None
         position = next(p for p in needs[position] if p not in done)
     cycle = [*path][[*path].index(position) :][::-1]
-    names = quoted_list(_label(nodes[p]) for p in cycle)
+    names = quoted_list(nodes[p].label for p in cycle)
     return InvalidModel(f"the nodes {names} form a cycle", place_of(nodes[cycle[0]], graph))
-
-
-def _label(node: Node) -> str:
-    return node.name or f"#{node.index}"

@@ -88,10 +88,9 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
             values = engine.values(contents, list(producers))
             inner = judgement(path, fed, list(producers), part).outputs
             nodes = [
-                NodeComparison(producers[found.name].name or f"#{producers[found.name].index}",
-                               producers[found.name].op_type, found)
+                NodeComparison(producers[found.name].label, producers[found.name].op_type, found)
                 for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
-            ]  # fmt: skip
+            ]
             words.append(f"{len(nodes)} values")
     return Report(
         judged.judge,

@@ -80,13 +80,13 @@ def _definitions(path: Sequence[Node], facts: NodeFacts) -> Mapping[int, Functio
     found: dict[int, Function] = {}
     for node in path:
         if any(isinstance(content, Graph) for content in node.attributes.values()):
-            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')})")
+            raise UnsupportedCase(f"the derivative of {node.op_type} (node {quoted(node.label)})")
         if find(gradients, node.identity, node.version) is not None or not _is_smooth(node, facts.values):
             continue
         definition = onnx_definition(NodeFacts(node, facts.values))
         if definition is None:
             raise UnsupportedCase(
-                f"the derivative of {node.op_type} (node {quoted(node.name or f'#{node.index}')}) is not supported yet"
+                f"the derivative of {node.op_type} (node {quoted(node.label)}) is not supported yet"
             )
         found[node.index] = definition
     return found
