@@ -16,6 +16,7 @@ from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_block
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
+from onnx_systemds.importing.passes.specialisation.late_quotients import with_late_quotients
 from onnx_systemds.importing.passes.specialisation.loading import with_loads_first
 from onnx_systemds.importing.passes.specialisation.loops import (
     called_with_loops,
@@ -210,6 +211,10 @@ def _with_products_of_rows(work: Work) -> Work:
     return _with_body(work, with_plain_sums(work.main.body))
 
 
+def _with_late_quotients(work: Work) -> Work:
+    return _with_body(work, with_late_quotients(work.main.body, work.functions, work.sizes))
+
+
 def _hoisted(work: Work) -> Work:
     """Without what depends on weights and sizes alone, which the init function computes."""
     form = work.form
@@ -270,6 +275,7 @@ PASSES: tuple[Callable[[Work], Work], ...] = (
     _without_settled_checks,
     _with_products,
     _with_products_of_rows,
+    _with_late_quotients,
     _hoisted,
     _with_loads_first,
     _with_flat_extremes,
