@@ -64,6 +64,11 @@ def test_slopes_larger_than_what_they_are_of() -> None:
         import_model(onnx.parser.parse_model(HEAD + "g (float[2,1] x, float[3] s) => (float[2,3] y) { y = PRelu(x, s) }"))
 
 
+def test_indices_of_another_number_of_batches() -> None:
+    text = "g (float[n,3] x) => (float[2] y) <int64[2,1] i = {0, 2}> { y = GatherND <batch_dims = 1> (x, i) }"
+    _refused(text, {"x": ROWS}, 'axis 0 of "x" is 3, axis 0 of "i" is 2; the script takes them to be equal')
+
+
 def test_an_expansion_to_fewer_elements() -> None:
     text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
     _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")

@@ -233,6 +233,8 @@ def _gather_elements_gradient(n: Backward) -> Sequence[str]:
 def gather_nd_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Dims of the indices without the last, and what an index leaves of the data."""
     dims, indices = node.dims("data"), node.dims("indices")
+    for axis in range(min(int(node.attribute("batch_dims") or 0), len(dims), len(indices))):
+        node.assume_same_size((0, axis), (1, axis))
     return (node.tensor((*indices[:-1], *dims[index_depth(node) :])),)
 
 
