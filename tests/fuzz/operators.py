@@ -15,7 +15,7 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnx_systemds.engine import Session
 from onnx_systemds.inference.registry import Identity, expanders, operator_generators
 from onnx_systemds.model.protos import numpy_dtype
-from tests.fuzz import operators_contrib, operators_core, operators_layers, operators_other
+from tests.fuzz import operators_contrib, operators_core, operators_functions, operators_layers, operators_other
 from tests.fuzz.drawing import Array, Draw, Maker, Node
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import ModelCase, check_model
@@ -26,12 +26,15 @@ _NEWEST = onnx.defs.onnx_opset_version()
 _OLDEST = 7
 _CONTRIB = "com.microsoft"
 _OF_ML = "ai.onnx.ml"
-_KINDS = (operators_core, operators_layers, operators_other)  # importing them registers what they make
+_OF_FUNCTIONS = ("Attention", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
+                 "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
+"""Operators without a generator: ONNX defines them by others."""
+_KINDS = (operators_core, operators_functions, operators_layers, operators_other)  # importing them registers what they make
 
 
 def identities() -> list[Identity]:
     """The operators that cases are made of."""
-    known = {*operator_generators, *expanders}
+    known = {*operator_generators, *expanders, *(("", op_type) for op_type in _OF_FUNCTIONS)}
     return sorted(identity for identity in known if _maker(identity) or _is_unary(identity))
 
 

@@ -105,8 +105,10 @@ def cast(draw: Draw) -> Node:
         target = draw.one(*fitting) if fitting and source != "float" else "int32"
     x = draw.array(source, draw.shape())
     if source == "string":
-        words = np.array(["1", "-2.5", "3e2", "nan", "inf", "-inf", "0", "7"], object)
-        x = np.array(words[draw.rng.integers(0, 8 if target in FLOATS else 1, x.shape)], object).reshape(x.shape)
+        words = ["1", "-2.5", "3e2", "nan", "inf", "-inf", "0", "7", "NaN", "INF", "+4", "1e-3", ".5", "-0", "1E+2", "-Infinity"]
+        if target not in FLOATS:
+            words = ["1", "0", *(["12", "007"] if target in INTEGERS else []), *(["-3", "-100"] if target in SIGNED else [])]
+        x = np.array(np.array(words, object)[draw.rng.integers(0, len(words), x.shape)], object).reshape(x.shape)
     attributes: dict[str, Any] = {"to": _CAST_TYPES[target]}
     if draw.opset >= 19 and draw.op_type == "Cast" and draw.chance(0.3):
         attributes["saturate"] = draw.flag()
@@ -137,7 +139,9 @@ def reduction(draw: Draw) -> Node:
 @makes("ArgMax", "ArgMin")
 def arg_extreme(draw: Draw) -> Node:
     dims = draw.shape(1)
-    attributes = {"axis": draw.axis(len(dims)), "keepdims": draw.flag()}
+    attributes = {
+        name: value for name, value in (("axis", draw.axis(len(dims))), ("keepdims", draw.flag())) if draw.chance(0.8)
+    }
     if draw.opset >= 12 and draw.chance(0.5):
         attributes["select_last_index"] = draw.flag()
     return Node({"x": draw.array(draw.type("T"), dims)}, attributes)
@@ -240,7 +244,13 @@ def scatter_nd(draw: Draw) -> Node:
     if attributes.get("reduction", "none") != "none":
         flat = draw.rng.integers(0, total, count)
     indices = longs(np.stack(np.unravel_index(flat, dims[:depth]), -1)).reshape(count, depth)
-    updates = draw.array(dtype, (count, *dims[depth:]))
+    if draw.chance(0.4):  # counted from the end
+        indices = np.where(draw.rng.random(indices.shape) < 0.5, indices - longs(dims[:depth]), indices)
+    outer = draw.one((count,), (count,), (1, count), (count, 1), *([()] if count == 1 else []))
+    if count == 4 and draw.chance(0.5):
+        outer = (2, 2)
+    indices = indices.reshape(*outer, depth)
+    updates = draw.array(dtype, (*outer, *dims[depth:]))
     return Node({"x": draw.array(dtype, dims), "i": indices, "u": updates}, attributes, is_exact=True)
 
 
@@ -279,6 +289,8 @@ def slicing(draw: Draw) -> Node:
     for axis in chosen:
         far = draw.one(0, 0, 0, 3, 2**31 - 1)
         starts.append(draw.int(-dims[axis] - min(far, 9), dims[axis] + min(far, 9)))
+        if draw.chance(0.1):
+            starts[-1] = draw.one(2**31 - 1, -(2**31))
         ends.append(draw.one(draw.int(-dims[axis] - min(far, 9), dims[axis] + min(far, 9)), far, -far))
         steps.append(draw.one(1, 1, 2, 3, -1, -1, -2, -3))
     x = draw.array(draw.type("T"), dims)
@@ -286,6 +298,11 @@ def slicing(draw: Draw) -> Node:
         return Node({"x": x}, {"starts": starts, "ends": ends, "axes": [a % len(dims) for a in chosen]} if chosen else
                     {"starts": [0], "ends": [1]}, is_exact=True)  # fmt: skip
     kind = draw.one(np.int32, np.int64)
+    if kind == np.int64:  # the ends of all axes, as exporters write them
+        edges = {2**31 - 1: 2**63 - 1, -(2**31): -(2**63), -(2**31) + 1: -(2**63)}
+        starts, ends = (
+            [edges.get(place, place) if draw.chance(0.5) else place for place in places] for places in (starts, ends)
+        )
     inputs: dict[str, Any] = {"x": x, "starts": np.asarray(starts, kind), "ends": np.asarray(ends, kind)}
     inputs["axes"] = np.asarray(chosen, kind)
     inputs["steps"] = np.asarray(steps, kind) if draw.chance(0.7) else None
@@ -446,7 +463,7 @@ def range_of(draw: Draw) -> Node:
     dtype = draw.type("T", ("float", "double", "int16", "int32", "int64"))
     start, delta = draw.int(-5, 5), draw.one(1, 2, 3, -1, -2, -3)
     limit = start + delta * draw.int(-1, 6) + draw.int(-1, 1)
-    scale = 0.5 if dtype in FLOATS and draw.chance(0.5) else 1
+    scale = draw.one(0.5, 0.1, 0.3, 1.0) if dtype in FLOATS else 1
     return Node({name: np.asarray(value * scale, numpy_dtype(dtype)) for name, value in
                  (("start", start), ("limit", limit), ("delta", delta))})  # fmt: skip
 

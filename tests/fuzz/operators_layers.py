@@ -138,6 +138,8 @@ def pooling(draw: Draw) -> Node:
     if draw.op_type == "LpPool":
         attributes["p"] = draw.int(1, 3)
     outputs = 2 if draw.op_type == "MaxPool" and draw.opset >= 8 and draw.chance(0.3) else 1
+    if outputs == 2 and draw.chance(0.4):
+        attributes["storage_order"] = 1
     dtype = draw.type("T", ("float", "double", "float16", "int8", "uint8"))
     return Node({"X": draw.array(dtype, (draw.int(1, 3), draw.int(1, 4), *sizes))}, attributes, outputs)
 
@@ -156,7 +158,10 @@ def max_unpool(draw: Draw) -> Node:
     for place in np.ndindex(n, c, h, w):
         row, column = cells[place[2]], 2 * place[3] + draw.flag()
         index[place] = ((place[0] * c + place[1]) * 2 * h + row) * 2 * w + column
-    return Node({"X": draw.array("float", (n, c, h, w)), "I": index}, {"kernel_shape": [2, 2], "strides": [2, 2]})
+    inputs: dict[str, Any] = {"X": draw.array("float", (n, c, h, w)), "I": index}
+    if draw.chance(0.3):  # a larger one, in whose elements the indices count from the first on
+        inputs["shape"] = longs([n, c, 2 * h + draw.int(0, 1), 2 * w + draw.int(0, 1)])
+    return Node(inputs, {"kernel_shape": [2, 2], "strides": [2, 2]}, kept=frozenset({"shape"}))
 
 
 @makes("MaxRoiPool")
@@ -241,17 +246,22 @@ def resize(draw: Draw) -> Node:
         attributes |= {"cubic_coeff_a": draw.one(-0.75, -0.5), "exclude_outside": draw.flag()}
     if draw.opset >= 18 and mode != "nearest" and draw.chance(0.3):
         attributes["antialias"] = 1
+    axes = list(range(rank))
+    if draw.opset >= 18 and draw.chance(0.3):
+        axes = [int(axis) for axis in draw.rng.permutation(changed)]
+        attributes["axes"] = [axis - rank * draw.flag() for axis in axes]
     roi = None
     if attributes["coordinate_transformation_mode"] == "tf_crop_and_resize":
         attributes["extrapolation_value"] = draw.real(-2, 2)
         low = np.asarray(draw.rng.uniform(-0.2, 0.4, rank), np.float32)
         roi = np.concatenate([low, low + np.asarray(draw.rng.uniform(0.3, 1.0, rank), np.float32)])
         roi = np.asarray(np.where(np.tile(scales, 2) == 1, [*[0] * rank, *[1] * rank], roi), np.float32)
+        roi = np.concatenate([roi[:rank][axes], roi[rank:][axes]])
     elif draw.opset < 13:
         roi = np.zeros(0, np.float32)
-    inputs: dict[str, Any] = {"X": x, "roi": roi, "scales": scales}
+    inputs: dict[str, Any] = {"X": x, "roi": roi, "scales": scales[axes]}
     if draw.chance(0.4):
-        sizes = longs(np.maximum(1, np.floor(np.asarray(dims) * scales)))
+        sizes = longs(np.maximum(1, np.floor(np.asarray(dims) * scales)))[axes]
         inputs |= {"scales": None if draw.opset >= 13 else np.zeros(0, np.float32), "sizes": sizes}
         if draw.opset >= 18 and draw.chance(0.4):
             attributes["keep_aspect_ratio_policy"] = draw.one("stretch", "not_larger", "not_smaller")
@@ -288,7 +298,9 @@ def instance_normalization(draw: Draw) -> Node:
     dims = list(draw.shape(3, 5, 1))
     dims[1] = groups * draw.int(1, 3)
     per = dims[1] if draw.opset >= 21 or (groups == 1 and draw.op_type == "InstanceNormalization") else groups
-    attributes = {"num_groups": groups} if draw.op_type == "GroupNormalization" else {}
+    attributes: dict[str, Any] = {"num_groups": groups} if draw.op_type == "GroupNormalization" else {}
+    if draw.chance(0.4):
+        attributes["epsilon"] = draw.one(1e-3, 0.5)
     dtype = draw.type("T", ("float", "double"))
     inputs = {"X": draw.array(dtype, dims), "scale": draw.array(dtype, (per,)), "B": draw.array(dtype, (per,))}
     return Node(inputs, attributes, kept=frozenset({"scale", "B"}))
@@ -373,6 +385,8 @@ def quantize(draw: Draw) -> Node:
     kinds = ("uint8", "int8", *(("uint16", "int16") if draw.opset >= 21 else ()))
     kind = draw.one(*kinds) if draw.op_type == "QuantizeLinear" or draw.chance(0.85) else "int32"
     scale = draw.positive(*count)
+    if draw.chance(0.3):  # quotients in the middle between two integers
+        scale = np.full_like(scale, draw.one(0.5, 1.0, 2.0))
     zero = np.asarray(draw.rng.integers(0, 100, count), numpy_dtype(kind))
     zero = np.zeros_like(zero) if kind == "int32" else zero
     attributes: dict[str, Any] = {"axis": axis} if draw.opset >= 13 and count else {}
@@ -385,6 +399,10 @@ def quantize(draw: Draw) -> Node:
     x = draw.array("float" if draw.op_type == "QuantizeLinear" else kind, dims)
     if draw.op_type == "QuantizeLinear":
         x = np.asarray(np.where(np.isnan(x), 0, x), np.float32)  # NaN has no integer
+        if draw.chance(0.3):
+            x = np.asarray(np.round(np.nan_to_num(x, posinf=90, neginf=-90) * 4) / 4, np.float32)
+        if draw.opset >= 19 and draw.chance(0.2):
+            x, scale = x.astype(np.float16), scale.astype(np.float16)
     without = draw.op_type == "QuantizeLinear" and kind != "uint8"
     return Node({"x": x, "s": scale, "z": zero if without or draw.chance(0.8) else None}, attributes)
 
@@ -405,9 +423,10 @@ def matmul_integer(draw: Draw) -> Node:
     m, k, n = draw.int(1, 5), draw.int(1, 6), draw.int(1, 5)
     one, other = draw.one("uint8", "int8"), draw.one("uint8", "int8")
     batch = draw.shape(0, 1, 1)
-    inputs: dict[str, Any] = {"A": draw.array(one, (*batch, m, k)), "B": draw.array(other, (k, n))}
+    inputs: dict[str, Any] = {"A": draw.array(one, (*draw.broadcast(batch), m, k)),
+                              "B": draw.array(other, (*(draw.broadcast(batch) if draw.chance(0.4) else ()), k, n))}  # fmt: skip
     if draw.chance(0.7):
-        inputs["az"] = zero_point(draw, one)
+        inputs["az"] = zero_point(draw, one, *(() if draw.chance(0.8) else (m,)))
         inputs["bz"] = zero_point(draw, other, *(() if draw.chance(0.6) else (n,))) if draw.chance(0.6) else None
     return Node(inputs)
 
@@ -416,16 +435,19 @@ def matmul_integer(draw: Draw) -> Node:
 def qlinear_matmul(draw: Draw) -> Node:
     m, k, n = draw.int(1, 5), draw.int(1, 6), draw.int(1, 5)
     one, other = draw.one(("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8"))
+    columns = () if draw.chance(0.6) else (n,)
+    batch = draw.shape(0, 1, 1)
     return Node({
-        "a": draw.array(one, (*draw.shape(0, 1, 1), m, k)), "as": draw.positive(), "az": zero_point(draw, one),
-        "b": draw.array(other, (k, n)), "bs": draw.positive(), "bz": zero_point(draw, other),
+        "a": draw.array(one, (*batch, m, k)), "as": draw.positive(), "az": zero_point(draw, one),
+        "b": draw.array(other, (*(batch if draw.chance(0.2) and not columns else ()), k, n)),
+        "bs": draw.positive(*columns), "bz": zero_point(draw, other, *columns),
         "ys": draw.positive(low=5, high=50), "yz": zero_point(draw, one),
     })  # fmt: skip
 
 
 @makes("QLinearConv")
 def qlinear_conv(draw: Draw) -> Node:
-    attributes, kernel, sizes = _windows(draw, 2)
+    attributes, kernel, sizes = _windows(draw, draw.one(1, 2, 2, 2, 3))
     one, other = draw.one(("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8"))
     inside, outside, group = draw.int(1, 3), draw.int(1, 3), draw.one(1, 1, 2)
     attributes["group"] = group

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, SIGNED, Array, Draw, Node
@@ -29,15 +29,16 @@ def dft(draw: Draw) -> Node:
     dims = [*draw.shape(1, 3, 1), draw.int(1, 2)]
     dims = [draw.int(1, 3), *dims]
     axis = draw.int(1, len(dims) - 2)
+    counted = axis - len(dims) * draw.flag()
     attributes: dict[str, Any] = {"inverse": draw.flag()}
     if dims[-1] == 1 and not attributes["inverse"]:
         attributes["onesided"] = draw.flag()
     inputs: dict[str, Any] = {"x": draw.array(draw.type("T1", ("float", "double")), dims)}
     inputs["n"] = longs(draw.int(1, dims[axis] + 2)) if draw.chance(0.4) else None
     if draw.opset >= 20:
-        inputs["axis"] = longs(axis)
+        inputs["axis"] = longs(counted)
     else:
-        attributes["axis"] = axis
+        attributes["axis"] = counted
     return Node(inputs, attributes, kept=frozenset({"n", "axis"}))
 
 
@@ -45,9 +46,11 @@ def dft(draw: Draw) -> Node:
 def stft(draw: Draw) -> Node:
     length = draw.int(8, 20)
     frame = draw.int(2, 8)
-    x = draw.parameters(draw.int(1, 3), length, 1)
+    parts = draw.one(1, 1, 1, 2)
+    x = draw.parameters(draw.int(1, 3), length, parts)
     window = draw.positive(frame) if draw.chance(0.6) else None
-    return Node({"x": x, "step": longs(draw.int(1, 5)), "w": window, "n": longs(frame)}, {"onesided": draw.flag()},
+    size = None if window is not None and draw.chance(0.3) else longs(frame)
+    return Node({"x": x, "step": longs(draw.int(1, 5)), "w": window, "n": size}, {"onesided": draw.flag() if parts == 1 else 0},
                 kept=frozenset({"step", "w", "n"}))  # fmt: skip
 
 
@@ -77,8 +80,12 @@ def non_max_suppression(draw: Draw) -> Node:
     low = draw.rng.uniform(0, 4, (batch, count, 2))
     second = draw.rng.uniform(0.5, 3, (batch, count, 2))
     boxes = np.asarray(np.concatenate([low, second if center else low + second], -1), np.float32)
+    if not center and draw.chance(0.4):  # any two corners of a box that lie opposite
+        boxes = np.where(
+            draw.rng.random((batch, count, 1)) < 0.5, boxes, boxes[..., draw.one([2, 3, 0, 1], [2, 1, 0, 3])]
+        )
     scores = np.asarray(draw.rng.random((batch, classes, count)), np.float32)
-    most = longs(draw.int(0, 4))
+    most = longs(draw.int(0, 4)) if draw.chance(0.9) else None
     limits = [np.asarray(draw.real(0, 1), np.float32) if draw.chance(0.6) else None for _ in range(2)]
     return Node({"boxes": boxes, "scores": scores, "most": most, "iou": limits[0], "least": limits[1]},
                 {"center_point_box": center})  # fmt: skip
@@ -89,7 +96,11 @@ def non_max_suppression(draw: Draw) -> Node:
 
 @makes("StringSplit")
 def string_split(draw: Draw) -> Node:
-    texts = np.array([draw.one("a b c", " a  b ", "", "x,y", "a,,b", "abc") for _ in range(draw.int(1, 5))], object)
+    dims = (draw.int(1, 5),) if draw.chance(0.7) else draw.one((), (2, 2), (1, 3))
+    texts = np.array(
+        [draw.one("a b c", " a  b ", "", "x,y", "a,,b", "abc", "a\tb\n c") for _ in range(int(np.prod(dims)))], object
+    )
+    texts = texts.reshape(dims)
     attributes: dict[str, Any] = {"delimiter": draw.one(" ", ",", "")} if draw.chance(0.6) else {}
     if draw.chance(0.3):
         attributes["maxsplit"] = draw.int(1, 2)
@@ -102,7 +113,7 @@ def string_normalizer(draw: Draw) -> Node:
                                   "is_case_sensitive": draw.flag()}  # fmt: skip
     if draw.chance(0.6):
         attributes["stopwords"] = ["a", "dd"]
-    return Node({"x": words(draw, draw.int(1, 6))}, attributes)
+    return Node({"x": words(draw, *([1] if draw.chance(0.3) else []), draw.int(1, 6))}, attributes)
 
 
 @makes("RegexFullMatch")
@@ -123,7 +134,12 @@ def tf_idf(draw: Draw) -> Node:
     if attributes["mode"] != "TF" or draw.chance(0.3):
         attributes["weights"] = [draw.real(0.5, 2) for _ in range(7)]
     dims = (draw.int(1, 8),) if draw.chance(0.5) else (draw.int(1, 3), draw.int(1, 8))
-    return Node({"x": np.asarray(draw.rng.integers(0, 7, dims), draw.one(np.int32, np.int64))}, attributes)
+    numbers = draw.rng.integers(0, 7, dims)
+    if draw.chance(0.3):
+        pool = np.array(["a", "b", "c", "dd", "É", "", "x y"], object)
+        attributes["pool_strings"] = pool[attributes.pop("pool_int64s")].tolist()
+        return Node({"x": pool[numbers]}, attributes)
+    return Node({"x": np.asarray(numbers, draw.one(np.int32, np.int64))}, attributes)
 
 
 def sequence(draw: Draw, dims: tuple[int, ...] | None = None, dtype: str = "") -> list[Array]:
@@ -248,11 +264,25 @@ def label_encoder(draw: Draw) -> Node:
     if draw.chance(0.6):
         attributes[f"default_{target[:-1]}"] = {"strings": "?", "int64s": -9, "floats": 4.5}[target]
     dims = draw.shape(1, 2, 1)
+    if draw.opset >= 4 and draw.chance(0.4):
+        return _label_tensors(draw, dims)
     if source == "strings":
         return Node({"x": words(draw, *dims)}, attributes)
     if source == "int64s":
         return Node({"x": longs(draw.rng.integers(-3, 5, dims))}, attributes)
     return Node({"x": draw.array("float", dims)}, attributes)
+
+
+def _label_tensors(draw: Draw, dims: tuple[int, ...]) -> Node:
+    """Keys and values as tensors, of types that lists have not."""
+    kinds: dict[str, list[Any]] = {"double": [0.0, -1.0, 2.5], "int64": [-2, 0, 3], "int32": [-2, 0, 3], "int16": [-2, 0, 3],
+                                   "float": [0.0, -1.0, float("nan")]}  # fmt: skip
+    source, target = draw.one(*kinds), draw.one(*kinds)
+    keys = numpy_helper.from_array(np.asarray(kinds[source], numpy_dtype(source)))
+    values = numpy_helper.from_array(np.asarray([5, -6, 7], numpy_dtype(target)))
+    default = numpy_helper.from_array(np.asarray([9], numpy_dtype(target)))
+    x = np.asarray(kinds[source] + [1], numpy_dtype(source))[draw.rng.integers(0, 4, dims)]
+    return Node({"x": x}, {"keys_tensor": keys, "values_tensor": values, "default_tensor": default})
 
 
 @makes("LinearRegressor", "LinearClassifier")
@@ -265,7 +295,9 @@ def linear(draw: Draw) -> Node:
             attributes["intercepts"] = draw.parameters(targets).tolist()
         return Node({"x": draw.array("float", (draw.size(1), count))}, attributes)
     attributes["intercepts"] = draw.parameters(targets).tolist()
-    attributes["post_transform"] = draw.one("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
+    attributes["post_transform"] = draw.one("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+    if draw.chance(0.3):
+        attributes["multi_class"] = draw.flag()
     classes = max(targets, 2)
     attributes |= {"classlabels_ints": list(range(5, 5 + classes))} if draw.chance(0.6) else {
         "classlabels_strings": [f"c{place}" for place in range(classes)]}  # fmt: skip
@@ -303,6 +335,9 @@ def svm_regressor(draw: Draw) -> Node:
         "coefficients": draw.parameters(vectors).tolist(), "rho": [draw.real(-1, 1)],
         "one_class": draw.flag() if draw.chance(0.3) else 0, "post_transform": "NONE",
     }  # fmt: skip
+    if draw.chance(0.2):  # weights of the features
+        del attributes["support_vectors"]
+        attributes |= {"n_supports": 0, "kernel_type": "LINEAR", "coefficients": draw.parameters(count).tolist()}
     return Node({"x": draw.array("float", (draw.size(1), count))}, attributes)
 
 
@@ -316,9 +351,15 @@ def svm_classifier(draw: Draw) -> Node:
         "kernel_params": [draw.real(0.1, 1), draw.real(0, 1), float(draw.int(1, 3))], "vectors_per_class": per,
         "support_vectors": draw.parameters(sum(per) * count).tolist(),
         "coefficients": draw.parameters((classes - 1) * sum(per)).tolist(), "rho": draw.parameters(pairs).tolist(),
-        "classlabels_ints": list(range(classes)), "post_transform": "NONE",
+        "post_transform": draw.one("NONE", "NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"),
     }  # fmt: skip
-    if draw.chance(0.4):
+    attributes |= {"classlabels_ints": list(range(3, 3 + classes))} if draw.chance(0.6) else {
+        "classlabels_strings": [f"c{place}" for place in range(classes)]}  # fmt: skip
+    if draw.chance(0.2):  # a row of weights for each class
+        del attributes["support_vectors"], attributes["vectors_per_class"]
+        attributes |= {"kernel_type": "LINEAR", "rho": [draw.real(-1, 1)],
+                       "coefficients": draw.parameters(classes * count).tolist()}  # fmt: skip
+    elif draw.chance(0.4):
         attributes |= {"prob_a": (-draw.positive(pairs)).tolist(), "prob_b": draw.parameters(pairs).tolist()}
     return Node({"x": draw.array("float", (draw.size(1), count))}, attributes, 2)
 
@@ -327,16 +368,28 @@ def svm_classifier(draw: Draw) -> Node:
 def trees(draw: Draw) -> Node:
     targets, seed = draw.int(1, 4), draw.int(0, 10**6)
     is_regressor = draw.op_type == "TreeEnsembleRegressor"
+    # onnxruntime knows no base of what has no weight, and takes no weight for one of 0
+    only, is_complete = [draw.int(0, targets - 1)] if draw.chance(0.15) else None, draw.chance(0.7)
     modes = tree_models.MODES if draw.chance(0.5) else (draw.one(*tree_models.MODES),)
     double = draw.opset >= 3 and draw.chance(0.25)
     attributes = tree_models.listed("target" if is_regressor else "class", draw.int(1, 5), draw.int(0, 4),
-                                    targets, seed=seed, modes=modes, double=double, missing=draw.chance(0.5))  # fmt: skip
-    attributes["post_transform"] = draw.one("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO")
+                                    targets, seed=seed, modes=modes, double=double, missing=draw.chance(0.5), only=only,
+                                    positive=draw.chance(0.3), complete=is_complete)  # fmt: skip
+    attributes["post_transform"] = draw.one("NONE", "NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+    if is_complete and only is None and draw.chance(0.4):
+        bases = draw.parameters(targets).tolist()
+        tensor = helper.make_tensor("base_values", TensorProto.DOUBLE, [targets], bases)
+        attributes |= {"base_values_as_tensor": tensor} if double else {"base_values": bases}
     x = tree_models.data(draw.size(1), seed, draw.one("float32", "float64", "int64") if not double else "float64")
     if is_regressor:
-        attributes |= {"n_targets": targets, "aggregate_function": draw.one("SUM", "AVERAGE", "MIN", "MAX")}
+        attributes |= {
+            "n_targets": targets,
+            "aggregate_function": draw.one("SUM", "AVERAGE", *(["MIN", "MAX"] if is_complete else [])),
+        }
         return Node({"x": x.astype(np.float32) if x.dtype == np.int64 else x}, attributes)
-    attributes["classlabels_int64s"] = list(range(max(targets, 2)))
+    labels = [f"c{place}" for place in range(max(targets, 2))]
+    attributes |= {"classlabels_strings": labels} if draw.chance(0.3) else {
+        "classlabels_int64s": [draw.one(0, 5) + place for place in range(len(labels))]}  # fmt: skip
     return Node({"x": x}, attributes, 2)
 
 
