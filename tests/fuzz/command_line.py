@@ -16,12 +16,12 @@ from onnx_systemds.runtime.boundary_tensors import bind_sizes
 from onnx_systemds.runtime.scoring import InvalidInput
 from tests.command_line import run_dml
 from tests.fuzz.finding import Finding
-from tests.fuzz.judging import TALLY, ModelCase, Verdict, is_refusal, wrong_output
+from tests.fuzz.judging import TALLY, Feeds, ModelCase, Verdict, is_refusal, wrong_output
 from tests.plain_engine import PlainCall, sourced
 
 
 def check_plainly(cases: Sequence[ModelCase]) -> list[Finding]:
-    """Run the first call of each case in one program; where that ends in an error, each in a program of its own."""
+    """Run a call of each case, or two of other sizes, in one program; where that ends in an error, each in one of its own."""
     runnable = [found for found in (_converted(case) for case in cases) if found is not None]
     try:
         return _findings(runnable)
@@ -38,38 +38,46 @@ def check_plainly(cases: Sequence[ModelCase]) -> list[Finding]:
 
 def _converted(case: ModelCase) -> tuple[ModelCase, Script] | None:
     """The script, where there is one for tensors of numbers, and a judge runs it."""
-    feeds = case.calls[0]
-    if not all(isinstance(value, np.ndarray) and value.dtype != object and value.size for value in feeds.values()):
+    calls = _different_calls(case)
+    values = [value for feeds in calls for value in feeds.values()]
+    if not all(isinstance(value, np.ndarray) and value.dtype != object and value.size for value in values):
         return None
     try:
-        script = import_model(case.model)
-        bind_sizes(script.inputs, feeds)
+        script = import_model(case.model, functions=case.functions)
+        for feeds in calls:
+            bind_sizes(script.inputs, feeds)
     except (TranspileError, InvalidInput):
         return None
     ports = [*script.inputs, *script.outputs]
     if any(port.kind != "tensor" or port.dtype == "string" for port in ports):
         return None
-    return (case, script) if Verdict(case.model, feeds).runs() else None
+    return (case, script) if all(Verdict(case.model, feeds).runs() for feeds in calls) else None
+
+
+def _different_calls(case: ModelCase) -> list[Feeds]:
+    """The first call, and the first one that is not the same."""
+    return [case.calls[0], *[feeds for feeds in case.calls if feeds is not case.calls[0]][:1]]
 
 
 def _findings(runnable: Sequence[tuple[ModelCase, Script]]) -> list[Finding]:
     """Run the scripts in one program and judge what it has written. Raises AssertionError where it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        calls = [PlainCall(script, case.calls[0], folder, f"case{place}_", f"m{place}")
-                 for place, (case, script) in enumerate(runnable)]  # fmt: skip
-        heads = [sourced(call.script, folder, call.namespace) for call in calls]
+        calls = [(case, PlainCall(script, feeds, folder, f"case{place}_{number}_", f"m{place}"))
+                 for place, (case, script) in enumerate(runnable)
+                 for number, feeds in enumerate(_different_calls(case))]  # fmt: skip
+        heads = [sourced(script, folder, f"m{place}") for place, (_, script) in enumerate(runnable)]
         # source statements stand at the top of a script
         program = [lines[0] for lines in heads] + [line for lines in heads for line in lines[1:]]
-        run_dml("\n".join(program + [line for call in calls for line in call.statements()]), folder)
+        run_dml("\n".join(program + [line for _, call in calls for line in call.statements()]), folder)
         findings = []
-        for (case, _), call in zip(runnable, calls):
+        for case, call in calls:
             try:
                 results = call.results()
             except InexactInteger:
                 TALLY.add("refused by the command line")
                 continue
-            problem = wrong_output(case, results, Verdict(case.model, case.calls[0]))
+            problem = wrong_output(case, results, Verdict(case.model, call.inputs))
             if problem:
                 TALLY.add("wrong by the command line")
                 findings.append(Finding("wrong", case.seed, str(case), f"command line: {problem}"))

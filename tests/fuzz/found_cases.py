@@ -28,6 +28,7 @@ def written(kind: str, case: ModelCase, finding: Finding, folder: Path = FOLDER)
         "text": printer.to_text(case.model).splitlines(),
         "specialise_after": case.specialise_after,
         "is_exact": case.is_exact,
+        "functions": case.functions,
         "model": MessageToDict(_plain(case.model)),
         "calls": [{name: _as_dict(value) for name, value in feeds.items()} for feeds in case.calls],
     }
@@ -42,7 +43,9 @@ def read(path: Path) -> ModelCase:
     content = json.loads(path.read_text(encoding="utf-8"))
     model = ParseDict(content["model"], ModelProto())
     calls = tuple({name: _as_value(value) for name, value in feeds.items()} for feeds in content["calls"])
-    return ModelCase(content["seed"], model, calls, content["specialise_after"], content["is_exact"])
+    return ModelCase(
+        content["seed"], model, calls, content["specialise_after"], content["is_exact"], content.get("functions")
+    )
 
 
 def _plain(model: ModelProto) -> ModelProto:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from tests.fuzz.drawing import Array, Draw
+from onnx_systemds.model.protos import numpy_dtype
+from tests.fuzz.drawing import INTEGERS, UNSIGNED, Array, Draw
 
 Dims = tuple[int | str, ...]
 _MOST_ELEMENTS = 4000
 _TYPES = {"float": TensorProto.FLOAT, "double": TensorProto.DOUBLE, "int64": TensorProto.INT64, "bool": TensorProto.BOOL,
-          "int32": TensorProto.INT32}  # fmt: skip
+          "int32": TensorProto.INT32, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8,
+          "uint32": TensorProto.UINT32}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -163,9 +165,8 @@ def binary(b: Builder) -> Known | None:
     other = b.pick(lambda known: known.dtype == x.dtype and broadcast(x.dims, known.dims) is not None)
     if other is None or b.draw.chance(0.25):
         fixed = [size if isinstance(size, int) and b.draw.chance(0.6) else 1 for size in x.dims]
-        values = b.draw.rng.integers(-3, 4, fixed[b.draw.int(0, len(fixed)) :])
-        kind = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}[x.dtype]
-        other = Known(b.constant(values, kind), x.dtype, tuple(values.shape))
+        values = b.draw.rng.integers(0 if x.dtype in UNSIGNED else -3, 4, fixed[b.draw.int(0, len(fixed)) :])
+        other = Known(b.constant(values, numpy_dtype(x.dtype)), x.dtype, tuple(values.shape))
     dims = broadcast(x.dims, other.dims)
     assert dims is not None
     if op_type == "Div":
@@ -183,8 +184,7 @@ def compare(b: Builder) -> Known | None:
     x = b.pick(lambda known: known.dtype != "bool")
     if x is None:
         return None
-    kind = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32}[x.dtype]
-    other = b.constant(b.draw.one(0, 1) if kind in (np.int64, np.int32) else 0.3, kind)
+    other = b.constant(0.3 if x.dtype in ("float", "double") else b.draw.one(0, 1), numpy_dtype(x.dtype))
     found = b.add(b.draw.one("Less", "Greater"), [x.name, other], "bool", x.dims)
     return b.add("Not", [found.name], "bool", x.dims) if b.draw.chance(0.3) else found
 
@@ -206,10 +206,13 @@ def cast(b: Builder) -> Known | None:
     x = b.pick(lambda known: True)
     if x is None:
         return None
-    target = b.draw.one(*[name for name in ("float", "double", "int64", "int32", "bool") if name != x.dtype])
-    if x.dtype in ("float", "double") and target in ("int64", "int32"):
+    target = b.draw.one(*[name for name in ("float", "float", "double", "int64", "int32", "bool", "uint8", "int8", "uint32")
+                          if name != x.dtype])  # fmt: skip
+    if x.dtype in ("float", "double") and target in INTEGERS:
         scale = b.constant(3.0, np.float32 if x.dtype == "float" else np.float64)
         bounded = b.add("Tanh", [x.name], x.dtype, x.dims)
+        if target in UNSIGNED:
+            bounded = b.add("Abs", [bounded.name], x.dtype, x.dims)
         x = b.add("Mul", [bounded.name, scale], x.dtype, x.dims)
         nothing = b.add("IsNaN", [x.name], "bool", x.dims)  # of which the specification does not say what integer it is
         zero = b.constant(0.0, np.float32 if x.dtype == "float" else np.float64)
@@ -219,10 +222,11 @@ def cast(b: Builder) -> Known | None:
 
 @step(4)
 def reduce(b: Builder) -> Known | None:
-    x = b.real(1)
+    x = b.real(1) if b.draw.chance(0.8) else b.pick(lambda known: known.dtype in ("int32", "int64") and known.rank > 0)
     if x is None:
         return None
-    op_type = b.draw.one("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL2", "ReduceLogSumExp")
+    op_type = b.draw.one("ReduceSum", "ReduceMax", "ReduceMin", *(
+        ["ReduceMean", "ReduceL2", "ReduceLogSumExp"] if x.dtype in ("float", "double") else []))  # fmt: skip
     axes = sorted({axis % x.rank for axis in b.draw.axes(x.rank, 1)})
     keep = b.draw.flag()
     dims = [1 if axis in axes else size for axis, size in enumerate(x.dims) if keep or axis not in axes]

@@ -9,15 +9,18 @@ import numpy as np
 from onnx import helper
 
 from onnx_systemds.engine import Session
-from tests.fuzz.drawing import Array, Draw
+from onnx_systemds.model.protos import numpy_dtype
+from tests.fuzz.drawing import UNSIGNED, Array, Draw
 from tests.fuzz.finding import Finding
 from tests.fuzz.graph_builder import Builder, Known, array_of, scalar_of, step
 from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.repeated_nodes import repeat
 
 Case = ModelCase
 
 _OPSETS = (18, 19, 21)
 _SPECIALISE_AFTER = 2
+_NARROW = ("uint8", "int8", "uint32")
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
@@ -39,15 +42,21 @@ def case(seed: int) -> Case:
         builder.has_trips = True
     builder.values += [known for known in inputs if known.name != "trips"]
     builder.grow(draw.one(4, 8, 15, 30, 50))
+    functions, layers = None, []
+    if draw.chance(0.35):
+        layers = repeat(builder)
+        functions = draw.one(None, "blocks", "blocks")
     if not builder.nodes:
         builder.values.append(builder.add("Neg", [inputs[0].name], inputs[0].dtype, inputs[0].dims))
     made = [known for known in builder.values if known not in inputs]
-    chosen = {known.name: known for known in [made[-1], *(draw.one(*made) for _ in range(draw.int(0, 3)))]}
+    chosen = {known.name: known for known in [made[-1], *layers[-1:], *(draw.one(*made) for _ in range(draw.int(0, 3)))]}
     graph = builder.body("graph", inputs, list(chosen.values()))
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", draw.one(*_OPSETS))])
     calls = [{known.name: _given(known, sizes, draw) for known in inputs} for sizes in (a, b, c)]
     order = (calls[0], calls[1], calls[0], calls[2])
-    return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER)
+    return ModelCase(
+        seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER, functions=functions
+    )
 
 
 def _input(builder: Builder, place: int) -> Known:
@@ -58,7 +67,7 @@ def _input(builder: Builder, place: int) -> Known:
         symbolic[0] = "N"
     if len(dims) > 1 and draw.chance(0.4):
         symbolic[draw.int(1, len(dims) - 1)] = "S"
-    return Known(f"x{place}", draw.one("float", "float", "float", "double", "int64"), tuple(symbolic))
+    return Known(f"x{place}", draw.one("float", "float", "float", "double", "int64", *_NARROW), tuple(symbolic))
 
 
 def _given(known: Known, sizes: dict[str, int], draw: Draw) -> Array:
@@ -101,14 +110,13 @@ def _like(b: Builder, wanted: Known, state: Known | None = None) -> Known:
     """A new value of the type and dims of another, by a node or two; of a state, mostly one that it takes part in."""
     source = state or wanted
     other = b.pick(lambda known: known.dtype == wanted.dtype and known.dims == wanted.dims) or source
-    kind = {"float": np.float32, "double": np.float64, "int64": np.int64, "int32": np.int32, "bool": np.bool_}[wanted.dtype]
     if wanted.dtype == "bool":
         return b.add("Not", [source.name], "bool", wanted.dims)
     choice = b.draw.one("Identity", "Identity", "Add", "Sub", "constant", "Max")
     if choice == "Identity":
         return b.add("Identity", [other.name], wanted.dtype, wanted.dims)
     if choice == "constant":
-        number = b.constant(b.draw.int(-2, 2), kind)
+        number = b.constant(b.draw.int(0 if wanted.dtype in UNSIGNED else -2, 2), numpy_dtype(wanted.dtype))
         return b.add(b.draw.one("Add", "Sub"), [source.name, number], wanted.dtype, wanted.dims)
     return b.add(choice, [source.name, other.name], wanted.dtype, wanted.dims)
 

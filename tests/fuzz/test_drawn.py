@@ -1,0 +1,38 @@
+"""What the fuzzer draws, and that it finds numbers where there should be none."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx.parser
+import pytest
+
+from onnx_systemds import import_model
+from onnx_systemds.engine.session import shared_session
+from onnx_systemds.inference.facts import NodeFacts
+from tests.fuzz import graphs, operators
+from tests.fuzz.judging import ModelCase, check_model
+
+
+def test_operators_that_onnx_defines_by_others() -> None:
+    for op_type in operators._OF_FUNCTIONS:
+        case = operators.case(0, [op_type])
+        assert [node.op_type for node in case.model.graph.node] == [op_type]
+        assert import_model(case.model).text
+
+
+@pytest.mark.slow("random graphs, some of them converted twice")
+def test_nodes_that_are_repeated_become_functions() -> None:
+    repeated = [case for case in graphs.cases(0, 40) if case.functions == "blocks"]
+    texts = [[import_model(case.model, functions=functions).text for functions in ("flat", "blocks")] for case in repeated]
+    assert any(flat != blocks for flat, blocks in texts)
+
+
+def test_numbers_of_what_the_judges_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 18]>
+        g (float[n] x) => (float[k] y) <int64[1] k = {5}> { y, z = TopK (x, k) }""")
+    rows = np.arange(1, 9, dtype=np.float32)
+    case = ModelCase(0, model, ({"x": rows}, {"x": rows[:3]}))
+    assert check_model(case, shared_session()) is None
+    monkeypatch.setattr(NodeFacts, "assume", lambda *_: None)
+    finding = check_model(case, shared_session())
+    assert finding is not None and "of what the judges refuse" in finding.detail
