@@ -3,9 +3,9 @@
 A matrix is a grid of blocks (1000 x 1000 unless said) in a Hadoop sequence file. A record is its length, the
 key length, 1-based block row and column, then rows, columns, kind and big-endian doubles; ``<file>.mtd``
 beside it holds the dimensions as JSON. The engine writes big matrices as directories of such files, which it cannot
-read out of a list (`tests/engine/faults/`, "parts-in-lists"): here each is one file. A named list of matrices is a
-directory of ``<index>_<key>`` files; the engine cuts the key at its first underscore (SystemDS 3.4.0, ListReader), so
-`list_key` gives keys without one. Memory stays at a few blocks, whatever the array is a view of.
+read out of a list (`engine.faults`, "parts-in-lists"): here each is one file. A named list of matrices is a directory
+of ``<index>_<key>`` files; the engine cuts the key at its first underscore (SystemDS 3.4.0, ListReader), so `list_key`
+gives keys without one. Memory stays at a few blocks, whatever the array is a view of.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Forms of DML that are safe from faults of the engine, in the place of the plain ones (see `tests/engine/faults/`)."""
+"""Forms of DML that are safe from faults of the engine, in the place of the plain ones (see `faults`)."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from onnx_systemds.engine import EngineError, Session
+from onnx_systemds.engine.faults import FAULTS, FEDERATED, Fault
 from onnx_systemds.engine.matrix_files import Weight, write_list
-from tests.engine.faults import FAULTS, FEDERATED, Fault
 from tests.part_files import divide_file
 
 

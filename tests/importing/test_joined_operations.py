@@ -1,4 +1,4 @@
-"""Statements that the engine would join are cut off from each other, and no others (see ``tests/engine/faults/``)."""
+"""Statements that the engine would join are cut off from each other, and no others (see ``engine/faults/``)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs whose plain translation the engine's simplifications would change: see ``tests/engine/faults/``.
+"""Graphs whose plain translation the engine's simplifications would change: see ``engine/faults/``.
 
 Each is run with open and with fixed sizes, by `ScoringFunction` and by the plain command line.
 """

@@ -12,11 +12,11 @@ import pytest
 from onnx import helper
 
 from onnx_systemds import import_model
+from onnx_systemds.engine.faults import FEDERATED, Fault
 from onnx_systemds.importing.coded_texts import with_coded_texts
 from onnx_systemds.importing.score_program import file_arguments, score_text
 from onnx_systemds.importing.script import Script
 from tests.command_line import run_dml
-from tests.engine.faults import FEDERATED, Fault
 from tests.scale.sites import Array, at_sites, times_fetched, two_workers
 
 Ports = tuple[int, int]

@@ -1,7 +1,7 @@
 """Conditions that are never true, which cut the blocks of a function's statements.
 
 The engine simplifies expressions over all statements of a block. What it would make wrong of two statements is kept
-apart by a cut between them (see `tests/engine/faults/`); a block that gets long is cut, too.
+apart by a cut between them (see `engine.faults`); a block that gets long is cut, too.
 """
 
 from __future__ import annotations

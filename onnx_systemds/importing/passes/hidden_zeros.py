@@ -2,8 +2,8 @@
 
 The compiler counts what is not zero: of the arguments of each call of a function with a loop, and of matrices that it
 fills. What it calculates from zeros it takes for zeros, and of three counts it does not see that they change
-(``zeros-of-earlier-sum``, ``zeros-of-two-trips-before`` and ``zeros-known-in-loop`` in `tests/engine/faults/`). A
-matrix that such a count may come from gets a new value in a branch that is never taken; its count is not known then.
+(``zeros-of-earlier-sum``, ``zeros-of-two-trips-before`` and ``zeros-known-in-loop`` in `engine.faults`). A matrix that
+such a count may come from gets a new value in a branch that is never taken; its count is not known from there on.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 They are written out while statements are generated and specialised: passes look into them, and share what they select
 by. The engine inlines the functions, so that it runs the same instructions. How many rows an index has is an argument:
-the engine may take it for another number, see ``tests/engine/faults/sizes.py``.
+the engine may take it for another number, see ``engine/faults/sizes.py``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ The compiler makes one operation of ``a * b * c``, and that is calculated neithe
 the sizes of matrices: what is made of it is compiled anew at each call. Of ``(a * b - 0) * c`` it knows the value. What
 only gives a matrix another shape stays as it is: the compiler counts its cells, but for those of a function's result.
 What an ifelse is given stays, too: the compiler must not know the size of one operand alone
-(``ifelse-of-a-vector-of-unknown-length`` in `tests/engine/faults/`).
+(``ifelse-of-a-vector-of-unknown-length`` in `engine.faults`).
 """
 
 from __future__ import annotations

@@ -184,8 +184,8 @@ def iteration(
     """The call of a loop's body, where carried values are both arguments and results.
 
     given: the arguments. results: the identifiers of all results. carried: those of them that are carried, and what of
-    their sizes changes. Three faults of the engine (see `tests/engine/faults/`) are kept away by results with names of
-    their own, which become the carried values after a cut: ``old-value-after-new-one``, where the call is inlined;
+    their sizes changes. Three faults of the engine (see `engine.faults`) are kept away by results with names of their
+    own, which become the carried values after a cut: ``old-value-after-new-one``, where the call is inlined;
     ``size-of-call-in-loop`` and ``size-known-in-loop``, where sizes change.
     """
     is_mixed = function.is_inlined and len(results) + function.extends_texts > 1
@@ -228,7 +228,7 @@ def changes_of(given: Value, inner: Value) -> Changes:
 
 
 def started(target: str, text: str, changes: Changes) -> list[str]:
-    """Statements that give a carried value its start; see `iteration`, and the fault ``size-before-loop``."""
+    """Statements that give a carried value its start; see `iteration`, and ``size-before-loop`` in `engine.faults`."""
     return [*assigned(target, text), *_hidden_size(target, changes)]
 
 

@@ -6,12 +6,12 @@ on the installed engine, `tests/scale/test_federated.py` those of FEDERATED: whe
 and its workaround may go.
 """
 
-from tests.engine.faults.control_flow import CONTROL_FLOW
-from tests.engine.faults.fault import Fault
-from tests.engine.faults.federated import FEDERATED
-from tests.engine.faults.operations import OPERATIONS
-from tests.engine.faults.simplifications import SIMPLIFICATIONS
-from tests.engine.faults.sizes import SIZES
+from onnx_systemds.engine.faults.control_flow import CONTROL_FLOW
+from onnx_systemds.engine.faults.fault import Fault
+from onnx_systemds.engine.faults.federated import FEDERATED
+from onnx_systemds.engine.faults.operations import OPERATIONS
+from onnx_systemds.engine.faults.simplifications import SIMPLIFICATIONS
+from onnx_systemds.engine.faults.sizes import SIZES
 
 FAULTS: tuple[Fault, ...] = (*CONTROL_FLOW, *SIZES, *SIMPLIFICATIONS, *OPERATIONS)
 

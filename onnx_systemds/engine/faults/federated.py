@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.engine.faults.fault import Fault
+from onnx_systemds.engine.faults.fault import Fault
 
 FEDERATED: tuple[Fault, ...] = (
     Fault(
