@@ -69,6 +69,12 @@ def test_indices_of_another_number_of_batches() -> None:
     _refused(text, {"x": ROWS}, 'axis 0 of "x" is 3, axis 0 of "i" is 2; the script takes them to be equal')
 
 
+def test_more_indices_than_rows() -> None:
+    text = "g (float[n,3] x, int64[m,3] i) => (float[m,3] y) { y = GatherElements <axis = 1> (x, i) }"
+    words = 'axis 0 of "i" is 3, axis 0 of "x" is 2; the script takes it to be within'
+    _refused(text, {"x": ROWS[:2], "i": np.zeros((3, 3), np.int64)}, words)
+
+
 def test_an_expansion_to_fewer_elements() -> None:
     text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
     _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")

@@ -208,6 +208,11 @@ def gather_elements_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the indices."""
     if node.rank("data") != node.rank("indices"):
         raise InvalidModel(f"indices of rank {node.rank('indices')} into data of rank {node.rank('data')}")
+    own, wanted, axis = node.dims("data"), node.dims("indices"), node.axis()
+    for place, (size, count) in enumerate(zip(own, wanted)):
+        if place != axis and not (isinstance(size, int) and isinstance(count, int)) and not not_negative(size - count):
+            words = node.axis_words("indices", place), node.axis_words("data", place)
+            node.assume(count, Relation.AT_MOST, size, *words)
     return (node.tensor(node.dims("indices")),)
 
 
