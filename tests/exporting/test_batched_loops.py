@@ -52,6 +52,8 @@ INDEPENDENT = [
          "Y[n,] = t(E[i:(i+1),1]) + n }", {**X, "E": RNG.normal(size=(4, 3))}),
     rows("ranges of rows", f"{RANGES} {{ {RANGE}\nY[beg:end,] = max(X[beg:end,] %*% W - 1, 0) }}", {**X, "W": RNG.normal(size=(6, 6))},
          operators=["MatMul", "Sub", "Relu"]),
+    rows("ranges of rows from remainders", f"{RANGES} {{ {RANGE.replace('(i-1) * 2', '((i-1) * 2) %% nrow(X)')}\nY[beg:end,] = X[beg:end,] * 2 }}",
+         operators=["Mul"]),
     rows("ranges of rows, scaled", f"{RANGES} {{ {RANGE}\nZ = cbind(X[beg:end,], matrix(1, end-beg+1, 1))\n"
          "Y[beg:end,] = Z[,2:7] / rowSums(abs(Z)) }"),
     layer("conv2d", "X=X, W=W, b=b", {**IMAGES, **FILTERS}),

@@ -22,6 +22,7 @@ from onnx_systemds.inference.dims import (
     Operation,
     add,
     floor_divide,
+    maximum,
     minimum,
     multiply,
     substitute,
@@ -35,7 +36,9 @@ def ranges_cover(rows: Range, height: Dim, trip: str, trips: Dim) -> bool:
     """Whether ranges of equal size, the last one shorter, are all rows from the first to the last, each one once."""
     start = rows.start
     match start:
-        case Expression(terms=(((Operation(operator="mod", left=left, right=right),), 1),)) if right == height:
+        case Expression(terms=(((Operation(operator="mod", left=left, right=right),), 1),)) if (
+            right in (height, maximum(height, 1))  # by 0 rows the remainder is 0, and there are no trips
+        ):
             start = left  # which is less, as long as the trips do not reach beyond the last row
     size = add(substitute(start, {trip: symbol(trip) + 1}), multiply(-1, start))
     if not isinstance(size, int) or size < 1 or substitute(start, {trip: 0}) != 0:
