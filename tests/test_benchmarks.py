@@ -9,7 +9,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from benchmarks import exports
 from benchmarks.engine_statistics import engine_statistics
+from benchmarks.expert_models import CASES, Case
 from benchmarks.programs import Counted
 from benchmarks.round_trip import measure
 from benchmarks.scale import count_jobs, difference, prepared, scored
@@ -104,3 +106,10 @@ def test_a_model_that_comes_back_is_measured(error: float, said: str, tmp_path: 
     assert (trip.before.total(), trip.after) == (5, {"MatMul": 2, "Relu": 1, "Clip": 1})
     assert (trip.ratio, trip.grown()) == (0.8, "- Identity 1")
     assert differing == said
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_exports_have_the_nodes_of_an_expert(case: Case) -> None:
+    """Not twice as many, and with any batch as many as with a known one."""
+    (expert, known, opened), _ = exports.measure(case, 0)
+    assert known <= 2 * expert and opened == known
