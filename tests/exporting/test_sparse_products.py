@@ -32,6 +32,11 @@ CASES = [
     case("weighted rows added up, turned", f"Y = t({TALL}) %*% X", "I J W X"),
     case("chosen columns", f"Y = t(X) %*% table(I, seq(1, {COUNT}), {SIZE}, {COUNT})", "I X"),
     case("chosen weighted rows", f"Y = table(seq(1, {COUNT}), J, W, {COUNT}, {SIZE}) %*% X", "J W X"),
+    case("a table of other rows and columns", f"Y = matrix({TALL}, rows={SIZE // 2}, cols={2 * SIZE}) %*% rbind(X, X ^ 2)", "I J W X"),
+    case("rows in halves", f"Y = matrix(table(2 * seq(1, {COUNT}) - (J > {SIZE // 2}), J, W, {2 * COUNT}, {SIZE}), rows={COUNT}, cols={2 * SIZE})"
+         " %*% rbind(X, X ^ 2)", "J W X"),
+    case("places outside, of other rows and columns", f"Y = matrix(table(I, J, W, 76, {SIZE}), rows=38, cols={2 * SIZE}) %*% rbind(X, X ^ 2)",
+         "I J W X"),
     case("places outside", f"Y = table(I, J, W, 75, {SIZE}) %*% X", "I J W X"),
 ]  # fmt: skip
 
@@ -45,7 +50,7 @@ def test_product_agrees_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 
 
-@pytest.mark.parametrize("case", CASES[:6], ids=str)
+@pytest.mark.parametrize("case", CASES[:8], ids=str)
 def test_no_table_is_made(case: ExportCase) -> None:
     assert not {"MatMul", "Equal"} & operators(model_of(case, "float32"))
 

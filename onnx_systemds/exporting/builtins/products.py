@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from onnx_systemds.exporting.graph.nodes import Entries, Tensor
+import numpy as np
+
+from onnx_systemds.exporting.graph.nodes import INT, Entries, Tensor
 from onnx_systemds.exporting.graph.operators import Operators, pieces
 from onnx_systemds.inference.dims import Dim
 
@@ -85,6 +87,28 @@ def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
     if inside is not None:
         chosen = g.where(inside, chosen, g.number(0.0))
     return added_up(g, chosen, places, height)
+
+
+def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
+    """Return a matrix that gets other rows and columns; one whose entries are known with these at their new places."""
+    known = x.entries
+    if known is None or x.rank != 2 or not (isinstance(rows, int) and isinstance(cols, int)):
+        return x
+    sizes = [size for size in x.dims if isinstance(size, int)]
+    if len(sizes) < 2:
+        return x
+    places, outside = [], []
+    for part, size in zip((known.rows, known.cols), sizes):
+        place, inside = _limited(g, g.constant(np.arange(size)) if part is None else part, size)
+        places.append(place)
+        outside += [] if inside is None else [g.unary("Not", g.reshape(inside, place.dims))]
+    flat, length = g.binary("Add", g.binary("Mul", places[0], g.constant(sizes[1])), places[1]), g.constant(cols)
+    row = g.binary("Div", flat, length)
+    for none in outside:
+        row = g.where(none, g.constant(-1), row)
+    found = g.reshape(x, (rows, cols))
+    found.entries = Entries(row, g.node("Mod", [flat, length], flat.dims, INT), known.weights)
+    return found
 
 
 def added_up(g: Operators, rows: Tensor, places: Tensor, height: Dim) -> Tensor:

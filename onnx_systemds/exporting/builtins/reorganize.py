@@ -11,6 +11,7 @@ from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
 from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
+from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
 from onnx_systemds.exporting.values import (  # fmt: skip
@@ -60,7 +61,7 @@ def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow
     if isinstance(total, int) and total != multiply(rows, cols) and isinstance(multiply(rows, cols), int):
         raise UnsupportedCase(f"{x} has not the elements for {rows} x {cols}")
     if byrow:
-        return Matrix(x.tensor, rows, cols)
+        return Matrix(with_places_moved(ctx.g, x.tensor, rows, cols), rows, cols)
     turned = ctx.g.transpose(ctx.flat(x), (1, 0))
     return ctx.matrix(ctx.g.transpose(ctx.g.reshape(turned, (cols, rows)), (1, 0)))
 
