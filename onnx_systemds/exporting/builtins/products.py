@@ -92,7 +92,7 @@ def scattered(g: Operators, height: Dim, entries: Entries, x: Tensor) -> Tensor:
 def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
     """Return a matrix that gets other rows and columns; one whose entries are known with these at their new places."""
     known = x.entries
-    if known is None or x.rank != 2 or not (isinstance(rows, int) and isinstance(cols, int)):
+    if known is None or x.dims == (rows, cols) or not (isinstance(rows, int) and isinstance(cols, int)):
         return x
     sizes = [size for size in x.dims if isinstance(size, int)]
     if len(sizes) < 2:
