@@ -45,9 +45,12 @@ def with_late_quotients(
     for statement, size_of in followed(body, functions, given):
 
         def change(node: tree.Node) -> tree.Node:
-            if not isinstance(node, (tree.Binary, tree.Call)) or _first_factor(node, functions) not in quotients:
+            if not isinstance(node, (tree.Binary, tree.Call)):
                 return node
-            place, quotient = quotients[_first_factor(node, functions)]
+            found = quotients.get(_first_factor(node, functions))
+            if found is None:
+                return node
+            place, quotient = found
             size = size_of(node)  # noqa: B023 - called in this turn
             if not isinstance(size, tuple) or size[0] != quotient.size[0] or size[1] >= quotient.size[1]:
                 return node

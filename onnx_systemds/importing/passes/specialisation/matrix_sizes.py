@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, read_in
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
@@ -141,8 +141,8 @@ class _Sizes:
         named = {argument.name: self.of(argument.value) for argument in node.arguments if argument.name is not None}
         first = positional[0] if positional else None
         if node.function == "conv2d" or node.function in POOLINGS:
-            numbers = {name: value for name, value in self.known.items() if isinstance(value, int)}
-            convolution = convolution_of(node, numbers)
+            read = {name: self.known.get(name) for name in read_in(node)}
+            convolution = convolution_of(node, {name: size for name, size in read.items() if isinstance(size, int)})
             return None if convolution is None else (convolution.images[0], convolution.columns)
         if node.function == "matrix":
             rows, cols = (named.get(name) for name in ("rows", "cols"))
