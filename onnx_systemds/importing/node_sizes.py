@@ -83,14 +83,17 @@ class NodeSizes:
     def _check_sizes(self, position: int) -> None:
         """Note the checks in front of this node of sizes that other nodes give, where the script can tell these."""
         scope = self.scope
+        computed = scope.graph.run_sizes.calls_at(position)
         self._checks[scope.rendered] = [
             (assumption, assumption.statement(scope.sizes.text, scope.sizes.factor))
             for assumption in scope.sizes.checks.of_node(position)
-            if all(scope.sizes.is_known(name) or self._is_shown(name) for name in assumption.symbols)
+            if all(name in computed or self._is_told(name) for name in assumption.symbols)
         ]
 
-    def _is_shown(self, symbol: str) -> bool:
-        """Whether the rows or columns of a node's output are a size that this node decides."""
+    def _is_told(self, symbol: str) -> bool:
+        """Whether a size is there, or is the rows or columns of an output of the node that decides it."""
+        if self.scope.sizes.is_known(symbol):
+            return True
         graph = self.scope.graph
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
         views = [split_view(dims, 1) for position in sources for name in graph.nodes[position].outputs

@@ -10,7 +10,7 @@ import onnx
 
 from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
-from onnx_systemds.inference.dims import Dim, Dims, product, symbol
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, not_negative, product, symbol
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -187,6 +187,13 @@ class NodeFacts:
             raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
         if left != right:
             self.assume(left, Relation.EQUAL, right, left_words, right_words)
+
+    def assume_at_most(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
+        """As `assume_equal`, of a size that may be smaller than the other."""
+        if is_non_negative(left - right - 1):
+            raise UnsupportedCase(f"{left_words} is {left}, {right_words} is {right}")
+        if not not_negative(right - left):
+            self.assume(left, Relation.AT_MOST, right, left_words, right_words)
 
     def assume_same_size(self, left: tuple[int, int], right: tuple[int, int]) -> None:
         """As `assume_equal`, for an axis of an input and an axis of another: (position, axis) each.

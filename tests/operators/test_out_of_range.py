@@ -14,7 +14,8 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.model.given_inputs import InvalidInput
 from onnx_systemds.runtime.scoring import ScoringFunction
 
-HEAD = '<ir_version: 10, opset_import: ["" : 18]>\n'
+HEAD = '<ir_version: 10, opset_import: ["" : 18, "ai.onnx.ml" : 3]>\n'
+NEWER = HEAD.replace("18", "24")
 ROWS = np.arange(9, dtype=np.float32).reshape(3, 3)
 NONE, ZEROS = ROWS[:0], 0 * ROWS
 
@@ -27,8 +28,8 @@ TEXTS = {
 }
 
 
-def _refused(text: str, feeds: dict[str, Any], words: str) -> None:
-    script = import_model(onnx.parser.parse_model(HEAD + text))
+def _refused(text: str, feeds: dict[str, Any], words: str, *, head: str = HEAD) -> None:
+    script = import_model(onnx.parser.parse_model(head + text))
     with ScoringFunction(script) as function, pytest.raises((EngineError, InvalidInput), match=words):
         function(feeds)
 
@@ -78,3 +79,77 @@ def test_more_indices_than_rows() -> None:
 def test_an_expansion_to_fewer_elements() -> None:
     text = "g (float[n,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
     _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2; the script takes them to be equal")
+
+
+def test_an_expansion_of_known_sizes() -> None:
+    text = "g (float[3,3] x, int64[2] s) => (float[a,b] y) { y = Expand(x, s) }"
+    _refused(text, {"x": ROWS, "s": np.array([2, 3])}, "an axis is 3, the shape has 2")
+
+
+NO_ZEROS = "the script takes them to be equal"
+SHAPES = {
+    "of the conversion": ("float[n,3] x", "s = Constant <value_ints = [-1, 2]> ()", {}),
+    "without an open one": ("float[n,3] x", "s = Constant <value_ints = [5, 2]> ()", {}),
+    "of the run": ("float[n,3] x, int64[2] s", "", {"s": np.array([-1, 2])}),
+    "of the run, without an open one": ("float[n,3] x, int64[2] s", "", {"s": np.array([4, 2])}),
+}
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_zeros_that_do_not_fill_a_shape(name: str) -> None:
+    inputs, first, feeds = SHAPES[name]
+    text = f"g ({inputs}) => (float[a,b] y) {{ {first} y = Reshape(x, s) }}"
+    _refused(text, {"x": ZEROS, **feeds}, f"the number of elements is 9, that of the shape is .*; {NO_ZEROS}")
+
+
+def test_an_axis_that_goes() -> None:
+    text = "g (float[n,3] x) => (float[3] y) { a = Constant <value_ints = [0]> () y = Squeeze(x, a) }"
+    _refused(text, {"x": ZEROS}, f'axis 0 of "x" is 3, an axis that goes is 1; {NO_ZEROS}')
+
+
+CACHE = "g (float[n,1,3,1] x, float[m,1,k,1] u, int64[b] w) => (float[n,1,3,1] y) {{ y = TensorScatter <mode = {}> (x, u, w) }}"
+OLD = np.ones((2, 1, 3, 1), np.float32)
+
+
+def test_updates_of_another_number_of_caches() -> None:
+    for new, starts, words in (
+        (OLD[:1], [0, 0], f'axis 0 of "u" is 1, axis 0 of "x" is 2; {NO_ZEROS}'),
+        (OLD, [0, 0, 0], f'axis 0 of "w" is 3, axis 0 of "x" is 2; {NO_ZEROS}'),
+        (np.ones((2, 1, 4, 1), np.float32), [0, 0], 'axis 2 of "u" is 4, axis 2 of "x" is 3; .* to be within'),
+    ):
+        _refused(CACHE.format('"circular"'), {"x": OLD, "u": new, "w": np.array(starts)}, words, head=NEWER)
+    _refused(CACHE.format('"linear"'), {"x": OLD, "u": OLD[:, :, :1], "w": np.array([0, -1])}, "<= zero", head=NEWER)
+
+
+POOLED = "g (float[n,1,2,2] x, int64[m,1,2,2] i) => (float[n,1,4,4] y) { y = MaxUnpool <kernel_shape = [2, 2], strides = [2, 2]> (x, i) }"
+
+
+def test_places_that_an_image_has_not() -> None:
+    x, places = np.ones((1, 1, 2, 2), np.float32), np.array([0, 3, 12, 15]).reshape(1, 1, 2, 2)
+    _refused(POOLED, {"x": np.repeat(x, 2, axis=0), "i": places}, f'axis 0 of "i" is 1, axis 0 of "x" is 2; {NO_ZEROS}')
+    _refused(POOLED, {"x": x, "i": places + 1}, "<= zero")
+
+
+def test_features_that_there_are_not() -> None:
+    text = "g (float[3,3] x, int64[2] i) => (float[3,2] y) { y = ai.onnx.ml.ArrayFeatureExtractor(x, i) }"
+    _refused(text, {"x": ROWS, "i": np.array([1, 3])}, "<= zero|zeros")
+
+
+@pytest.mark.parametrize("lengths", [[2, 4], [-1, 2]])
+def test_lengths_of_sequences(lengths: list[int]) -> None:
+    text = """g (float[3,2,1] x, int32[2] n) => (float[3,1,2,1] y) <float[1,1,1] w = {1}> { y = RNN <hidden_size = 1> (x, w, w, , n) }"""
+    words = f"the lengths of sequences are {min(lengths)}.* to {max(lengths)}.*, the axis is 3"
+    _refused(text, {"x": ROWS[:2].reshape(3, 2, 1), "n": np.array(lengths, np.int32)}, words)
+
+
+@pytest.mark.parametrize("dtype", ["float", "int64"])
+def test_a_range_without_steps(dtype: str) -> None:
+    text = f"g ({dtype}[1] a, {dtype}[1] d) => ({dtype}[n] y) {{ b = Squeeze(a) e = Squeeze(d) y = Range(b, b, e) }}"
+    zero = np.zeros(1, np.float32 if dtype == "float" else np.int64)
+    _refused(text, {"a": zero, "d": zero}, "a range with steps of 0")
+
+
+@pytest.mark.parametrize("depth", [0, -1])
+def test_vectors_without_depth(depth: int) -> None:
+    text = "g (int64[2] i, int64[1] d) => (float[2,n] y) <float[2] v = {0, 1}> { y = OneHot(i, d, v) }"
+    _refused(text, {"i": np.array([0, 1]), "d": np.array([depth])}, f"the depth is {depth}; the script takes it to be larger")

@@ -88,7 +88,9 @@ def array_feature_extractor(node: NodeView) -> Fragment:
     steps = Steps(node)
     known = node.constant("Y")
     if known is None:
-        steps.take(axis, f"{node.view('Y', View(count, 1))} + 1", count)
+        index = node.named("index", node.view("Y", View(count, 1)), steps.statements)
+        # 0, which the engine refuses, beyond the axis
+        steps.take(axis, f"({index} + 1) * ({index} < {node.factor(size)})", count)
         return steps.fragment()
     indices = [int(index) for index in known.ravel()]
     if isinstance(size, int) and not all(0 <= index < size for index in indices):

@@ -194,7 +194,7 @@ def range_(node: NodeView) -> Fragment:
     before: list[str] = []
     text = node.dim(length)
     if _range_length(node) is None:
-        text = node.named("length", f"as.integer(max(ceil(({node.scalar('limit')} - {start}) / {delta}), 0))", before)
+        text = node.named("length", node.call("range_length", start, node.scalar("limit"), delta), before)
         before.append(f"{node.dim(length)} = {text}")
     # not the sequence itself, which the engine would reverse in place (reversed-sequence)
     counted = f"(seq(1, {length}) - 1)" if isinstance(length, int) else node.call("count_up", text)
@@ -306,6 +306,8 @@ def one_hot(node: NodeView) -> Fragment:
     before: list[str] = []
     if node.constant("depth") is None and node.integers("depth") is None:
         before.append(f"{node.dim(depth)} = as.integer({node.scalar('depth')})")
+        message = f'"OneHot: the depth is " + {node.dim(depth)} + "; the script takes it to be larger"'
+        before.append(f"if ({node.dim(depth)} < 1) {{ stop({message}) }}")
     if product(node.output_dims()) == 0:
         return node.fragment(before) + empty(node)
     transposed = prefix == 1 and suffix != 1

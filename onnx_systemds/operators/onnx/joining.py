@@ -227,6 +227,9 @@ def expand_rule(node: NodeFacts) -> tuple[Value, ...]:
         pair = own[axis - len(dims)], wanted[axis - len(dims)]
         if axis in open_axes:
             dims[axis] = node.computed("expanded_size", *pair, hint=f"size{axis}")
+        elif pair[0] != 1 and may_be_zero(pair[1]):  # a size that the script does not need, but for what it refuses
+            found = node.computed("expanded_size", *pair, hint=f"size{axis}")
+            node.assume_equal(found, pair[0], "an axis", node.axis_words("input", axis - len(dims)))
         elif 1 not in pair:
             words = f"element {axis - len(dims) + len(wanted)} of {quoted(node.node.inputs[1])}"
             node.assume_equal(*pair, node.axis_words("input", axis - len(dims)), words)

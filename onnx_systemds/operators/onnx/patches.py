@@ -48,6 +48,8 @@ def pooled_dims(node: NodeFacts) -> Dims:
 @shape_rule("MaxUnpool")
 def max_unpool_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As given, else that of the smallest input of the pooling."""
+    for axis in range(node.rank("X")):
+        node.assume_same_size((1, axis), (0, axis))
     if node.has("output_shape"):
         return (node.tensor(node.require_integers("output_shape", "the output shape")),)
     return (node.tensor(pooled_dims(node)),)
@@ -59,16 +61,19 @@ def max_unpool(node: NodeView) -> Fragment:
     dims, wanted = pooled_dims(node), node.output_dims()
     count, total = node.size("X"), product(dims)
     x, index = node.view("X", View(count, 1)), node.view("I", View(count, 1))
-    text = node.call("scatter_rows", f"matrix(0, rows={node.dim(total)}, cols=1)", x, f"{index} + 1")
+    before: list[str] = []
+    index = node.named("index", index, before)
+    places = f"({index} + 1) * ({index} < {node.factor(total)})"  # 0, which the engine refuses, beyond the elements
+    text = node.call("scatter_rows", f"matrix(0, rows={node.dim(total)}, cols=1)", x, places)
     more: Dims = tuple(after - before for before, after in zip(dims, wanted))
     if all(pad == 0 for pad in more):
-        return node.result(text, View(total, 1))
+        return node.result(text, View(total, 1), before=before)
     if more[:2] != (0, 0) or any(isinstance(pad, int) and pad < 0 for pad in more):
         raise UnsupportedCase("the output shape is smaller than the tensor that the indices count")
     unpooled = node.temporary("unpooled")
     image = Image(unpooled, View(total, 1), product(dims[:2]), dims[2:])
-    before, image = padded(node, image, (0,) * len(dims[2:]), more[2:])
-    return node.result(image.text, image.view, before=[f"{unpooled} = {text}", *before])
+    around, image = padded(node, image, (0,) * len(dims[2:]), more[2:])
+    return node.result(image.text, image.view, before=[*before, f"{unpooled} = {text}", *around])
 
 
 # --- Col2Im ----------------------------------------------------------------------------------------------------

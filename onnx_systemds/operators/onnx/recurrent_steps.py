@@ -97,6 +97,10 @@ class Variant:
         steps = [*getattr(self, f"{self.kind.lower()}_step")(), *self._advance(states)]
         as_given = [f"{state} = {state}0" for state in states]
         setup, scaling, rescaling = self._scaled() if self._is_scaled() else (as_given, [], [])
+        if self.has_lens:
+            message = ('"the lengths of sequences are " + min(lens) + " to " + max(lens) + ", the axis is " + steps'
+                       ' + "; the script takes them to be within"')  # fmt: skip
+            setup = [f"if (min(lens) < 0 | max(lens) > steps) {{\n    stop({message})\n  }}", *setup]
         parts = {
             "comments": [f"One direction of {self.kind}. X has a row for each step and sequence, as has Y."],
             "inputs": [*(f"matrix[double] {name}" for name in inputs), "integer backward"],

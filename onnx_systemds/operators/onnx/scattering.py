@@ -37,7 +37,7 @@ NARROW = frozenset(["int8", "int16", "int32", "uint8", "uint16", "uint32"])
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-@shape_rule("Scatter", "ScatterElements", "ScatterND", "TensorScatter")
+@shape_rule("Scatter", "ScatterElements", "ScatterND")
 def scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
     """As the data; where single elements are updated, each index has one of the updates."""
     if node.node.op_type in ("Scatter", "ScatterElements"):
@@ -88,6 +88,20 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         name = node.named("sum", text, before)
         text = wrapped(node.dtype("data"), name)
     return node.result(text, view, before=before)
+
+
+@shape_rule("TensorScatter")
+def tensor_scatter_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the cache, of which the update has all but the rows, and of those no more."""
+    if node.rank("past_cache") != node.rank("update"):
+        raise InvalidModel(f"an update of rank {node.rank('update')} for a cache of rank {node.rank('past_cache')}")
+    along = node.axis()
+    for axis, (size, count) in enumerate(zip(node.dims("past_cache"), node.dims("update"))):
+        words = node.axis_words("update", axis), node.axis_words("past_cache", axis)
+        (node.assume_at_most if axis == along else node.assume_equal)(count, size, *words)
+    if node.has("write_indices"):
+        node.assume_same_size((2, 0), (0, 0))
+    return (node.tensor(node.dims("past_cache")),)
 
 
 @generator("TensorScatter", since=24)

@@ -58,7 +58,7 @@ def identity(node: NodeView) -> Fragment:
 @shape_rule("Reshape", since=1)
 def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
     """Dims by attribute."""
-    return (node.tensor(reshaped_dims(node.dims("data"), tuple(node.attribute("shape")), keep_zero=False)),)
+    return (_filled(node, reshaped_dims(node.dims("data"), tuple(node.attribute("shape")), keep_zero=False)),)
 
 
 @shape_rule("Reshape", since=5)
@@ -67,8 +67,14 @@ def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
     shape = node.sizes("shape", "the shape", signed=True)
     keep_zero = bool(node.attribute("allowzero"))
     if may_be_zero(shape):
-        return (node.tensor(_run_time_dims(node, shape, keep_zero=keep_zero)),)
-    return (node.tensor(reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)),)
+        return (_filled(node, _run_time_dims(node, shape, keep_zero=keep_zero)),)
+    return (_filled(node, reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)),)
+
+
+def _filled(node: NodeFacts, dims: Dims) -> Value:
+    """Such a tensor, which has to have the elements: of those that are all 0 the engine makes more, or fewer."""
+    node.assume_equal(node.size("data"), product(dims), "the number of elements", "that of the shape")
+    return node.tensor(dims)
 
 
 def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
@@ -152,6 +158,8 @@ def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
                 node.assume(dim, Relation.OTHER, 1, node.axis_words("data", axis))
         return tuple(dim for dim in dims if dim != 1)
     gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
+    for axis in gone:
+        node.assume_equal(dims[axis], 1, node.axis_words("data", axis), "an axis that goes")
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
 
 
