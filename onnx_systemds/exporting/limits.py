@@ -58,7 +58,8 @@ def estimated_elements(dims: Iterable[Dim]) -> int:
 def check_depth(graphs: int) -> None:
     """Raise UnsupportedCase for so many graphs of branches and bodies around each other."""
     if graphs > DEEPEST_GRAPH:
-        hint = "merge the conditions, or put the inner statements in front of the outer ones"
+        hint = ("merge the conditions, or put the inner statements in front of the outer ones; "
+                "a function that calls itself must end by what is known")
         raise UnsupportedCase(
             f"{graphs} branches and loops around each other, and a model can hold {DEEPEST_GRAPH}", hint=hint
         )

@@ -40,6 +40,9 @@ LINES = [
     ("R = rand(rows=3, cols=2)\nL = list(R, X)\nY = rbind(L)", "2:5", "random numbers are drawn anew in every run"),
     ("R = rand(rows=3, cols=2)\nL = list(R)\nY = L + 1", "2:5", "random numbers are drawn anew in every run"),
     ("R = rand(rows=3, cols=2)\nL = list(R, X)\nif (sum(X) > 0) { L[2] = X * 2 }\nY = as.matrix(L[1])", "2:5", "drawn anew"),
+    ('s = "a" + sum(X)\nfor (i in 1:nrow(X)) { s = s + i }\nY = as.frame(s)', "2:9",
+     "a number that only the run knows is made part of a string"),
+    ('Y = as.frame("a" + sum(X))', "2:18", "hint: leave out what holds it: --result names the outputs that are wanted"),
     # what ONNX has not
     ("Y = X * sample(3, 3)", "2:9", "hint: give a seed, or draw them before"),
     ("Y = X * sample(2, 3, FALSE, 7)", "2:9", "a sample of 3 from 2 numbers"),

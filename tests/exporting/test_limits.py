@@ -69,3 +69,15 @@ SMALL = [
 def test_what_only_looks_large_is_right(name: str, body: str) -> None:
     check_export(ExportCase(name, body, {"X": np.array([[1.0, -2], [3, 4], [0, 5]])}, symbols={"X": ["N", "M"]},
                             dtypes=["float64"]))  # fmt: skip
+
+
+def test_branches_of_a_recursion_tell_that_its_end_is_not_known() -> None:
+    script = """f = function(matrix[double] A) return (matrix[double] B) {
+  if (sum(A) > 9) { B = A } else if (sum(A) > 1) { B = A / 2 } else { B = f(A * 2) }
+}
+X = read("X")
+Y = f(X)
+write(Y, "Y")
+"""
+    with pytest.raises(TranspileError, match="a function that calls itself must end by what is known"):
+        export_script(script)

@@ -50,6 +50,9 @@ def binary(ctx: Context, operator: str, left: Value, right: Value) -> Value:
         if found is not None:
             return _named(ctx, found)
         if STRING in (left.type, right.type):
+            if operator == "+" and left.type != right.type:
+                hint = "leave out what holds it: --result names the outputs that are wanted"
+                raise UnsupportedCase("a number that only the run knows is made part of a string", hint=hint)
             return ctx.scalar(compare_texts(ctx, operator, ctx.tensor(left), ctx.tensor(right)))
         if operator in ("%%", "%/%") and left.type == right.type == INTEGER:
             return _of_integers(ctx, operator, left, right)

@@ -224,7 +224,9 @@ class _Loop:
         with graph.subgraph() as scope:
             counter = graph.state(INT, (), "trip")
             going = graph.state(BOOL, (), "going")
-            variables = {name: value for name, value in before.items() if name not in self.names} | self.poisons
+            kept = {name: value for name, value in before.items()
+                    if name not in self.names or isinstance(value, Poison)}  # fmt: skip
+            variables = kept | self.poisons
             states: list[Tensor] = []
             for name, form in forms.items():
                 own = [graph.state(kind, dims, name) for kind, dims in form.outputs(graph)]
