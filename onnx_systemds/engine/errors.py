@@ -131,7 +131,7 @@ def _readable_instruction(text: str) -> str:
 
 
 def _name(chain: Sequence[JavaFailure]) -> str:
-    return chain[-1].kind if chain else "the script was refused without a message"
+    return f"SystemDS's compiler ends in {chain[-1].kind}" if chain else "the script was refused without a message"
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,8 @@ def test_place_outside_the_script_has_no_source_line() -> None:
 
 def test_empty_chain_still_gives_an_error() -> None:
     assert "without a message" in str(compile_error([], SCRIPT))
+    overflow = [JavaFailure("java.lang.StackOverflowError", "")]
+    assert "SystemDS's compiler ends in java.lang.StackOverflowError" in str(compile_error(overflow, SCRIPT))
     assert "without a message" in str(runtime_error([]))
 
 
