@@ -1,4 +1,4 @@
-"""Expressions: precedence climbing over `syntax.BINARY_LEVELS`."""
+"""Expressions: precedence climbing over `tokens.BINARY_LEVELS`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,23 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import joined_numbers
 from onnx_systemds.dml.reader import TokenReader
-from onnx_systemds.dml.tokens import ARGUMENT, DOUBLE, END, INT, NAME, STRING, Token, unescape
+from onnx_systemds.dml.tokens import (
+    AND,
+    ARGUMENT,
+    BINARY_LEVELS,
+    DOUBLE,
+    END,
+    INT,
+    NAME,
+    OR,
+    STRING,
+    UNARY_LEVELS,
+    Token,
+    unescape,
+)
 
 ASSIGNS = ("=", "<-")
-LEVELS = tree.BINARY_LEVELS | {"&&": tree.AND, "||": tree.OR}
+LEVELS = BINARY_LEVELS | {"&&": AND, "||": OR}
 _LITERALS = frozenset((INT, DOUBLE, STRING, ARGUMENT, "TRUE", "FALSE"))
 _SPELLINGS = {"&&": "&", "||": "|"}
 _AFTER_CALL = frozenset(LEVELS) | {")", "]", ",", ":"}
@@ -19,7 +32,7 @@ _AFTER_CALL = frozenset(LEVELS) | {")", "]", ",", ":"}
 class ExpressionParser(TokenReader):
     """Parses expressions."""
 
-    def expression(self, level: int = tree.OR, purpose: str = "") -> tree.Expression:
+    def expression(self, level: int = OR, purpose: str = "") -> tree.Expression:
         """Parse operators that bind at least as tightly as `level`."""
         self.enter()
         left = self.named_operand() if self.token.kind == NAME else self.operand(purpose)
@@ -51,9 +64,9 @@ class ExpressionParser(TokenReader):
         """Parse an expression that begins with no name and no operand in front of it."""
         token = self.token
         kind = token.kind
-        if kind in tree.UNARY_LEVELS:
+        if kind in UNARY_LEVELS:
             self.advance()
-            inner = self.expression(tree.UNARY_LEVELS[kind], f"after '{kind}'")
+            inner = self.expression(UNARY_LEVELS[kind], f"after '{kind}'")
             return tree.Unary(kind, inner, position=self.place(token))
         if kind == "(":
             self.advance()

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.tokens import STRING, Token, tokenize
+from onnx_systemds.dml.tokens import BINARY_LEVELS, STRING, Token, tokenize
 
 INDENT = "  "
-_BREAK_AFTER = frozenset(tree.BINARY_LEVELS) | {",", "=", "+="}
+_BREAK_AFTER = frozenset(BINARY_LEVELS) | {",", "=", "+="}
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 _MADE_OF_NUMBERS = re.compile(r"(?<![\w.])matrix\($")
 _BETWEEN_NUMBERS = re.compile(r'(?<=[^\s"]) (?=[^\s"])')

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.line_breaks import INDENT, wrapped
-from onnx_systemds.dml.tokens import is_string, unescape
+from onnx_systemds.dml.tokens import BINARY_LEVELS, OR, UNARY_LEVELS, is_string, unescape
 from onnx_systemds.errors import UnsupportedCase
 
 _INTEGER = tree.DataType("scalar", "int")
@@ -47,7 +47,7 @@ def print_block(block: Iterable[tree.Item], indent: str = "") -> str:
 
 def print_expression(expression: tree.Expression) -> str:
     """Return the text of one expression, on one line."""
-    return _expression(expression, tree.OR, 0)
+    return _expression(expression, OR, 0)
 
 
 # Statements
@@ -214,7 +214,7 @@ def parameter_text(parameter: tree.Parameter) -> str:
 
 
 def _target(target: tree.Target) -> str:
-    return _expression(target, tree.OR, 0)
+    return _expression(target, OR, 0)
 
 
 # Expressions
@@ -229,9 +229,9 @@ def _expression(node: tree.Expression, level: int, follow: int, tight: frozenset
     if isinstance(node, tree.Binary):
         return _binary(node, level, follow, tight)
     if isinstance(node, tree.Unary):
-        own = tree.UNARY_LEVELS[node.operator]
+        own = UNARY_LEVELS[node.operator]
         if follow >= own:
-            return f"({_expression(node, tree.OR, 0, tight)})"
+            return f"({_expression(node, OR, 0, tight)})"
         return node.operator + _expression(node.operand, own, follow, tight)
     return _primary(node)
 
@@ -242,11 +242,11 @@ def _binary(node: tree.Binary, level: int, follow: int, tight: frozenset[str]) -
     opened = 0
     current: tree.Expression = node
     while isinstance(current, tree.Binary):
-        own = tree.BINARY_LEVELS[current.operator]
+        own = BINARY_LEVELS[current.operator]
         if own < level:
             parts.append(")")
             opened += 1
-            level, follow = tree.OR, 0
+            level, follow = OR, 0
         right_level, left_level = (own, own + 1) if current.operator == "^" else (own + 1, own)
         parts.append(_expression(current.right, right_level, follow, tight))
         parts.append(current.operator if current.operator in tight else f" {current.operator} ")
@@ -302,7 +302,7 @@ def _tight(bound: tree.Expression) -> str:
             nodes += (node.left, node.right)
         elif isinstance(node, tree.Unary):
             nodes.append(node.operand)
-    return _expression(bound, tree.OR, 0, _ARITHMETIC)
+    return _expression(bound, OR, 0, _ARITHMETIC)
 
 
 def number_text(value: int | float) -> str:

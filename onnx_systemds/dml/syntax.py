@@ -15,19 +15,6 @@ from onnx_systemds.errors import ScriptPlace as Position
 
 NOWHERE = Position("<none>", 0, 0)
 
-# How tightly the operators bind, loosest first; all associate to the left but ``^``.
-OR, AND, NOT, COMPARISON, SUM, PRODUCT, MODULUS, MATRIX_PRODUCT, SIGN, POWER, PRIMARY = range(1, 12)
-BINARY_LEVELS = {
-    "|": OR,
-    "&": AND,
-    **dict.fromkeys((">", ">=", "<", "<=", "==", "!="), COMPARISON),
-    **dict.fromkeys(("+", "-"), SUM),
-    **dict.fromkeys(("*", "/"), PRODUCT),
-    **dict.fromkeys(("%%", "%/%"), MODULUS),
-    "%*%": MATRIX_PRODUCT,
-    "^": POWER,
-}
-UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
 CONSTANTS = ("Inf", "NaN", "pi")
 
 
@@ -143,7 +130,7 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
-    """Two operands and an operator of `BINARY_LEVELS`. Sums of many terms are deep on the left."""
+    """Two operands and an operator of `tokens.BINARY_LEVELS`. Sums of many terms are deep on the left."""
 
     operator: str
     left: Expression
@@ -392,8 +379,7 @@ def walk(*nodes: Node) -> Iterator[Node]:
     while stack:
         found = stack.pop()
         yield found
-        names = _REVERSED_FIELDS.get(type(found))
-        for name in reversed(child_fields(type(found))) if names is None else names:
+        for name in _REVERSED_FIELDS[type(found)]:
             value = getattr(found, name)
             if isinstance(value, tuple):
                 stack.extend(reversed(value))
@@ -403,15 +389,12 @@ def walk(*nodes: Node) -> Iterator[Node]:
 
 def child_fields(kind: type[Node]) -> tuple[str, ...]:
     """Names of the fields of a kind of nodes that are nodes, or tuples of nodes, or None."""
-    names = _CHILD_FIELDS.get(kind)
-    if names is None:
-        names = tuple(found.name for found in fields(kind) if found.compare and found.type not in _PLAIN)
-        _CHILD_FIELDS[kind], _REVERSED_FIELDS[kind] = names, names[::-1]
-    return names
-
-
-_CHILD_FIELDS: dict[type[Node], tuple[str, ...]] = {}
-_REVERSED_FIELDS: dict[type[Node], tuple[str, ...]] = {}
+    return _CHILD_FIELDS[kind]
 
 
 _PLAIN = frozenset(("str", "str | None", "int", "float", "bool", "tuple[str, ...]", "tuple[tuple[str, str], ...]"))
+_CHILD_FIELDS: dict[type[Node], tuple[str, ...]] = {
+    kind: tuple(found.name for found in fields(kind) if found.compare and found.type not in _PLAIN)
+    for kind in tuple(vars().values()) if isinstance(kind, type) and issubclass(kind, Node)
+}
+_REVERSED_FIELDS = {kind: names[::-1] for kind, names in _CHILD_FIELDS.items()}

@@ -25,6 +25,20 @@ _NUMBERS = frozenset((INT, DOUBLE))
 _UNSEEN = frozenset(("comment", "stray"))
 _BLANKS = " \t\r\n"
 
+# How tightly the operators bind, loosest first; all associate to the left but ``^``.
+OR, AND, NOT, COMPARISON, SUM, PRODUCT, MODULUS, MATRIX_PRODUCT, SIGN, POWER = range(1, 11)
+BINARY_LEVELS = {
+    "|": OR,
+    "&": AND,
+    **dict.fromkeys((">", ">=", "<", "<=", "==", "!="), COMPARISON),
+    **dict.fromkeys(("+", "-"), SUM),
+    **dict.fromkeys(("*", "/"), PRODUCT),
+    **dict.fromkeys(("%%", "%/%"), MODULUS),
+    "%*%": MATRIX_PRODUCT,
+    "^": POWER,
+}
+UNARY_LEVELS = {"!": NOT, "-": SIGN, "+": SIGN}
+
 DOTTED_WORDS = (
     "as.scalar", "as.matrix", "as.frame", "as.list", "as.double", "as.integer", "as.logical", "as.boolean",
     "index.return", "empty.return", "lower.tail", "lower.tri", "upper.tri", "is.nan", "is.na", "is.infinite",

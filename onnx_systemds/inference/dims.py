@@ -30,11 +30,6 @@ class Symbol:
 
     name: str
 
-    @property
-    def key(self) -> str:
-        """Text that orders atoms."""
-        return self.name
-
 
 @dataclass(frozen=True, slots=True)
 class Operation:
@@ -44,11 +39,6 @@ class Operation:
     left: Dim
     right: Dim
     atoms: int = field(default=1, compare=False)  # symbols and operations in it
-
-    @property
-    def key(self) -> str:
-        """Text that orders atoms."""
-        return f"{self.operator}({self.left},{self.right})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +73,6 @@ class Expression:
 
     def __rsub__(self, other: Dim) -> Dim:
         return add(other, multiply(-1, self))
-
-    def __neg__(self) -> Dim:
-        return multiply(-1, self)
 
     def __floordiv__(self, other: Dim) -> Dim:
         return floor_divide(self, other)
@@ -244,14 +231,12 @@ def _is_size(atom: Atom) -> bool:
     """Whether an atom is certainly >= 0."""
     if isinstance(atom, Symbol):
         return not atom.name.startswith(ANY_SIGN)
-    if atom.operator == "max" and isinstance(atom.right, int) and atom.right < 0:
-        return is_non_negative(atom.left)  # of positions, one of which may lie before the first
-    if atom.operator == "max" and isinstance(atom.left, int) and atom.left < 0:
-        return is_non_negative(atom.right)
-    if not has_any_sign((atom.left, atom.right)):
+    sides, is_largest = (atom.left, atom.right), atom.operator == "max"
+    # of positions, one may lie before the first
+    is_position = is_largest and any(isinstance(side, int) and side < 0 for side in sides)
+    if not is_position and not has_any_sign(sides):
         return True
-    found = is_non_negative(atom.left), is_non_negative(atom.right)
-    return any(found) if atom.operator == "max" else all(found)
+    return (any if is_largest else all)(map(is_non_negative, sides))
 
 
 def has_any_sign(dims: Dim | Iterable[Dim]) -> bool:
@@ -322,19 +307,15 @@ def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) ->
 
     Only ``a * name + b`` is solved, with ``a`` and ``b`` free of the symbol.
     """
-    slope: Dim = 0
-    offset: Dim = 0
+    slopes: dict[Monomial, int] = {}
+    offsets: dict[Monomial, int] = {}
     for monomial, coefficient in _terms(dim):
-        powers = sum(isinstance(atom, Symbol) and atom.name == name for atom in monomial)
-        rest = tuple(atom for atom in monomial if not (isinstance(atom, Symbol) and atom.name == name))
-        if powers > 1 or any(name in symbols(atom.left) + symbols(atom.right)
-                             for atom in rest if isinstance(atom, Operation)):
+        rest = tuple(atom for atom in monomial if atom != Symbol(name))
+        powers = len(monomial) - len(rest)
+        if powers > 1 or any(name in symbols((atom.left, atom.right)) for atom in rest if isinstance(atom, Operation)):
             return None
-        term = _from_terms({rest: coefficient})
-        if powers:
-            slope = add(slope, term)
-        else:
-            offset = add(offset, term)
+        (slopes if powers else offsets)[rest] = coefficient
+    slope, offset = _from_terms(slopes), _from_terms(offsets)
     if slope == 0:
         return None
     numerator = total if offset == 0 else f"({total} - {factor_text(offset, symbol_text)})"
@@ -405,9 +386,10 @@ def _atoms(dim: Dim) -> int:
     return 0 if isinstance(dim, int) else dim.atoms
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=_REMEMBERED)
 def _atom_key(atom: Atom) -> str:
-    return atom.key
+    """Text that orders atoms."""
+    return atom.name if isinstance(atom, Symbol) else f"{atom.operator}({atom.left},{atom.right})"
 
 
 _OPERATIONS: dict[str, Callable[[Dim, Dim], Dim]] = {

@@ -13,7 +13,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
 from onnx_systemds.dml.printer import number_text, print_expression, print_script, print_statement, string_text
 from onnx_systemds.dml.snippets import parse_snippet
-from onnx_systemds.dml.tokens import KEYWORDS, Token, tokenize, unescape
+from onnx_systemds.dml.tokens import BINARY_LEVELS, KEYWORDS, UNARY_LEVELS, Token, tokenize, unescape
 from onnx_systemds.errors import ScriptSyntaxError, UnsupportedCase
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
 
@@ -259,10 +259,10 @@ def _call(inner: Strategy) -> Strategy:
 
 def _larger(inner: Strategy) -> Strategy:
     return st.one_of(
-        st.builds(tree.Binary, st.sampled_from(sorted(tree.BINARY_LEVELS)), inner, inner),
-        st.builds(tree.Binary, st.sampled_from(sorted(tree.BINARY_LEVELS)), inner, inner),
-        st.builds(tree.Unary, st.sampled_from(sorted(tree.UNARY_LEVELS)), inner),
-        st.builds(tree.Unary, st.sampled_from(sorted(tree.UNARY_LEVELS)), inner),
+        st.builds(tree.Binary, st.sampled_from(sorted(BINARY_LEVELS)), inner, inner),
+        st.builds(tree.Binary, st.sampled_from(sorted(BINARY_LEVELS)), inner, inner),
+        st.builds(tree.Unary, st.sampled_from(sorted(UNARY_LEVELS)), inner),
+        st.builds(tree.Unary, st.sampled_from(sorted(UNARY_LEVELS)), inner),
         _call(inner),
         _indexed(inner),
         st.lists(inner, min_size=1, max_size=3).map(lambda items: tree.ListExpression(tuple(items))),

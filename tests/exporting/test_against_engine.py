@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.listing import script_arguments
 from onnx_systemds.dml.printer import print_expression, print_script
+from onnx_systemds.dml.tokens import BINARY_LEVELS, UNARY_LEVELS
 from onnx_systemds.errors import ScriptSyntaxError
 from onnx_systemds.exporting.sources import jar_script, jar_scripts
 from tests.dml.test_syntax_errors import BROKEN
@@ -71,8 +72,8 @@ OPERANDS = st.sampled_from([*NAMES, tree.IntLiteral(2), tree.DoubleLiteral(1.5)]
 EXPRESSIONS = st.recursive(
     OPERANDS,
     lambda inner: st.one_of(
-        st.builds(tree.Binary, st.sampled_from(sorted(tree.BINARY_LEVELS)), inner, inner),
-        st.builds(tree.Unary, st.sampled_from(sorted(tree.UNARY_LEVELS)), inner),
+        st.builds(tree.Binary, st.sampled_from(sorted(BINARY_LEVELS)), inner, inner),
+        st.builds(tree.Unary, st.sampled_from(sorted(UNARY_LEVELS)), inner),
     ),
     max_leaves=8,
 )
