@@ -13,6 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.errors import InternalError, TranspileError
 from onnx_systemds.exporting.external_data import ExternalData
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
     BOOL,
     DOMAINS,
@@ -27,7 +28,8 @@ from onnx_systemds.exporting.graph.nodes import (  # fmt: skip
     Tensor,
 )
 from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.exporting.passes.graph_passes import fuse, needed_nodes, scaled_filters
+from onnx_systemds.exporting.passes.convolution_joins import scaled_filters
+from onnx_systemds.exporting.passes.graph_passes import fuse
 from onnx_systemds.exporting.passes.hoisting import hoist
 from onnx_systemds.exporting.passes.narrowing import TYPES, narrow
 from onnx_systemds.exporting.passes.widening import widen

@@ -12,10 +12,10 @@ from contextlib import suppress
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating.indexing import replaced
+from onnx_systemds.exporting.graph.liveness import captured
 from onnx_systemds.exporting.graph.nodes import Range, Replacement, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
-from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.passes.rowwise import all_rows
 from onnx_systemds.inference.dims import Dim, Dims, add, multiply
 

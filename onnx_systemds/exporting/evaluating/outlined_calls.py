@@ -16,9 +16,9 @@ from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.evaluating.inlining import inline
 from onnx_systemds.exporting.evaluating.modules import Module
+from onnx_systemds.exporting.graph.liveness import captured
 from onnx_systemds.exporting.graph.nodes import FunctionBody, SubGraph, Tensor, Unit
 from onnx_systemds.exporting.limits import BudgetExceeded
-from onnx_systemds.exporting.passes.graph_passes import captured
 from onnx_systemds.exporting.sources import BUILTIN_FOLDER, JAR_PREFIX
 from onnx_systemds.exporting.values import ListValue, Matrix, Poison, Scalar, Value, sizes_in, with_tensors
 from onnx_systemds.inference.dims import lone_symbol, symbol, symbols

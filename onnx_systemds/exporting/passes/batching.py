@@ -13,10 +13,10 @@ import numpy as np
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.idioms import reduced_axes
 from onnx_systemds.inference.dims import Dim, Dims, add, lone_symbol, multiply, product, substitute, symbol
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")
 _HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))

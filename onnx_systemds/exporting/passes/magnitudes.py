@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import estimated_elements
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.retyping import fed_back
 
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, defs, helper
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import DOMAINS, FLOAT, NARROW, WIDE, Array, Node, Scope, Tensor
-from onnx_systemds.exporting.passes.graph_passes import SCALE, scaled_filters
+from onnx_systemds.exporting.passes.convolution_joins import SCALE, scaled_filters
 from onnx_systemds.exporting.passes.retyping import Retyping, fed_back
 
 TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import OF_IMAGES
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.idioms import reduced_axes
 from onnx_systemds.inference.dims import (
     Dim,

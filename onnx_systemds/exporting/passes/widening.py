@@ -15,8 +15,8 @@ import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
+from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Scope, Tensor
-from onnx_systemds.exporting.passes.graph_passes import needed_nodes
 from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
     RULES,
     Magnitude,

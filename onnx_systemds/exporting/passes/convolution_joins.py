@@ -1,0 +1,155 @@
+"""What is one Conv or pooling: constants per channel after it, a border before it.
+
+Each rule turns the last node of a pattern into the operator and returns whether it did.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor
+from onnx_systemds.exporting.passes.idioms import Fusing
+
+SCALE = "_scale"
+"""Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
+
+
+def shifted(fusing: Fusing, node: Node) -> bool:
+    """``Conv + constant``, or + a computed number per channel."""
+    return any(_shifted(fusing, node, x, other, 1.0) for x, other in (node.inputs, node.inputs[::-1]))
+
+
+def lowered(fusing: Fusing, node: Node) -> bool:
+    """``Conv - constant``."""
+    return _shifted(fusing, node, node.inputs[0], node.inputs[1], -1.0)
+
+
+def _shifted(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None, sign: float) -> bool:
+    found = _per_channel(fusing, x, other)
+    if found is not None and other is not None:
+        before = _known_bias(found[0])
+        return before is not None and _rebuilt(fusing, node, found[0], before + sign * found[1], None, other.hint)
+    return sign > 0 and _computed_bias(fusing, node, x, other)
+
+
+def _computed_bias(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None) -> bool:
+    """Give a Conv without a bias one that is computed, where it is just the column of a matrix."""
+    conv = fusing.single(x, "Conv")
+    if conv is None or x is None or other is None or len(conv.inputs) != 2:
+        return False
+    if other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
+        return False
+    source = other.node.inputs[0] if other.node is not None and other.node.op == "Reshape" else other
+    bias = Tensor(FLOAT, (x.dims[1],), "bias")
+    bias.node = fusing.inserted(node, "Reshape", (source, fusing.builder.constant([-1])), bias, {})
+    return fusing.become(node, "Conv", [*conv.inputs, bias], **conv.attributes)
+
+
+def scaled(fusing: Fusing, node: Node) -> bool:
+    """``Conv * constant``."""
+    return any(_scaled(fusing, node, x, other, False) for x, other in (node.inputs, node.inputs[::-1]))
+
+
+def divided(fusing: Fusing, node: Node) -> bool:
+    """``Conv / constant``."""
+    return _scaled(fusing, node, node.inputs[0], node.inputs[1], True)
+
+
+def _scaled(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor | None, inverse: bool) -> bool:
+    found = _per_channel(fusing, x, other)
+    if found is None or found[0].op != "Conv":
+        return False
+    conv, factor = found
+    weights, bias = conv.inputs[1], _known_bias(conv)
+    factor = 1.0 / factor if inverse and factor.all() else factor
+    if weights is None or weights.constant is None or bias is None or not np.isfinite(factor).all():
+        return False
+    if inverse and other is not None and other.constant is not None and not other.constant.all():
+        return False
+    hint = getattr(conv.inputs[2], "hint", "") if len(conv.inputs) > 2 else ""
+    return _rebuilt(fusing, node, conv, bias * factor, factor, hint)
+
+
+def _per_channel(fusing: Fusing, x: Tensor | None, other: Tensor | None) -> tuple[Node, Array] | None:
+    """Return the Conv that makes `x`, and `other` as a constant per channel."""
+    conv = fusing.single(x, "Conv") or fusing.single(x, "ConvTranspose")
+    if conv is None or x is None or other is None or other.constant is None or not isinstance(x.dims[1], int):
+        return None
+    content, channels = other.constant, x.dims[1]
+    full = (1,) * (x.rank - content.ndim) + content.shape
+    if len(full) != x.rank or full not in ((1, channels, *[1] * (x.rank - 2)), (1,) * x.rank):
+        return None
+    return conv, np.broadcast_to(content.reshape(-1), (channels,))
+
+
+def _known_bias(conv: Node) -> Array | None:
+    """Return the known bias of a Conv, zeros for none; None when it is computed."""
+    if len(conv.inputs) == 2:
+        channels = conv.outputs[0].dims[1]
+        return np.zeros(channels) if isinstance(channels, int) else None
+    bias = conv.inputs[2]
+    return None if bias is None else bias.constant
+
+
+def _rebuilt(fusing: Fusing, node: Node, conv: Node, bias: Array, scale: Array | None, hint: str) -> bool:
+    attributes = dict(conv.attributes)
+    if scale is not None:
+        before = attributes.get(SCALE)
+        attributes[SCALE] = scale * before if isinstance(before, np.ndarray) else scale
+    inputs = list(conv.inputs[:2])
+    if bias.any():
+        constant = fusing.builder.constant(bias, FLOAT)
+        constant.hint = constant.hint or hint
+        inputs.append(constant)
+    return fusing.become(node, conv.op, inputs, **attributes)
+
+
+def padded(fusing: Fusing, node: Node) -> bool:
+    """A Conv or pooling of an image in a border that it makes itself."""
+    image = node.inputs[0]
+    view = fusing.single(image, "Reshape")
+    border = fusing.single(image if view is None else view.inputs[0], "Pad")
+    inner = None if border is None else border.inputs[0]
+    if image is None or border is None or inner is None or image.rank != 4 or inner.rank < 3:
+        return False
+    pads = _image_border(border, node.op)
+    window = node.attributes.get("kernel_shape")
+    if pads is None or image.dims[2:] != border.outputs[0].dims[-2:] or not isinstance(window, tuple):
+        return False
+    own = node.attributes.get("pads", (0,) * 4)
+    assert isinstance(own, tuple)
+    pads = [int(a) + b for a, b in zip(own, pads)]
+    pooling = node.op != "Conv"
+    if pooling and any(pad >= int(size) for pad, size in zip(pads, window * 2)):
+        return False
+    if any(own) and node.op == "AveragePool" and not node.attributes.get("count_include_pad"):
+        return False
+    attributes = {**node.attributes, "pads": tuple(pads)}
+    if node.op == "AveragePool":
+        attributes["count_include_pad"] = 1
+    shaped = fusing.viewed(inner, (*image.dims[:2], *inner.dims[-2:]), node)
+    return shaped is not None and fusing.become(node, node.op, [shaped, *node.inputs[1:]], **attributes)
+
+
+def _image_border(border: Node, op: str) -> list[int] | None:
+    """Return top, left, bottom and right of what a Pad puts around images, if `op` may put the same there."""
+    widths, number = border.inputs[1], border.inputs[2] if len(border.inputs) > 2 else None
+    if widths is None or widths.constant is None or border.attributes:
+        return None
+    value = 0.0 if number is None else None if number.constant is None else float(number.constant)
+    if value != (-np.inf if op == "MaxPool" else 0.0):
+        return None
+    before, after = np.split(widths.constant, 2)
+    if before[:-2].any() or after[:-2].any():
+        return None
+    return [int(width) for width in (*before[-2:], *after[-2:])]
+
+
+def scaled_filters(node: Node) -> Array | None:
+    """Return the filters of a Conv whose filters are multiplied, None for any other node."""
+    scale = node.attributes.get(SCALE)
+    weights = node.inputs[1] if scale is not None else None
+    if weights is None or weights.constant is None or not isinstance(scale, np.ndarray):
+        return None
+    found: Array = weights.constant * scale.reshape(-1, *[1] * (weights.constant.ndim - 1))
+    return found
