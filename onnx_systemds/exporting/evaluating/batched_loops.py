@@ -109,7 +109,7 @@ def _with_blocks(
     graph: Operators, batching: Batching, initial: Tensor, write: Replacement, block: Block, found: Batched
 ) -> Tensor:
     """Return a matrix in which the blocks of all trips hold what the trips write, `found`."""
-    batching.check_inside(block, initial.dims[block.axis])
+    block.check_inside(batching.trips, initial.dims[block.axis])
     own = Range(block.first, multiply(batching.trips, block.size))
     rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
     if block.size == 1 and not found.same:

@@ -16,6 +16,7 @@ from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
+from onnx_systemds.exporting.passes.batching_rules import RULES
 from onnx_systemds.exporting.values import ListValue, Poison, Scalar, integer
 from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, floor_divide, maximum, may_be_zero, multiply
 
@@ -283,7 +284,7 @@ class _Loop:
             with graph.subgraph(attempt.scope):
                 ends = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
             initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
-            batching = Batching(graph, attempt.scope, self.trips, attempt.counter)
+            batching = Batching(graph, attempt.scope, self.trips, attempt.counter, RULES)
             states = dict(zip(attempt.states, initial))
             try:
                 stream = iter(results(graph, batching, states, ends))
@@ -334,7 +335,7 @@ class _Loop:
         """Return which states of a for loop are written block by block."""
         if self.trips is None or not isinstance(self.step, int):
             return None
-        batching = Batching(self.graph, attempt.scope, self.trips, attempt.counter)
+        batching = Batching(self.graph, attempt.scope, self.trips, attempt.counter, RULES)
         return Collected(self.graph, batching, attempt.states, ends, attempt.condition)
 
     def _assign(self, forms: Mapping[str, merging.Template], values: Variables) -> None:

@@ -1,0 +1,253 @@
+"""How operators work for all trips of a loop at once: a rule for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.nodes import Node, Tensor
+from onnx_systemds.exporting.passes.batching import Batched, Batching, Rule, moved_to_front
+from onnx_systemds.exporting.passes.idioms import reduced_axes
+from onnx_systemds.inference.dims import product
+
+OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")
+
+
+def _in_place(
+    batching: Batching, node: Node, inputs: Sequence[Batched | None], busy: Sequence[int] = ()
+) -> Batched | None:
+    """Return the same operator with the trips in place of an axis of size 1, None where that is not possible.
+
+    busy: axes that the operator works along.
+    """
+    result, graph = node.outputs[0], batching.graph
+    pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
+    axis = next((found.axis + result.rank - tensor.rank for tensor, found in pairs if found.axis is not None), 0)
+    if axis >= result.rank or result.dims[axis] != 1 or axis in busy:
+        return None
+    operands: list[Tensor | None] = []
+    for tensor, found in zip(node.inputs, inputs):
+        own = axis if tensor is None else axis - result.rank + tensor.rank
+        if tensor is None or found is None or found.same:
+            operands.append(None if found is None else found.tensor)
+        elif own < 0:
+            more = [1] * (result.rank - 1 - axis - tensor.rank)
+            operands.append(graph.reshape(found.tensor, (*[1] * axis, batching.trips, *more, *tensor.dims)))
+        elif tensor.dims[own] != 1:
+            return None
+        else:
+            operands.append(batching.in_place(found, tensor.dims, own))
+    dims = tuple(batching.trips if i == axis else dim for i, dim in enumerate(result.dims))
+    return Batched(graph.node(node.op, operands, dims, result.kind, **node.attributes), axis=axis)
+
+
+def _elementwise(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    found = _in_place(batching, node, inputs)
+    if found is not None:
+        return found
+    result = node.outputs[0]
+    operands = [None if tensor is None or one is None else batching.stacked(one, tensor.dims, result.rank)
+                for tensor, one in zip(node.inputs, inputs)]  # fmt: skip
+    dims = (batching.trips, *result.dims)
+    return Batched(batching.graph.node(node.op, operands, dims, result.kind, **node.attributes))
+
+
+def _only_first(node: Node, inputs: Sequence[Batched | None]) -> tuple[Tensor, Batched]:
+    """Return the first input of a node, which is the only one that differs from trip to trip."""
+    (first, *others), source = inputs, node.inputs[0]
+    if source is None or first is None or any(other is not None and not other.same for other in others):
+        raise UnsupportedCase(f"{node.op} is not calculated for several trips at once when its sizes differ")
+    return source, first
+
+
+def _stacked_first(
+    batching: Batching, node: Node, inputs: Sequence[Batched | None], rank: int | None = None
+) -> Tensor:
+    source, first = _only_first(node, inputs)
+    return batching.stacked(first, source.dims, rank)
+
+
+def _reshape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    stacked = _stacked_first(batching, node, inputs)
+    return Batched(batching.graph.reshape(stacked, (batching.trips, *node.outputs[0].dims)))
+
+
+def _expand(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    result = node.outputs[0]
+    stacked = _stacked_first(batching, node, inputs, result.rank)
+    return Batched(batching.graph.expand(stacked, (batching.trips, *result.dims)))
+
+
+def _transpose(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    stacked, perm = _stacked_first(batching, node, inputs), node.attributes["perm"]
+    assert isinstance(perm, tuple)
+    return Batched(batching.graph.transpose(stacked, (0, *(int(axis) + 1 for axis in perm))))
+
+
+def _matmul(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    (a, b), (left, right) = node.inputs, inputs
+    assert a is not None and b is not None and left is not None and right is not None
+    graph, result = batching.graph, node.outputs[0]
+    if left.same and right.axis == 1 and a.rank == b.rank == 2:  # one product by all columns
+        return Batched(graph.matmul(left.tensor, right.tensor), axis=1)
+    if right.same and b.rank == 2:  # one product of all rows
+        stacked = batching.stacked(left, a.dims)
+        rows = graph.reshape(stacked, (product((batching.trips, *a.dims[:-1])), a.dims[-1]))
+        found = graph.matmul(rows, right.tensor)
+        return Batched(graph.reshape(found, (batching.trips, *result.dims)))
+    operands = [batching.stacked(one, tensor.dims, result.rank) for one, tensor in ((left, a), (right, b))]
+    return Batched(graph.matmul(*operands))
+
+
+def _reduce(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    (source, first), result, graph = _only_first(node, inputs), node.outputs[0], batching.graph
+    axes = reduced_axes(node)
+    if axes is None:
+        raise UnsupportedCase(f"{node.op} over computed axes")
+    place, dims = first.axis or 0, tuple(1 if axis in axes else dim for axis, dim in enumerate(source.dims))
+    others = [axis for axis in axes if axis != place]
+    if source.dims[place] == 1 and others:
+        reduced = Batched(graph.reduce(node.op, batching.in_place(first, source.dims, place), others), axis=place)
+    else:
+        stacked = batching.stacked(first, source.dims)
+        reduced = Batched(graph.reduce(node.op, stacked, [axis + 1 for axis in axes]))
+    if result.dims == dims:
+        return reduced
+    return Batched(graph.reshape(batching.stacked(reduced, dims), (batching.trips, *result.dims)))
+
+
+def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    """Operators with an attribute `axis` and one operand."""
+    result, axis = node.outputs[0], node.attributes["axis"]
+    assert isinstance(axis, int)
+    axis %= result.rank
+    found = _in_place(batching, node, inputs, [axis])
+    if found is not None:
+        return found
+    stacked, attributes = _stacked_first(batching, node, inputs), {**node.attributes, "axis": axis + 1}
+    dims = (batching.trips, *result.dims)
+    return Batched(batching.graph.node(node.op, [stacked], dims, result.kind, **attributes))
+
+
+def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.attributes["axis"]
+    assert isinstance(axis, int)
+    pairs = [(tensor, found) for tensor, found in zip(node.inputs, inputs) if tensor is not None and found is not None]
+    place = next((found.axis for _, found in pairs if found.axis is not None), 0)
+    if result.dims[place] != 1 or axis == place:
+        return Batched(graph.concat([batching.repeated(found, tensor.dims) for tensor, found in pairs], axis + 1))
+    parts = [batching.in_place(found, tensor.dims, place) if not found.same else
+             graph.expand(found.tensor, tuple(trips if i == place else dim for i, dim in enumerate(tensor.dims)))
+             for tensor, found in pairs]  # fmt: skip
+    return Batched(graph.concat(parts, axis), axis=place)
+
+
+def _cumulated(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, axis = node.inputs
+    if source is None or axis is None or axis.constant is None:
+        raise UnsupportedCase(f"{node.op} along a computed axis")
+    along = int(axis.constant.item()) % source.rank
+    found = _in_place(batching, node, inputs, [along])
+    if found is not None:
+        return found
+    stacked = _stacked_first(batching, node, inputs)
+    return Batched(batching.graph.node(node.op, [stacked, batching.graph.constant(along + 1)], stacked.dims,
+                                       source.kind, **node.attributes))  # fmt: skip
+
+
+def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, found, result, graph = node.inputs[0], inputs[0], node.outputs[0], batching.graph
+    assert source is not None and found is not None
+    axes = node.inputs[3]
+    if axes is None or axes.constant is None or axes.constant.size != 1:
+        raise UnsupportedCase("a Slice along several axes")
+    axis = int(axes.constant.item())
+    bounds = [bound for bound in inputs[1:] if bound is not None]
+    if all(bound.same for bound in bounds):
+        in_place = _in_place(batching, node, inputs, [axis])
+        if in_place is not None:
+            return in_place
+        operands = [batching.stacked(found, source.dims), *(bound.tensor for bound in bounds)]
+        operands[3] = graph.constant([axis + 1])
+        return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
+    block = batching.block(node)
+    if block is not None:
+        block.check_inside(batching.trips, source.dims[axis])
+    size = result.dims[axis]
+    if found.same and block is not None and 0 < block.step == block.size:
+        width = batching.trips * block.step
+        whole = graph.slice(found.tensor, axis, block.first, block.first + width, size=width)
+        if size == 1:
+            return Batched(whole, axis=axis)
+        parts = graph.reshape(whole, (*source.dims[:axis], batching.trips, size, *source.dims[axis + 1 :]))
+        return Batched(moved_to_front(graph, parts, axis))
+    if len(bounds) > 3 or not isinstance(size, int):
+        raise UnsupportedCase("the trips of this loop read ranges of different sizes")
+    starts = graph.reshape(bounds[0].tensor, (batching.trips, 1))
+    places = graph.binary("Add", starts, graph.constant(np.arange(size).reshape(1, size)))
+    return _gathered(batching, source, found, Batched(places), axis)
+
+
+def _gather(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, places = node.inputs
+    found, chosen = inputs
+    axis, graph = node.attributes["axis"], batching.graph
+    assert source is not None and places is not None and found is not None and chosen is not None
+    assert isinstance(axis, int)
+    if not chosen.same:
+        return _gathered(batching, source, found, chosen, axis)
+    return Batched(graph.gather(batching.stacked(found, source.dims), chosen.tensor, axis + 1))
+
+
+def _gathered(batching: Batching, source: Tensor, found: Batched, places: Batched, axis: int) -> Batched:
+    """Return what stands along an axis at places that differ from trip to trip."""
+    graph, trips = batching.graph, batching.trips
+    if found.same:
+        return Batched(moved_to_front(graph, graph.gather(found.tensor, places.tensor, axis), axis))
+    stacked = batching.stacked(found, source.dims)
+    order = (0, axis + 1, *(i for i in range(1, stacked.rank) if i != axis + 1))
+    turned, inner = graph.transpose(stacked, order), places.tensor.dims[1:]
+    rest = turned.dims[2:]
+    chosen = graph.node("GatherND", [turned, graph.reshape(places.tensor, (*places.tensor.dims, 1))],
+                        (trips, *inner, *rest), source.kind, batch_dims=1)  # fmt: skip
+    count = len(inner)
+    back = (0, *range(count + 1, count + 1 + axis), *range(1, count + 1), *range(count + 1 + axis, chosen.rank))
+    return Batched(graph.transpose(chosen, back))
+
+
+def _shape(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    sizes = node.inputs[0].dims[slice(node.attributes.get("start", 0), node.attributes.get("end"))]  # type: ignore[union-attr,arg-type]
+    return Batched(batching.graph.sizes_tensor(sizes), same=True)
+
+
+def _of_images(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, result, graph = node.inputs[0], node.outputs[0], batching.graph
+    assert source is not None
+    stacked = _stacked_first(batching, node, inputs)
+    images = graph.reshape(stacked, (batching.trips * source.dims[0], *source.dims[1:]))
+    operands = [images, *(None if found is None else found.tensor for found in inputs[1:])]
+    made = graph.node(node.op, operands, (images.dims[0], *result.dims[1:]), result.kind, **node.attributes)
+    return Batched(graph.reshape(made, (batching.trips, *result.dims)))
+
+
+def _pad(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
+    source, widths, result = node.inputs[0], node.inputs[1], node.outputs[0]
+    if source is None or widths is None or widths.constant is None:
+        raise UnsupportedCase("a Pad by computed widths")
+    before, after = widths.constant[: source.rank], widths.constant[source.rank :]
+    every = batching.graph.constant(np.concatenate([[0], before, [0], after]))
+    operands = [_stacked_first(batching, node, inputs), every, *(None if f is None else f.tensor for f in inputs[2:])]
+    return Batched(batching.graph.node("Pad", operands, (batching.trips, *result.dims), result.kind))
+
+
+RULES: Mapping[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, _elementwise),
+    **dict.fromkeys(REDUCTIONS, _reduce),
+    **dict.fromkeys(OF_IMAGES, _of_images),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
+    "Concat": _concat, "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad,
+    "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
+}  # fmt: skip
