@@ -78,11 +78,10 @@ def _added(ctx: Context, rows: Tensor, places: Tensor, count: Dim) -> Tensor:
 
 def _extremes(ctx: Context, rows: Tensor, places: Tensor, sizes: Tensor, fn: str) -> Tensor:
     """Return the smallest or largest rows for each place, 0 where there are none."""
-    g, dims = ctx.g, (sizes.dims[0], rows.dims[1])
+    g = ctx.g
     if g.opset < _EXTREMES_SINCE:
         raise UnsupportedCase(f"the {fn} of groups in opset {g.opset}", hint=f"opset {_EXTREMES_SINCE} has it")
-    inputs = [g.filled(math.inf if fn == "min" else -math.inf, dims), g.reshape(places, (*places.dims, 1)), rows]
-    found = g.node("ScatterND", inputs, dims, reduction=fn)
+    found = added_up(g, rows, places, sizes.dims[0], fn, math.inf if fn == "min" else -math.inf)
     return g.where(g.binary("Greater", sizes, g.number(0.0)), found, g.number(0.0))
 
 

@@ -111,11 +111,16 @@ def with_places_moved(g: Operators, x: Tensor, rows: Dim, cols: Dim) -> Tensor:
     return found
 
 
-def added_up(g: Operators, rows: Tensor, places: Tensor, height: Dim) -> Tensor:
-    """Return the sum of the rows for each place, of which all are below `height`; from opset 16 on."""
+def added_up(
+    g: Operators, rows: Tensor, places: Tensor, height: Dim, reduction: str = "add", initial: float = 0.0
+) -> Tensor:
+    """Return the sum of the rows for each place, of which all are below `height`; from opset 16 on.
+
+    reduction, initial: from opset 18 on "min" or "max", and what there is where no row belongs.
+    """
     dims = (height, *rows.dims[1:])
-    inputs = [g.filled(0.0, dims), g.reshape(places, (*places.dims, 1)), rows]
-    return g.node("ScatterND", inputs, dims, reduction="add")
+    inputs = [g.filled(initial, dims), g.reshape(places, (*places.dims, 1)), rows]
+    return g.node("ScatterND", inputs, dims, reduction=reduction)
 
 
 def _limited(g: Operators, places: Tensor, size: Dim) -> tuple[Tensor, Tensor | None]:
