@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
@@ -18,33 +20,31 @@ _REDUCTIONS = {
 }  # fmt: skip
 
 
+_PARTS = (("col", "column"), ("row", "row"))
+"""By their axis."""
+
+
 def _register_rows_and_columns() -> None:
-    """Register rowSums .. colProds."""
-    for suffix, (op, what) in _REDUCTIONS.items():
-
-        def rows(ctx: Context, target: Matrix, op: str = op) -> Value:
-            return _reduced(ctx, op, target, 1)
-
-        def cols(ctx: Context, target: Matrix, op: str = op) -> Value:
-            return _reduced(ctx, op, target, 0)
-
-        for name, function, part in ((f"row{suffix}", rows, "row"), (f"col{suffix}", cols, "column")):
-            function.__doc__ = f"The {what} of each {part}."
-            _register(name, function)
+    """Register rowSums .. colProds, rowVars .. colSds."""
+    for axis, (prefix, part) in enumerate(_PARTS):
+        for suffix, (op, what) in _REDUCTIONS.items():
+            _register(f"{prefix}{suffix}", f"The {what} of each {part}.", partial(_reduced, op=op, axis=axis))
+        for suffix, what, function in (("Vars", "variance", _variances), ("Sds", "standard deviation", _deviations)):
+            _register(f"{prefix}{suffix}", f"The sample {what} of each {part}.", partial(function, axis=axis))
 
 
-def _register(name: str, function: object) -> None:
-    from onnx_systemds.exporting.builtins.registry import BUILTINS, Builtin
+def _register(name: str, what: str, aggregate: Callable[[Context, Matrix], Matrix]) -> None:
+    def function(ctx: Context, target: Matrix) -> Value:
+        return aggregate(ctx, target)
 
-    builtin(name)(function)  # type: ignore[arg-type]
-    found = BUILTINS[name]
-    BUILTINS[name] = Builtin(name, found.function, found.parameters[:1])
+    function.__doc__ = what
+    builtin(name)(function)
 
 
 _POOLS = {"ReduceMax": ("MaxPool", -math.inf), "ReduceMean": ("AveragePool", 0.0)}
 
 
-def _reduced(ctx: Context, op: str, target: Matrix, axis: int) -> Matrix:
+def _reduced(ctx: Context, target: Matrix, op: str, axis: int) -> Matrix:
     return (_pooled(ctx, op, target) if axis == 0 else None) or ctx.matrix(ctx.g.reduce(op, ctx.flat(target), (axis,)))
 
 
@@ -62,9 +62,6 @@ def _pooled(ctx: Context, op: str, target: Matrix) -> Matrix | None:
     image = ctx.g.reshape(found.image, (1, *found.shape))
     pooled = ctx.g.node(pool, [image], (1, 1, *found.extents), **attributes)
     return Matrix(pooled, 1, target.cols)
-
-
-_register_rows_and_columns()
 
 
 @builtin("sum")
@@ -118,28 +115,12 @@ def deviation(ctx: Context, target: Matrix) -> Value:
     return ctx.scalar(ctx.g.unary("Sqrt", _variance(ctx, ctx.viewed(target, (target.rows * target.cols, 1)), 0)))
 
 
-@builtin("rowVars")
-def row_variances(ctx: Context, target: Matrix) -> Value:
-    """The sample variance of each row."""
-    return ctx.matrix(_variance(ctx, ctx.flat(target), 1))
+def _variances(ctx: Context, target: Matrix, axis: int) -> Matrix:
+    return ctx.matrix(_variance(ctx, ctx.flat(target), axis))
 
 
-@builtin("colVars")
-def column_variances(ctx: Context, target: Matrix) -> Value:
-    """The sample variance of each column."""
-    return ctx.matrix(_variance(ctx, ctx.flat(target), 0))
-
-
-@builtin("rowSds")
-def row_deviations(ctx: Context, target: Matrix) -> Value:
-    """The sample standard deviation of each row."""
-    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), 1)))
-
-
-@builtin("colSds")
-def column_deviations(ctx: Context, target: Matrix) -> Value:
-    """The sample standard deviation of each column."""
-    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), 0)))
+def _deviations(ctx: Context, target: Matrix, axis: int) -> Matrix:
+    return ctx.matrix(ctx.g.unary("Sqrt", _variance(ctx, ctx.flat(target), axis)))
 
 
 def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
@@ -154,6 +135,9 @@ def _variance(ctx: Context, x: Tensor, axis: int) -> Tensor:
         return g.binary("Div", squares, g.number(float(max(size - 1, 1) if size else 0)))
     less = g.floating(g.size_tensor(size + -1))
     return g.binary("Div", squares, g.binary("Max", less, g.number(1.0)))
+
+
+_register_rows_and_columns()
 
 
 @builtin("rowIndexMax")

@@ -7,7 +7,8 @@ All is calculated in float64, of one number each. Chi-squared, t and F of few kn
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
@@ -67,17 +68,10 @@ def distribution_share(
     df: Value | None = None, df1: Value | None = None, df2: Value | None = None, lower_tail: bool = True,
 ) -> Value:  # fmt: skip
     """The share of a distribution (normal, exp, chisq, t, f) below a number."""
-    found: Value
-    if dist == "normal":
-        found = normal_share(ctx, target, mean, sd, lower_tail)
-    elif dist == "exp":
-        found = exponential_share(ctx, target, rate, lower_tail)
-    elif dist in ("chisq", "t") and df is not None:
-        found = (chi_squared_share if dist == "chisq" else student_share)(ctx, target, df, lower_tail)
-    elif dist == "f" and df1 is not None and df2 is not None:
-        found = fisher_share(ctx, target, df1, df2, lower_tail)
-    else:
-        raise _unknown(dist)
+    shares = {"normal": (normal_share, mean, sd), "exp": (exponential_share, rate), "chisq": (chi_squared_share, df),
+              "t": (student_share, df), "f": (fisher_share, df1, df2)}  # fmt: skip
+    share, *parameters = _given(dist, shares)
+    found: Value = share(ctx, target, *parameters, lower_tail)
     return found
 
 
@@ -137,23 +131,21 @@ def distribution_quantile(
     df: Value | None = None, df1: Value | None = None, df2: Value | None = None,
 ) -> Value:  # fmt: skip
     """The number below which a share of a distribution (normal, exp, chisq, t, f) is."""
-    found: Value
-    if dist == "normal":
-        found = normal_quantile(ctx, target, mean, sd)
-    elif dist == "exp":
-        found = exponential_quantile(ctx, target, rate)
-    elif dist in ("chisq", "t") and df is not None:
-        found = (chi_squared_quantile if dist == "chisq" else student_quantile)(ctx, target, df)
-    elif dist == "f" and df1 is not None and df2 is not None:
-        found = fisher_quantile(ctx, target, df1, df2)
-    else:
-        raise _unknown(dist)
+    quantiles = {"normal": (normal_quantile, mean, sd), "exp": (exponential_quantile, rate),
+                 "chisq": (chi_squared_quantile, df), "t": (student_quantile, df),
+                 "f": (fisher_quantile, df1, df2)}  # fmt: skip
+    quantile, *parameters = _given(dist, quantiles)
+    found: Value = quantile(ctx, target, *parameters)
     return found
 
 
-def _unknown(dist: str) -> UnsupportedCase:
-    return UnsupportedCase(f"the distribution {dist}, or its degrees of freedom are not given",
-                           hint="normal, exp, chisq (df), t (df) and f (df1, df2) can be exported")  # fmt: skip
+def _given(dist: str, known: Mapping[str, tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Return the function of a distribution and its parameters. Raises UnsupportedCase where these are not given."""
+    found = known.get(dist, (None,))
+    if None in found:
+        raise UnsupportedCase(f"the distribution {dist}, or its degrees of freedom are not given",
+                              hint="normal, exp, chisq (df), t (df) and f (df1, df2) can be exported")  # fmt: skip
+    return found
 
 
 def _freedom(ctx: Context, value: Value) -> int | Tensor:

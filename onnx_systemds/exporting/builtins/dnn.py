@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
@@ -37,22 +37,33 @@ def conv2d(
     if bias is not None:
         raise UnsupportedCase("the engine takes the argument bias of conv2d, and forgets it",
                               hint="use bias_add(Y, bias)")  # fmt: skip
-    window, strides, pads = _windows(filter_shape[2:], stride, padding)
+    windows = _Windows.of(filter_shape[2:], stride, padding)
     images = image(ctx, x, input_shape)
     filters = ctx.viewed(w, tuple(filter_shape))
-    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
-    dims = (x.rows, filter_shape[0], *extents)
-    return ctx.matrix(ctx.g.node("Conv", [images, filters], dims, **_window_attributes(window, strides, pads)))
+    dims = (x.rows, filter_shape[0], *windows.extents(input_shape))
+    return ctx.matrix(ctx.g.node("Conv", [images, filters], dims, **windows.attributes))
 
 
-def _windows(window: Dims, stride: Dims, padding: Dims) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-    return _known(window, "window of a filter"), _known(stride, "stride"), _known(padding, "padding")
+class _Windows(NamedTuple):
+    """Windows of images; their size, the steps from one to the next, and what is put on both sides of the images."""
 
+    size: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[int, ...]
 
-def _window_attributes(
-    window: tuple[int, ...], strides: tuple[int, ...], pads: tuple[int, ...]
-) -> dict[str, Any]:
-    return {"kernel_shape": window, "strides": strides, "pads": (*pads, *pads)}
+    @classmethod
+    def of(cls, size: Dims, stride: Dims, padding: Dims) -> _Windows:
+        """Raises UnsupportedCase where they are not known."""
+        return cls(_known(size, "window of a filter"), _known(stride, "stride"), _known(padding, "padding"))
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Those of a node."""
+        return {"kernel_shape": self.size, "strides": self.strides, "pads": (*self.pads, *self.pads)}
+
+    def extents(self, shape: Dims) -> Dims:
+        """Return how many windows are below and beside each other in images of N x C x H x W."""
+        return tuple(_extent(s, k, d, p) for s, k, d, p in zip(shape[2:], *self))
 
 
 @builtin("max_pool")
@@ -72,12 +83,10 @@ def avg_pool(
 
 
 def _pooled(ctx: Context, op: str, x: Matrix, shape: Dims, window: Dims, stride: Dims, padding: Dims) -> Value:
-    kernel, strides, pads = _windows(window, stride, padding)
-    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(shape[2:], kernel, strides, pads))
-    attributes = _window_attributes(kernel, strides, pads)
-    if op == "AveragePool":
-        attributes["count_include_pad"] = 1
-    return ctx.matrix(ctx.g.node(op, [image(ctx, x, shape)], (x.rows, shape[1], *extents), **attributes))
+    windows = _Windows.of(window, stride, padding)
+    attributes = windows.attributes | ({"count_include_pad": 1} if op == "AveragePool" else {})
+    dims = (x.rows, shape[1], *windows.extents(shape))
+    return ctx.matrix(ctx.g.node(op, [image(ctx, x, shape)], dims, **attributes))
 
 
 @builtin("bias_add")
@@ -108,17 +117,13 @@ def conv2d_backward_data(
     ctx: Context, w: Matrix, x: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
     """The gradient of a convolution, which serves as a transposed convolution: `input_shape` is what comes out."""
-    window, strides, pads = _windows(filter_shape[2:], stride, padding)
-    height, width = _known(tuple(input_shape[2:]), "height and width of the result")
-    extents = tuple(
-        int(_extent(size, k, d, p)) for size, k, d, p in zip((height, width), window, strides, pads)  # type: ignore[arg-type]
-    )
-    more = tuple(
-        size - ((extent - 1) * d + k - 2 * p)
-        for size, extent, k, d, p in zip((height, width), extents, window, strides, pads)
-    )
+    windows = _Windows.of(filter_shape[2:], stride, padding)
+    height, width = _known(input_shape[2:], "height and width of the result")
+    extents = _known(windows.extents(input_shape), "height and width of the images")
+    more = tuple(size - ((extent - 1) * d + k - 2 * p)
+                 for size, extent, k, d, p in zip((height, width), extents, *windows))  # fmt: skip
     images = ctx.viewed(x, (x.rows, filter_shape[0], *extents))
-    attributes = _window_attributes(window, strides, pads) | {"output_padding": more}
+    attributes = windows.attributes | {"output_padding": more}
     dims = (x.rows, filter_shape[1], height, width)
     return ctx.matrix(ctx.g.node("ConvTranspose", [images, ctx.viewed(w, tuple(filter_shape))], dims, **attributes))
 
@@ -128,14 +133,13 @@ def conv2d_backward_filter(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, filter_shape: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
     """The gradient of a convolution by its filters: a convolution of the images, channels first, by the gradient."""
-    window, strides, pads = _windows(filter_shape[2:], stride, padding)
-    g, filters, channels = ctx.g, filter_shape[0], filter_shape[1]
-    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
+    window, strides, pads = windows = _Windows.of(filter_shape[2:], stride, padding)
+    g, filters, channels, extents = ctx.g, filter_shape[0], filter_shape[1], windows.extents(input_shape)
     kernel = _known(extents, "height and width of the gradient")
     images = g.transpose(image(ctx, x, input_shape), (1, 0, 2, 3))
     moved = g.transpose(ctx.viewed(dout, (x.rows, filters, *extents)), (1, 0, 2, 3))
     whole = tuple(_extent(s, (k - 1) * d + 1, 1, p) for s, k, d, p in zip(input_shape[2:], kernel, strides, pads))
-    attributes = _window_attributes(kernel, (1, 1), pads) | {"dilations": strides}
+    attributes = _Windows(kernel, (1, 1), pads).attributes | {"dilations": strides}
     found = g.node("Conv", [images, moved], (channels, filters, *whole), **attributes)
     for axis, size in enumerate(window, 2):  # of a rest of the image that no window reaches
         found = g.slice(found, axis, 0, size)
@@ -147,14 +151,13 @@ def max_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
     """The gradient of the largest element over windows that do not overlap: each number where that element was."""
-    window, strides, pads = _windows(pool_size, stride, padding)
-    if any(k > d for k, d in zip(window, strides)) or any(pads):
+    windows = _Windows.of(pool_size, stride, padding)
+    if any(k > d for k, d in zip(windows.size, windows.strides)) or any(windows.pads):
         raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
     g = ctx.g
-    extents = tuple(_extent(s, k, d, p) for s, k, d, p in zip(input_shape[2:], window, strides, pads))
-    dims = (x.rows, input_shape[1], *extents)
-    _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], [(FLOAT, dims), (INT, dims)],
-                        **_window_attributes(window, strides, pads))  # fmt: skip
+    dims = (x.rows, input_shape[1], *windows.extents(input_shape))
+    kinds = [(FLOAT, dims), (INT, dims)]
+    _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], kinds, **windows.attributes)
     total, flat = multiply(x.rows, x.cols), (product(dims),)
     inputs = [g.filled(0.0, (total,)), g.reshape(places, flat), ctx.viewed(dout, flat)]
     return Matrix(g.node("ScatterElements", inputs, (total,), axis=0), x.rows, x.cols)
@@ -165,7 +168,7 @@ def avg_pool_backward(
     ctx: Context, x: Matrix, dout: Matrix, input_shape: Sizes, pool_size: Sizes, stride: Sizes, padding: Sizes
 ) -> Value:
     """The gradient of the mean over windows that do not overlap: each number spread over its window."""
-    window, strides, pads = _windows(pool_size, stride, padding)
+    window, strides, pads = _Windows.of(pool_size, stride, padding)
     if window != strides or any(pads):
         raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
     g, channels = ctx.g, input_shape[1]

@@ -9,6 +9,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.contingency import certainly_within, places_of, table_size
 from onnx_systemds.exporting.builtins.products import SCATTER_SINCE, added_up
+from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
@@ -131,7 +132,7 @@ def _distinct_in_rows(ctx: Context, x: Tensor) -> Tensor:
     row = _sorted_along(ctx, x, 1)
     first = g.slice(row.ordered, 1, 0, 1)
     again = g.concat([g.unary("IsNaN", first), row.repeats], 1)  # the first one, which is no NaN, repeats nothing
-    numbers = _ascending(ctx, g.where(again, g.number(math.inf), row.ordered), 1)
+    numbers, _ = ascending(ctx, g.where(again, g.number(math.inf), row.ordered), 1)
     count = g.binary("Mul", row.any_number, _added_up(ctx, g.unary("Not", again), 1))
     columns = g.floating(g.reshape(g.count(0, size), (1, size)))
     undefined = g.binary("And", g.truth(row.any_undefined), g.binary("Equal", columns, count))
@@ -191,17 +192,11 @@ def _sorted_along(ctx: Context, x: Tensor, axis: int) -> _Sorted:
     g, size = ctx.g, x.dims[axis]
     undefined = g.unary("IsNaN", x)
     smallest = g.reduce("ReduceMin", g.where(undefined, g.number(math.inf), x), (axis,))
-    ordered = _ascending(ctx, g.where(undefined, smallest, x), axis)
+    ordered, _ = ascending(ctx, g.where(undefined, smallest, x), axis)
     before, after = g.slice(ordered, axis, 0, add(size, -1)), g.slice(ordered, axis, 1, size)
     known = g.floating(g.unary("Not", undefined))
     any_undefined = g.binary("Sub", g.number(1.0), g.reduce("ReduceMin", known, (axis,)))
     return _Sorted(ordered, g.binary("Equal", before, after), g.reduce("ReduceMax", known, (axis,)), any_undefined)
-
-
-def _ascending(ctx: Context, x: Tensor, axis: int) -> Tensor:
-    g = ctx.g
-    outputs = [(FLOAT, x.dims), (INT, x.dims)]
-    return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=0, sorted=1)[0]
 
 
 def _added_up(ctx: Context, truths: Tensor, axis: int) -> Tensor:

@@ -41,12 +41,7 @@ def library_function(script: str, name: str) -> Callable[[Callable[..., Any]], C
 
 def template_function(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as what exports a function of ``templates/library``, which converted models hold."""
-
-    def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        TEMPLATES[name] = _builtin(name, function), _is_template
-        return function
-
-    return register
+    return layer_function(name, _is_template)
 
 
 def layer_function(

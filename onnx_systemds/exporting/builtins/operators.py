@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from onnx_systemds.inference import dims
 from onnx_systemds.inference.dims import Dim, Dims, multiply
 
 _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
+COMPARED = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 _COMPARING = {dml: onnx for onnx, dml in COMPARISONS.items()}
 _WIDENED = frozenset(("Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "Abs", "Sign", "Floor", "Ceil", "Log"))
 _DEEPEST = 12
@@ -274,7 +276,7 @@ def _of_known(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
         return _of_texts(operator, a, b)
     if operator in _LOGICAL:
         return known_scalar(bool(a) and bool(b) if operator == "&" else bool(a) or bool(b))
-    if operator in ("==", "!=", "<", "<=", ">", ">="):
+    if operator in COMPARED:
         return known_scalar(_compared(operator, a, b))
     whole = not isinstance(a, float) and not isinstance(b, float)
     if whole and operator == "%/%" and b == 0:
@@ -291,7 +293,7 @@ def _of_texts(operator: str, a: Any, b: Any) -> Scalar:
         if len(joined) > limits.LONGEST_TEXT:
             raise UnsupportedCase(f"a string of {len(joined)} characters, and {limits.LONGEST_TEXT} are possible")
         return known_scalar(joined)
-    if operator in ("==", "!=", "<", "<=", ">", ">="):
+    if operator in COMPARED:
         return known_scalar(_compared(operator, scalar_text(a), scalar_text(b)))
     raise UnsupportedCase(f"'{operator}' of strings")
 
@@ -307,8 +309,7 @@ def scalar_text(value: bool | int | float | str) -> str:
 
 
 def _compared(operator: str, a: Any, b: Any) -> bool:
-    found = {"==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b}[operator]
-    return bool(found)
+    return bool(COMPARED[operator](a, b))
 
 
 def _calculated(operator: str, a: Any, b: Any) -> Any:

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
 from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import Dim, add
+from onnx_systemds.inference.dims import add
 
 _ROUNDING = 1e-7
 """By how much a share in float32 may be too large."""
@@ -19,11 +19,16 @@ _ROUNDING = 1e-7
 
 def _sorted(ctx: Context, key: Tensor) -> Tensor:
     """Return the elements of a tensor of rank 1 in order."""
-    g, size = ctx.g, key.dims[0]
     if key.constant is not None:
-        return g.constant(np.sort(key.constant), FLOAT)
-    outputs: list[tuple[str, tuple[Dim, ...]]] = [(FLOAT, (size,)), (INT, (size,))]
-    return g.nodes("TopK", [key, g.size_tensor(size)], outputs, axis=0, largest=0, sorted=1)[0]
+        return ctx.g.constant(np.sort(key.constant), FLOAT)
+    return ascending(ctx, key, 0)[0]
+
+
+def ascending(ctx: Context, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    """Return the elements along an axis in order, and their places."""
+    g = ctx.g
+    outputs = [(FLOAT, x.dims), (INT, x.dims)]
+    return g.nodes("TopK", [x, g.size_tensor(x.dims[axis])], outputs, axis=axis, largest=0, sorted=1)
 
 
 @builtin("quantile")
@@ -96,8 +101,7 @@ class _Heights:
 def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
     g, key = ctx.g, ctx.column(x)
     size = key.dims[0]
-    outputs: list[tuple[str, tuple[Dim, ...]]] = [(FLOAT, (size,)), (INT, (size,))]
-    values, places = g.nodes("TopK", [key, g.size_tensor(size)], outputs, axis=0, largest=0, sorted=1)
+    values, places = ascending(ctx, key, 0)
     if weights is None:
         upper = g.cast(g.count(1, add(size, 1)), WIDE)
         return _Heights(values, g.constant(np.float64(1), WIDE), upper, g.cast(g.size_tensor(size), WIDE))

@@ -10,7 +10,7 @@ import numpy as np
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.frames import join_frames
-from onnx_systemds.exporting.builtins.operators import binary, direction, distance, tensor_operator
+from onnx_systemds.exporting.builtins.operators import COMPARED, binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, TEXT, WIDE, Tensor
@@ -281,6 +281,6 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
 @builtin("ppred")
 def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
     """A comparison that is named by a string."""
-    if op not in ("==", "!=", "<", "<=", ">", ">="):
+    if op not in COMPARED:
         raise UnsupportedCase(f"{op} is no comparison")
     return binary(ctx, op, x, y)
