@@ -52,6 +52,31 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     (Case("Tile", 1, {"x": random(2, 3), "n": np.float32([-2]), "axis": np.float32([0])}, constants=["n", "axis"]),
      InvalidModel, "along axis 0 is -2, less"),
     (Case("PRelu", 6, {"x": random(2, 3, 4), "slope": FOUR}), UnsupportedCase, 'axis 0 of "slope" is 4, axis 1 of "x" is 3'),
+    *[(Case("BatchNormalization", 15, {"x": random(*dims), **dict.fromkeys("sbm", random(scale)), "v": FOUR[:last]},
+            constants=constants), UnsupportedCase, words)
+      for dims, scale, last, words in [((4, 1), 4, 4, '"s" is 4, that of channels is 1'),
+                                       ((4, 3), 1, 1, '"s" is 1, that of channels is 3'),
+                                       ((2, 3, 2, 2), 3, 4, '"v" is 4, that of channels is 3')]
+      for constants in ([], ["s", "b", "m", "v"])],
+    (Case("BatchNormalization", 7, {"x": random(2, 3, 2), **dict.fromkeys("sbmv", FOUR[:3])}, {"spatial": 0},
+          constants=["s", "b", "m", "v"]), UnsupportedCase, '"s" is 3, that of elements of a sample is 6'),
+    *[(Case("LayerNormalization", 17, {"x": random(2, 3, 4), "s": FOUR[:scale], "b": FOUR[:bias]}, constants=["s", "b"]),
+       InvalidModel, words)
+      for scale, bias, words in [(3, 4, '"s" is 3, the axis of the input is 4'), (4, 2, '"b" is 2, the axis of the input is 4')]],
+    (Case("RMSNormalization", 23, {"x": random(2, 3, 4), "s": FOUR[:3]}, constants=["s"]), InvalidModel, '"s" is 3, the axis of the input is 4'),
+    (Case("Conv", 11, {"x": random(1, 1, 3, 3), "w": random(1, 1, 2, 2)}, {"kernel_shape": [3, 3]}), InvalidModel,
+     r"kernel_shape is \[3, 3\], the weight has \[2, 2\]"),
+    *[(Case("LSTM", 14, {"x": random(5, 2, 3), "w": random(1, *w), "r": random(1, *r), "b": random(1, b)},
+            {"hidden_size": hidden}, constants=["w", "r", "b"], outputs=3), UnsupportedCase, words)
+      for w, r, b, hidden, words in [
+          ((16, 4), (16, 4), 32, 4, 'axis 2 of "w" is 4, that of inputs is 3'),
+          ((12, 3), (12, 4), 24, 4, 'axis 1 of "w" is 12, .* is 16'),
+          ((16, 3), (12, 4), 32, 4, 'axis 1 of "r" is 12, .* is 16'),
+          ((16, 3), (16, 4), 16, 4, 'axis 1 of "b" is 16, .* is 32'),
+          ((16, 3), (16, 4), 32, 5, 'hidden_size is 5, the last axis of "r" is 4')]],
+    (Case("GRU", 14, {"x": random(5, 2, 3), "w": random(1, 12, 3), "r": random(1, 12, 4)},
+          {"hidden_size": 4, "direction": "bidirectional"}, constants=["w", "r"], outputs=2), UnsupportedCase,
+     'axis 0 of "w" is 1, the number of directions is 2'),
 ]  # fmt: skip
 
 

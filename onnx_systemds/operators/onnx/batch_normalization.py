@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
@@ -23,7 +23,11 @@ from onnx_systemds.operators.support.convolution_gradients import by_channel, ch
 
 @shape_rule("BatchNormalization")
 def batch_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """The output is like the input, the statistics are like the mean."""
+    """The output is like the input, the statistics are like the mean: one number for each channel."""
+    what = "elements of a sample" if node.attribute("spatial") == 0 else "channels"
+    for position in (1, 2, 3, 4):
+        words = f"the number of elements of {quoted(node.name(position))}"
+        node.assume_equal(node.size(position), _channels(node), words, f"that of {what}")
     statistics = Value(node.dtype(3), node.dims(3))
     return (node.tensor(node.dims("X")), *[statistics] * 4)
 
@@ -74,7 +78,7 @@ def batch_norm_layer(node: NodeView) -> Fragment | None:
     return node.layer_result(call, View(dims[0], product(dims[1:])), unused)
 
 
-def _channels(node: NodeView) -> Dim:
+def _channels(node: NodeFacts) -> Dim:
     """Number of statistics: channels, or with spatial=0 the elements of an image."""
     dims = node.dims("X")
     if node.attribute("spatial") == 0:

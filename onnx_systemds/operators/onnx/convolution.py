@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
@@ -45,7 +45,11 @@ def conv_windows(node: NodeFacts, weight: int = 1) -> Windows:
     """The windows of a convolution; the weight has the kernel's sizes."""
     if node.rank(0) < 3:
         raise UnsupportedCase(f"a convolution of an input of rank {node.rank(0)}")
-    return windows(node, node.dims(0)[2:], node.known_dims(weight, "a convolution's weight")[2:])
+    kernel = node.known_dims(weight, "a convolution's weight")[2:]
+    written = tuple(node.attribute("kernel_shape") or kernel)
+    if written != kernel:
+        raise InvalidModel(f"kernel_shape is {list(written)}, the weight has {list(kernel)}")
+    return windows(node, node.dims(0)[2:], kernel)
 
 
 @shape_rule("Conv")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.inference.assumptions import certainly_differ
 from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -22,7 +23,14 @@ batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_f
 batch_rule("LayerNormalization", "RMSNormalization")(mixes_from_axis)
 batch_rule("LpNormalization")(mixes_at_axis)
 
-shape_rule("GroupNormalization", "RMSNormalization", "LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
+shape_rule("GroupNormalization", "LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
+
+
+@shape_rule("RMSNormalization")
+def rms_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims of the input, to which the scale fits."""
+    check_trailing(node, 1, node.dims(0)[node.axis() :])
+    return same_dims(node)
 
 
 @shape_rule("InstanceNormalization")
@@ -41,10 +49,23 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The output is like the input; the statistics keep the axes before ``axis``."""
     dims = node.dims(0)
     axis = node.axis(rank=len(dims))
+    for position in (1, 2):
+        if node.has(position):
+            check_trailing(node, position, dims[axis:])
     kept = (*dims[:axis], *[1] * (len(dims) - axis))
     dtype = {1: "float", 10: "float16", 11: "double", 16: "bfloat16"}.get(node.attribute("stash_type"), "float")
     statistics = Value(dtype, kept)
     return (node.tensor(dims), statistics, statistics)
+
+
+def check_trailing(node: NodeFacts, position: int, normalized: Dims) -> None:
+    """Raise InvalidModel where a scale or bias is known not to fit the axes that are normalized."""
+    own = node.dims(position)
+    if product(own) == product(normalized):
+        return
+    for axis, (mine, whole) in enumerate(zip(reversed(own), reversed(normalized)), 1):
+        if mine != 1 and certainly_differ(mine, whole):
+            raise InvalidModel(f"{node.axis_words(position, -axis)} is {mine}, the axis of the input is {whole}")
 
 
 @generator("LayerNormalization", since=(1, 17))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from onnx_systemds.errors import InvalidModel, UnsupportedCase
+from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.passes.direction_joining import JOINED
@@ -72,6 +72,7 @@ def directions_of(node: NodeFacts) -> int:
 def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All hidden states, the last one, and the last cell state of an LSTM."""
     shape = shape_of(node)
+    _check_weights(node, shape)
     every: Dims
     last: Dims
     if shape.batch_first:
@@ -82,6 +83,19 @@ def recurrent_rule(node: NodeFacts) -> tuple[Value, ...]:
         every = (shape.steps, *inner, shape.hidden)
         last = (shape.directions, shape.batch, shape.hidden)
     return (node.tensor(every), node.tensor(last), *([node.tensor(last)] if node.node.op_type == "LSTM" else []))
+
+
+def _check_weights(node: NodeFacts, shape: Shape) -> None:
+    """Raise UnsupportedCase where weights are known not to be of these sizes."""
+    rows = GATES[node.node.op_type] * shape.hidden
+    written = node.attribute("hidden_size")
+    node.assume_equal(written or shape.hidden, shape.hidden, "hidden_size", f"the last axis of {quoted(node.name(_R))}")
+    sizes = {_W: (shape.directions, rows, shape.inputs), _R: (shape.directions, rows, shape.hidden),
+             _B: (shape.directions, 2 * rows)}  # fmt: skip
+    words = ("the number of directions", "that of hidden units and their gates", "that of inputs")
+    for position, wanted in sizes.items():
+        for axis, size in enumerate(wanted if node.has(position) else ()):
+            node.assume_equal(node.dims(position)[axis], size, node.axis_words(position, axis), words[axis])
 
 
 @batch_rule("RNN", "GRU", "LSTM")
