@@ -153,3 +153,14 @@ def test_a_range_without_steps(dtype: str) -> None:
 def test_vectors_without_depth(depth: int) -> None:
     text = "g (int64[2] i, int64[1] d) => (float[2,n] y) <float[2] v = {0, 1}> { y = OneHot(i, d, v) }"
     _refused(text, {"i": np.array([0, 1]), "d": np.array([depth])}, f"the depth is {depth}; the script takes it to be larger")
+
+
+GROUPED = "g (float[1,c,2] x, float[k] s) => (float[1,c,2] y) {{ y = GroupNormalization <num_groups = {}> (x, s, s) }}"
+
+
+def test_channels_that_are_no_whole_groups() -> None:
+    x, two = ROWS[:1].repeat(2, axis=0).T[None], np.ones(2, np.float32)
+    _refused(GROUPED.format(2), {"x": x, "s": two}, f'axis 1 of "x" is 3, that of whole groups is 2; {NO_ZEROS}')
+    _refused(GROUPED.format(1), {"x": x, "s": two}, f"the size of the scale is 2, the number of groups is 1; {NO_ZEROS}")
+    words = f"the size of the scale is 2, the number of channels is 3; {NO_ZEROS}"
+    _refused(GROUPED.format(1), {"x": x, "s": two}, words, head=NEWER)

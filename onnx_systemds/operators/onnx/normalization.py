@@ -8,7 +8,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import certainly_differ
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, floor_divide, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
@@ -23,7 +23,7 @@ batch_rule("GroupNormalization", "InstanceNormalization", "LRN")(mixes_all_but_f
 batch_rule("LayerNormalization", "RMSNormalization")(mixes_from_axis)
 batch_rule("LpNormalization")(mixes_at_axis)
 
-shape_rule("GroupNormalization", "LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
+shape_rule("LRN", "MeanVarianceNormalization", "LpNormalization")(same_dims)
 
 
 @shape_rule("RMSNormalization")
@@ -157,27 +157,27 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     return node.result(f"bias_add({node.call('scaled_channels', text, scale)}, {bias})", wide, before=statements)
 
 
-def _groups(node: NodeView) -> int:
-    """The number of groups. Raises InvalidModel where the channels cannot be divided into so many."""
+@shape_rule("GroupNormalization")
+def group_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """As the input, whose channels are divided into groups; scale and bias of groups, since opset 21 of channels."""
     groups, channels = int(node.attribute("num_groups") or 0), node.dims("X")[1]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise InvalidModel(f"{channels} channels cannot be divided into {groups} groups")
-    return groups
-
-
-def _check_sizes(node: NodeView, wanted: Dim, what: str) -> None:
-    """Raise InvalidModel where scale or bias are known not to have one number for each ``what``."""
+    whole = floor_divide(channels, groups) * groups
+    node.assume_equal(channels, whole, node.axis_words("X", 1), "that of whole groups")
+    wanted, what = (groups, "group") if node.version < 21 else (channels, "channel")
     for position, name in ((1, "scale"), (2, "bias")):
         size = node.size(position)
         if isinstance(size, int) and isinstance(wanted, int) and size != wanted:
             raise InvalidModel(f"in this opset there is one {name} for each {what}: {wanted}, not {size}")
+        node.assume_equal(size, wanted, f"the size of the {name}", f"the number of {what}s")
+    return same_dims(node)
 
 
 @generator("GroupNormalization", since=18)
 def group_normalization_18(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per group."""
-    dims, groups = node.dims("X"), _groups(node)
-    _check_sizes(node, groups, "group")
+    dims, groups = node.dims("X"), int(node.attribute("num_groups"))
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
     column = View(groups, 1)
@@ -191,8 +191,7 @@ def group_normalization_18(node: NodeView) -> Fragment:
 @generator("GroupNormalization", since=21)
 def group_normalization_21(node: NodeView) -> Fragment:
     """Zero mean and unit variance of each group of channels; scale and bias per channel."""
-    dims, groups = node.dims("X"), _groups(node)
-    _check_sizes(node, dims[1], "channel")
+    dims, groups = node.dims("X"), int(node.attribute("num_groups"))
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
     return _per_channel(node, text, view, statements)
