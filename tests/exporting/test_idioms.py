@@ -67,6 +67,66 @@ def test_formula_is_an_operator(
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, err_msg=name)
 
 
+FAR = np.array([[0.0, 1.0, -1.0], [120.0, 100.0, -3.0], [-200.0, -100.0, -90.0], [30.0, -30.0, 1e-3]])
+"""Numbers whose powers are beyond float32."""
+
+
+def scores(x: Array) -> Array:
+    powers = np.exp(x)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+
+ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
+    ("Y = exp(X) / rowSums(exp(X))", scores, ["Softmax"]),
+    ("E = exp(X)\nY = E / (rowSums(E) %*% matrix(1, 1, ncol(X)))", scores, ["Softmax"]),
+    ("Y = t(exp(X)) / colSums(t(exp(X)))", lambda x: (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)).T, []),
+    ("Y = exp(X) / sum(exp(X))", lambda x: np.exp(x) / np.exp(x).sum(), []),
+    ("Y = exp(X) / (1 + rowSums(exp(X)))", lambda x: np.exp(x) / (1 + np.exp(x).sum(axis=1, keepdims=True)), []),
+    ("Y = log(exp(X) / rowSums(exp(X)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
+    ("Y = X - log(rowSums(exp(X)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
+    ("m = rowMaxs(X)\nY = X - m - log(rowSums(exp(X - m)))", lambda x: np.log(scores(x)), ["LogSoftmax"]),
+    ("Y = X - log(rowSums(exp(2 * X)))", lambda x: x - np.log(np.exp(2 * x).sum(axis=1, keepdims=True)), []),
+    ("Y = log(1 + exp(X))", lambda x: np.log(1 + np.exp(x)), ["Softplus"]),
+    ("Y = log(exp(-X) + 1)", lambda x: np.log(1 + np.exp(-x)), ["Neg", "Softplus"]),
+    ("Y = X * tanh(log(1 + exp(X)))", lambda x: x * np.tanh(np.log(1 + np.exp(x))), ["Softplus", "Tanh", "Mul"]),
+    ("Y = (exp(X) - exp(-X)) / (exp(X) + exp(-X))", np.tanh, ["Tanh"]),
+    ("s = sigmoid(2 * X)\nY = 2 * s - 1", np.tanh, ["Tanh"]),
+    ("Y = 2 * sigmoid(X) - 1", lambda x: np.tanh(x / 2), ["Sigmoid", "Mul", "Sub"]),
+    ("Y = max(0, X) + min(0, 1.5 * (exp(X) - 1))", lambda x: np.where(x > 0, x, 1.5 * np.expm1(x)), ["Elu"]),
+    ("Y = max(0, X) + min(0, -1.5 * (exp(X) - 1))", lambda x: np.maximum(x, 0) + np.minimum(0, -1.5 * np.expm1(x)), []),
+    ("Y = max(X, 0) + 0.5 * (exp(min(X, 0)) - 1)", lambda x: np.where(x > 0, x, 0.5 * np.expm1(x)), ["Elu"]),
+    ("Y = ifelse(X > 0, X, exp(X) - 1)", lambda x: np.where(x > 0, x, np.expm1(x)), ["Elu"]),
+    ("Y = ifelse(X < 0, exp(X) - 1, X)", lambda x: np.where(x > 0, x, np.expm1(x)), ["Elu"]),
+    ("Y = (X > 0) * X + (X <= 0) * 2 * (exp(X) - 1)", lambda x: np.where(x > 0, x, 2 * np.expm1(x)), ["Elu"]),
+    ("Y = (X > 0) * (1.05 * X) + (X <= 0) * (1.05 * (1.67 * (exp(X) - 1)))",
+     lambda x: 1.05 * np.where(x > 0, x, 1.67 * np.expm1(x)), ["Selu"]),
+    ("Y = (X > 0) * X + (X <= 1) * (exp(X) - 1)", lambda x: (x > 0) * x + (x <= 1) * np.expm1(x), []),
+    ("Y = (X < 0) * X + (X >= 0) * (exp(X) - 1)", lambda x: np.where(x < 0, x, np.expm1(x)), []),
+    ("Y = max(X, 0.01 * X)", lambda x: np.where(x > 0, x, 0.01 * x), ["LeakyRelu"]),
+    ("Y = max(X, 1.5 * X)", lambda x: np.maximum(x, 1.5 * x), ["Mul", "Max"]),
+    ("Y = max(X, 0) + 0.2 * min(X, 0)", lambda x: np.where(x > 0, x, 0.2 * x), ["LeakyRelu"]),
+    ("Y = max(X, 0) - 0.2 * min(X, 0)", lambda x: np.where(x > 0, x, -0.2 * x), ["Relu", "Min", "Mul", "Sub"]),
+    ("Y = ifelse(X >= 0, X, -0.1 * X)", lambda x: np.where(x > 0, x, -0.1 * x), ["LeakyRelu"]),
+    ("Y = (X > 0) * X + (X <= 0) * X * 0.3", lambda x: np.where(x > 0, x, 0.3 * x), ["LeakyRelu"]),
+    ("Y = (X > 0) * X + (X > 0) * X * 0.3", lambda x: np.where(x > 0, 1.3 * x, 0), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "formula", "wanted"), ACTIVATIONS, ids=[row[0].replace("\n", "; ") for row in ACTIVATIONS])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_activation_that_is_spelled_out(
+    body: str, formula: Callable[[Array], Array], wanted: Sequence[str], dtype: str
+) -> None:
+    model = exported(body, dtype=dtype)
+    near = np.random.default_rng(2).normal(size=(5, 3))
+    if dtype == "float32" and wanted:
+        assert operators(model) == wanted
+    for data in (near, near[:1], np.zeros((1, 3)), *([FAR] if wanted else [])):
+        found = run_model(model, {"X": data})["Y"]
+        tolerance = 1e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(found, formula(data), rtol=tolerance, atol=tolerance, err_msg=body)
+
+
 WHOLE = f"{library_text('nearest_integer')}\nY = "
 SMALL: list[tuple[str, str, Callable[[Array], Array], Sequence[str]]] = [
     ("moved and back", f"{WHOLE}((nearest_integer(min(max(X, -8), 7)) + 8) + (-8)) * 2",

@@ -16,6 +16,16 @@ from onnx_systemds.exporting.graph.grouped_convolutions import grouped
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import TEXT, Attribute, Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.activations import (
+    doubled_sigmoid,
+    leaky,
+    log_softmax,
+    normalized_logarithm,
+    rectified,
+    softplus,
+    tangent,
+    unlowered,
+)
 from onnx_systemds.exporting.passes.convolution_joins import divided, lowered, padded, scaled, shifted
 from onnx_systemds.exporting.passes.idioms import (
     Fusing,
@@ -25,7 +35,7 @@ from onnx_systemds.exporting.passes.idioms import (
     missing_replaced,
     normalized_scaled,
     normalized_shifted,
-    reduced_axes,
+    only_axis,
     unit_rows,
 )
 from onnx_systemds.exporting.passes.plugin_joins import joined
@@ -71,10 +81,12 @@ class _Fusing:
     def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
         self.builder, self.scope, self.uses = builder, scope, uses
         self.rules: dict[str, tuple[Callable[[Node], bool], ...]] = {
-            "Add": (self.gemm, *self.formulas(shifted, batch_normalization, normalized_shifted, based)),
-            "Sub": self.formulas(lowered),
+            "Add": (self.gemm, *self.formulas(shifted, batch_normalization, normalized_shifted, based, rectified)),
+            "Sub": self.formulas(lowered, normalized_logarithm, doubled_sigmoid),
             "Mul": self.formulas(scaled, gelu, normalized_scaled, moved_back),
-            "Div": (*self.formulas(divided), self.softmax, *self.formulas(layer_normalization, unit_rows)),
+            "Div": (*self.formulas(divided), self.softmax, *self.formulas(layer_normalization, unit_rows, tangent)),
+            "Log": self.formulas(log_softmax, softplus),
+            "Where": self.formulas(rectified),
             "If": self.formulas(missing_replaced),
             "Transpose": (self.turned,),
             "Concat": (self.grouped, *self.formulas(stacked)),
@@ -82,7 +94,7 @@ class _Fusing:
             "Slice": (self.chosen,),
             "Softmax": self.formulas(classified),
             "Min": self.formulas(clipped),
-            "Max": self.formulas(clipped),
+            "Max": self.formulas(clipped, leaky),
             "ReduceSum": self.formulas(summed),
             **dict.fromkeys(("Conv", "MaxPool", "AveragePool"), self.formulas(padded)),
         }
@@ -194,25 +206,22 @@ class _Fusing:
         return found
 
     def softmax(self, node: Node) -> bool:
-        """``E / sum(E)`` along an axis, with ``E = exp(S - max(S))``."""
+        """``E / sum(E)`` along an axis, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
         powers, total = node.inputs
         if powers is None or powers.node is None or powers.node.op != "Exp":
             return False
         summed = self.single(total, "ReduceSum")
         if summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2:
             return False
-        scores, axis = powers.node.inputs[0], _only_axis(summed)
-        lowered = None if scores is None else scores.node
-        if axis is None or lowered is None or lowered.op != "Sub" or lowered.inputs[1] is None:
+        scores, axis = powers.node.inputs[0], only_axis(summed)
+        if scores is None or axis is None:
             return False
-        highest = lowered.inputs[1].node
-        if highest is None or highest.op != "ReduceMax" or highest.inputs[0] is not lowered.inputs[0]:
-            return False
-        if _only_axis(highest) != axis:
-            return False
-        if self.uses[lowered.outputs[0]] == self.uses[highest.outputs[0]] == 1 and lowered.inputs[0] is not None:
-            self.uses[lowered.inputs[0]] -= 1  # once for both
-        return self.become(node, "Softmax", [lowered.inputs[0]], axis=axis)
+        source = unlowered(scores, axis)
+        if source is not scores and scores.node is not None:
+            highest = scores.node.inputs[1]
+            if highest is not None and self.uses[scores] == self.uses[highest] == 1:
+                self.uses[source] -= 1  # once for both
+        return self.become(node, "Softmax", [source], axis=axis)
 
     def turned(self, node: Node) -> bool:
         """A Softmax of a transposed matrix that is transposed back."""
@@ -226,9 +235,3 @@ class _Fusing:
         if [one[int(place)] for place in other] != list(range(len(one))):
             return False
         return self.become(node, "Softmax", before.inputs, axis=int(one[axis]))
-
-
-def _only_axis(node: Node) -> int | None:
-    """Return the axis along which a Reduce node works, which it keeps; None for any other."""
-    axes = reduced_axes(node)
-    return axes[0] if axes is not None and len(axes) == 1 and node.attributes.get("keepdims") == 1 else None

@@ -46,14 +46,14 @@ def gelu(fusing: Fusing, node: Node) -> bool:
     if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
         return False
     for half, x in pairs(node):
-        raised = _beside_number(fusing, half, "Mul", 0.5)
-        bent = _beside_number(fusing, raised, "Add", 1.0)
+        raised = beside_number(fusing, half, "Mul", 0.5)
+        bent = beside_number(fusing, raised, "Add", 1.0)
         tanh = fusing.single(bent, "Tanh")
-        inner = _beside_number(fusing, None if tanh is None else tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
+        inner = beside_number(fusing, None if tanh is None else tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
         total = fusing.single(inner, "Add")
         for cubic, same in pairs(total) if total is not None else ():
-            cube = fusing.single(_beside_number(fusing, cubic, "Mul", 0.044715), "Pow")
-            if same is x and cube is not None and cube.inputs[0] is x and _is_number(cube.inputs[1], 3.0):
+            cube = fusing.single(beside_number(fusing, cubic, "Mul", 0.044715), "Pow")
+            if same is x and cube is not None and cube.inputs[0] is x and is_number(cube.inputs[1], 3.0):
                 return fusing.become(node, "Gelu", [x], approximate="tanh")
     return False
 
@@ -142,7 +142,7 @@ def _mean_of(tensor: Tensor | None) -> Tensor | None:
     source = summed.inputs[0]
     if source is None or reduced_axes(summed) != (source.rank - 1,):
         return None
-    if divided and (node is None or not _is_number(node.inputs[1], float(_size(source.dims[-1])))):
+    if divided and (node is None or not is_number(node.inputs[1], float(_size(source.dims[-1])))):
         return None
     return source
 
@@ -156,7 +156,7 @@ def _square_of(tensor: Tensor) -> Tensor | None:
     node = tensor.node
     if node is not None and node.op == "Mul" and node.inputs[0] is node.inputs[1]:
         return node.inputs[0]
-    return node.inputs[0] if node is not None and node.op == "Pow" and _is_number(node.inputs[1], 2.0) else None
+    return node.inputs[0] if node is not None and node.op == "Pow" and is_number(node.inputs[1], 2.0) else None
 
 
 def reduced_axes(node: Node) -> tuple[int, ...] | None:
@@ -170,6 +170,12 @@ def reduced_axes(node: Node) -> tuple[int, ...] | None:
     return tuple(int(axis) % source.rank for axis in axes)
 
 
+def only_axis(node: Node) -> int | None:
+    """Return the axis along which a Reduce node works, which it keeps; None for any other."""
+    axes = reduced_axes(node)
+    return axes[0] if axes is not None and len(axes) == 1 and node.attributes.get("keepdims") == 1 else None
+
+
 def unit_rows(fusing: Fusing, node: Node) -> bool:
     """Rows by their Euclidean lengths, rows of zeros as they are: ``X / (n + (n == 0))``, n the root of the sums."""
     x, divisor = node.inputs
@@ -177,7 +183,7 @@ def unit_rows(fusing: Fusing, node: Node) -> bool:
     for length, other in pairs(total) if total is not None else ():
         cast = fusing.single(other, "Cast")
         test = None if cast is None else fusing.single(cast.inputs[0], "Equal")
-        if test is None or not any(one is length and _is_number(zero, 0.0) for one, zero in pairs(test)):
+        if test is None or not any(one is length and is_number(zero, 0.0) for one, zero in pairs(test)):
             continue
         root = None if length is None else length.node
         summed = fusing.single(root.inputs[0], "ReduceSum") if root is not None and root.op == "Sqrt" else None
@@ -210,7 +216,7 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
 def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
     """Whether a condition is that some of the truths are."""
     source, compared = condition, None if condition is None else condition.node
-    if compared is not None and compared.op == "Greater" and _is_number(compared.inputs[1], 0.0):
+    if compared is not None and compared.op == "Greater" and is_number(compared.inputs[1], 0.0):
         source = compared.inputs[0]
     while source is not None and source.node is not None and source.node.op in _COUNTING:
         source = source.node.inputs[0]
@@ -223,13 +229,14 @@ def pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
     yield node.inputs[1], node.inputs[0]
 
 
-def _beside_number(fusing: Fusing, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
+def beside_number(fusing: Fusing, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
     """Return what a node of its own combines with a number, None for anything else."""
     node = fusing.single(tensor, op)
-    return next((x for x, other in pairs(node) if _is_number(other, number)), None) if node is not None else None
+    return next((x for x, other in pairs(node) if is_number(other, number)), None) if node is not None else None
 
 
-def _is_number(tensor: Tensor | None, number: float) -> bool:
+def is_number(tensor: Tensor | None, number: float) -> bool:
+    """Whether a tensor is one known number."""
     known = None if tensor is None else tensor.constant
     return known is not None and known.size == 1 and math.isclose(known.item(), number, rel_tol=1e-12)
 

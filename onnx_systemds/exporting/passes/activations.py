@@ -1,0 +1,202 @@
+"""Activations that scripts spell out: Elu, Selu, LeakyRelu, Softplus, Tanh and LogSoftmax.
+
+They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. Each rule turns
+the last node of a formula into the operator and returns whether it did. onnxruntime knows the operators for float32
+alone, but Tanh and LogSoftmax.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor
+from onnx_systemds.exporting.passes.idioms import Fusing, beside_number, is_number, only_axis, pairs
+
+_ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
+
+
+class _Part(NamedTuple):
+    """What an activation is on one side of 0: a number times `x`, or times ``exp(x) - 1``."""
+
+    x: Tensor
+    positive: bool
+    powers: bool
+    factor: float
+
+
+def unlowered(scores: Tensor, axis: int) -> Tensor:
+    """Return what is lowered by its maximum along an axis, which no Softmax sees; else the scores themselves."""
+    lowered = scores.node
+    x, highest = lowered.inputs if lowered is not None and lowered.op == "Sub" else (None, None)
+    made = None if highest is None else highest.node
+    if x is None or made is None or made.op != "ReduceMax" or made.inputs[0] is not x or only_axis(made) != axis:
+        return scores
+    return x
+
+
+def log_softmax(fusing: Fusing, node: Node) -> bool:
+    """The logarithm of a Softmax."""
+    made = fusing.single(node.inputs[0], "Softmax")
+    return made is not None and fusing.become(node, "LogSoftmax", list(made.inputs), **made.attributes)
+
+
+def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
+    """``S - log(sum(exp(S)))`` along an axis, also of what is lowered by its maximum."""
+    scores, total = node.inputs
+    logarithm = fusing.single(total, "Log")
+    summed = None if logarithm is None else fusing.single(logarithm.inputs[0], "ReduceSum")
+    powers = None if summed is None else fusing.single(summed.inputs[0], "Exp")
+    axis = None if summed is None else only_axis(summed)
+    if scores is None or powers is None or powers.inputs[0] is not scores or axis is None:
+        return False
+    return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
+
+
+def softplus(fusing: Fusing, node: Node) -> bool:
+    """``log(1 + exp(X))``."""
+    powers = fusing.single(beside_number(fusing, node.inputs[0], "Add", 1.0), "Exp")
+    x = None if powers is None else powers.inputs[0]
+    return _fits(fusing, node, x) and fusing.become(node, "Softplus", [x])
+
+
+def tangent(fusing: Fusing, node: Node) -> bool:
+    """``(exp(X) - exp(-X)) / (exp(X) + exp(-X))``."""
+    difference, total = fusing.single(node.inputs[0], "Sub"), fusing.single(node.inputs[1], "Add")
+    if difference is None or total is None:
+        return False
+    one, other = difference.inputs
+    if one is None or other is None or not any(a is one and b is other for a, b in pairs(total)):
+        return False
+    grown, shrunk = one.node, other.node
+    if grown is None or shrunk is None or grown.op != "Exp" or shrunk.op != "Exp" or shrunk.inputs[0] is None:
+        return False
+    turned = shrunk.inputs[0].node
+    if turned is None or turned.op != "Neg" or turned.inputs[0] is not grown.inputs[0]:
+        return False
+    return fusing.become(node, "Tanh", [grown.inputs[0]])
+
+
+def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
+    """``2 * sigmoid(2 * X) - 1``, which is the hyperbolic tangent."""
+    made = fusing.single(beside_number(fusing, node.inputs[0], "Mul", 2.0), "Sigmoid")
+    x = None if made is None else beside_number(fusing, made.inputs[0], "Mul", 2.0)
+    if x is None or x.dims != node.outputs[0].dims or not is_number(node.inputs[1], 1.0):
+        return False
+    return fusing.become(node, "Tanh", [x])
+
+
+def leaky(fusing: Fusing, node: Node) -> bool:
+    """``max(X, 0.01 * X)``."""
+    for x, lowered in pairs(node) if len(node.inputs) == 2 else ():
+        slope, factors = _factors(fusing, lowered)
+        if factors == [x] and 0 < slope < 1 and _fits(fusing, node, x):
+            return fusing.become(node, "LeakyRelu", [x], alpha=slope)
+    return False
+
+
+def rectified(fusing: Fusing, node: Node) -> bool:
+    """A number times X where that is positive, and a number times X or ``exp(X) - 1`` elsewhere."""
+    for above, below in _sides(fusing, node):
+        if above is None or below is None or above.x is not below.x or not above.positive or below.positive:
+            continue
+        if above.powers or not above.factor or not _fits(fusing, node, above.x):
+            continue
+        if above.factor == 1:
+            return fusing.become(node, "Elu" if below.powers else "LeakyRelu", [above.x], alpha=below.factor)
+        if below.powers:
+            alpha = below.factor / above.factor
+            return fusing.become(node, "Selu", [above.x], alpha=alpha, gamma=above.factor)
+    return False
+
+
+def _fits(fusing: Fusing, node: Node, x: Tensor | None) -> bool:
+    """Whether a node may become one of X alone that onnxruntime knows for float32."""
+    return fusing.builder.dtype == "float32" and x is not None and x.kind == FLOAT and x.dims == node.outputs[0].dims
+
+
+def _sides(fusing: Fusing, node: Node) -> Iterator[tuple[_Part | None, _Part | None]]:
+    """Yield what a node may be where X is positive, and elsewhere."""
+    if node.op == "Add":
+        for one, other in pairs(node):
+            yield _summand(fusing, one), _summand(fusing, other)
+        return
+    condition, then, otherwise = node.inputs
+    side = _side(condition)
+    if side is not None:
+        x, positive = side
+        sides = _half(fusing, then, x, positive), _half(fusing, otherwise, x, not positive)
+        yield sides if positive else sides[::-1]
+
+
+def _side(condition: Tensor | None) -> tuple[Tensor, bool] | None:
+    """Return X and whether a condition is that X is positive, or that it is negative; 0 may be on either side."""
+    made = None if condition is None else condition.node
+    if made is None or made.op not in (*_ABOVE, *_BELOW):
+        return None
+    for (x, zero), turned in zip(pairs(made), (False, True)):
+        if x is not None and is_number(zero, 0.0):
+            return x, (made.op in _ABOVE) != turned
+    return None
+
+
+def _half(fusing: Fusing, tensor: Tensor | None, x: Tensor, positive: bool) -> _Part | None:
+    """Return what is chosen on one side of 0."""
+    factor, factors = _factors(fusing, tensor)
+    return _of(fusing, factors[0], x, positive, factor) if len(factors) == 1 else None
+
+
+def _of(fusing: Fusing, tensor: Tensor, x: Tensor, positive: bool, factor: float) -> _Part | None:
+    if tensor is x:
+        return _Part(x, positive, False, factor)
+    return _Part(x, positive, True, factor) if _powers(fusing, tensor) is x else None
+
+
+def _summand(fusing: Fusing, tensor: Tensor | None) -> _Part | None:
+    """Return what is 0 on one side of 0: times a truth, or cut off there."""
+    factor, factors = _factors(fusing, tensor)
+    if len(factors) == 2:
+        for truth, other in (factors, factors[::-1]):
+            cast = fusing.single(truth, "Cast")
+            side = None if cast is None else _side(cast.inputs[0])
+            if side is not None:
+                return _of(fusing, other, *side, factor)
+    if len(factors) != 1:
+        return None
+    only = factors[0]
+    relu = fusing.single(only, "Relu")
+    if relu is not None and relu.inputs[0] is not None:
+        return _Part(relu.inputs[0], True, False, factor)
+    x = beside_number(fusing, _powers(fusing, only), "Min", 0.0)
+    if x is not None:
+        return _Part(x, False, True, factor)
+    inner, within = _factors(fusing, beside_number(fusing, only, "Min", 0.0))
+    if len(within) != 1 or inner <= 0:
+        return None
+    raised = _powers(fusing, within[0])
+    return _Part(within[0] if raised is None else raised, False, raised is not None, factor * inner)
+
+
+def _powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
+    """Return X of ``exp(X) - 1``, None for anything else."""
+    lowered = fusing.single(tensor, "Sub")
+    if lowered is None or not is_number(lowered.inputs[1], 1.0):
+        return None
+    raised = fusing.single(lowered.inputs[0], "Exp")
+    return None if raised is None else raised.inputs[0]
+
+
+def _factors(fusing: Fusing, tensor: Tensor | None) -> tuple[float, list[Tensor]]:
+    """Return the known number and the other tensors that a product is made of."""
+    number, found, stack = 1.0, [], [tensor]
+    while stack:
+        factor = stack.pop()
+        made = fusing.single(factor, "Mul")
+        if made is not None:
+            stack += made.inputs
+        elif factor is not None and factor.constant is not None and factor.constant.size == 1:
+            number *= float(factor.constant.item())
+        elif factor is not None:
+            found.append(factor)
+    return (number if math.isfinite(number) else 0.0), found
