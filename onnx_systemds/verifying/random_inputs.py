@@ -29,9 +29,14 @@ class RandomInputs:
         """Draw everything. Raises TranspileError for an input of which the type says too little."""
         self.sizes = dict(sizes)
         self._graph = graph
+        self._seed = seed
         self._context = Context(sizes)
         self._random = np.random.default_rng(seed)
         self.contents = {given.name: self._content(given, given.type) for given in graph.inputs}
+
+    def resized(self, sizes: Mapping[str, int]) -> RandomInputs:
+        """Others with these sizes of symbols."""
+        return RandomInputs(self._graph, sizes, self._seed)
 
     def _content(self, given: ValueInfo, type_: Type | None) -> Any:
         if isinstance(type_, SequenceType):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 
 from onnx_systemds.backend import SystemDSBackendRep, actual_type, known_content
-from onnx_systemds.errors import InvalidModel, quoted
-from onnx_systemds.importing.convert import with_constants, with_types
+from onnx_systemds.errors import ConstantNeeded, InvalidModel, MultipleErrors, ShapeUnknown, TranspileError, quoted
+from onnx_systemds.importing.convert import import_model, with_constants, with_types
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.part import part_of
 from onnx_systemds.inference.context import Context
@@ -74,10 +74,19 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     model = replace(model, graph=graph)
     drawn = None if inputs is not None else RandomInputs(model.graph, dims or {}, seed)
     contents = _given(model, inputs or {}) if drawn is None else drawn.contents
-    engine = _Engine(model, {**options, "dims": dims})
-    fed = _fed({**contents, **known})
+    options = {**options, "dims": dims}
+    engine = _Engine(model, options)
+
+    def ask(drawn: Mapping[str, Any]) -> Judgement:
+        return judgement(path, _fed({**drawn, **known}), part=part)
+
     with stages.stage("judge") as words:  # first: it knows best what is wrong with inputs
-        judged = judgement(path, fed, part=part) if expected is None else _given_judgement(model, expected)
+        try:
+            judged = ask(contents) if expected is None else _given_judgement(model, expected)
+        except TranspileError as refused:
+            _check_conversion(model, options)
+            drawn, judged = _with_ones(drawn, dims or {}, refused, ask)
+            contents = drawn.contents
         words.append(judged.judge)
     with stages.stage("compile and run"):
         found = engine.outputs(contents, stages)
@@ -86,7 +95,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         with stages.stage("node by node") as words:
             producers = engine.comparable_values(contents)
             values = engine.values(contents, list(producers))
-            inner = judgement(path, fed, list(producers), part).outputs
+            inner = judgement(path, _fed({**contents, **known}), list(producers), part).outputs
             nodes = [
                 NodeComparison(producers[found.name].label, producers[found.name].op_type, found)
                 for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
@@ -112,6 +121,33 @@ def _loaded(source: str | Path | onnx.ModelProto | Model) -> tuple[Path | onnx.M
     if source.path is None:
         raise ValueError("the model is not from a file: give its protobuf")
     return source.path, source
+
+
+def _check_conversion(model: Model, options: Mapping[str, Any]) -> None:
+    """Raise what stands in the way of the conversion, be the inputs what they may: it is why judges refuse, too."""
+    try:
+        import_model(model, **options)
+    except TranspileError as error:
+        reasons = error.reasons if isinstance(error, MultipleErrors) else (error,)
+        if not any(isinstance(reason, ConstantNeeded | ShapeUnknown) for reason in reasons):
+            raise
+
+
+def _with_ones(
+    drawn: RandomInputs | None, dims: Mapping[str, int], refused: TranspileError, ask: Callable[..., Judgement]
+) -> tuple[RandomInputs, Judgement]:
+    """Inputs with ones for the sizes chosen before, and the judgement: many a model was traced with a batch of one.
+
+    Raises ``refused`` where nothing was chosen, or the judges refuse that, too.
+    """
+    chosen = {} if drawn is None else {name: 1 for name, size in drawn.sizes.items() if name not in dims and size != 1}
+    if drawn is None or not chosen:
+        raise refused
+    smaller = drawn.resized({**dims, **chosen})
+    try:
+        return smaller, ask(smaller.contents)
+    except TranspileError:
+        raise refused from None
 
 
 def _given_judgement(model: Model, expected: Mapping[str, Any]) -> Judgement:

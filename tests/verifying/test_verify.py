@@ -70,6 +70,27 @@ def test_agrees_on_random_numbers(network: Path) -> None:
 
 
 @pytest.mark.engine
+def test_a_model_traced_with_a_batch_of_one(tmp_path: Path) -> None:
+    nodes = [helper.make_node("Reshape", ["X", "shape"], ["row"]), helper.make_node("MatMul", ["row", "W"], ["Y"])]
+    model = make_model(nodes, [("X", FLOAT, ["batch", 2, 3])], [("Y", FLOAT, [1, 4])], shape=np.array([1, 6]), W=random(6, 4))
+    onnx.save(model, tmp_path / "net.onnx")
+    result = invoke("verify", tmp_path / "net.onnx", "--per-node")
+    assert result.exit_code == 0, result.output
+    assert "sizes chosen here, --dim gives others: batch=1" in result.output
+    assert "do not fill the shape" in invoke("verify", tmp_path / "net.onnx", "--dim", "batch=2").output
+
+
+def test_what_cannot_be_converted_is_told_before_who_cannot_run_it(tmp_path: Path) -> None:
+    node = helper.make_node("Frobnicate", ["X"], ["Y"], name="odd", domain="my.own")
+    model = make_model([node], [("X", FLOAT, ["n", 3])], [("Y", FLOAT, ["n", 3])])
+    model.opset_import.append(helper.make_opsetid("my.own", 1))
+    onnx.save(model, tmp_path / "net.onnx")
+    result = invoke("verify", tmp_path / "net.onnx")
+    assert result.exit_code == 1
+    assert 'node "odd" (my.own.Frobnicate, opset 1): the operator\'s domain is unknown' in result.output
+
+
+@pytest.mark.engine
 def test_given_sizes_and_inputs(network: Path, tmp_path: Path) -> None:
     assert "X: float32 [5, 3]\noutput" in invoke("verify", network, "--dim", "batch=5", "--seed", 7).output
     np.savez(tmp_path / "in.npz", X=random(7, 3))
