@@ -140,8 +140,8 @@ class Session:
                     script,
                     self._java_map(sources or {}),
                     self._java_map({f"${name.lstrip('$')}": value for name, value in (args or {}).items()}),
-                    self._java_strings(inputs),
-                    self._java_strings(outputs),
+                    self._channel.strings(inputs),
+                    self._channel.strings(outputs),
                 )
             except self._java_error as error:
                 raise compile_error(failure_chain(error), script, sources) from None
@@ -257,7 +257,6 @@ class Session:
         """Start SystemDS in the JVM and open the channel to it."""
         jvm = self._gateway.jvm
         self._channel = Channel(self._gateway, self._jvm.directory)
-        self._java_string = jvm.java.lang.String
         self._hash_map = jvm.java.util.HashMap
         self._standard_error = jvm.java.lang.System.err
         connection = self._connect({})
@@ -301,12 +300,6 @@ class Session:
         event = self._jvm.expect(line)
         self._standard_error.println(line)
         event.wait(5.0)
-
-    def _java_strings(self, values: Sequence[str]) -> Any:
-        array = self._gateway.new_array(self._java_string, len(values))
-        for index, value in enumerate(values):
-            array[index] = value
-        return array
 
     def _java_map(self, values: Mapping[str, str]) -> Any:
         result = self._hash_map()

@@ -172,7 +172,7 @@ class Channel:
             if self._caller_class is None:
                 self._caller_class = caller_class(self._gateway.jvm)
         caller = self._caller_class.newInstance()
-        caller.serve(prepared, self._strings(inputs), self._strings(outputs))
+        caller.serve(prepared, self.strings(inputs), self.strings(outputs))
         return caller
 
     def call(self, caller: Any, arrays: Sequence[Matrix]) -> list[NDArray[np.float64] | None]:
@@ -200,7 +200,8 @@ class Channel:
         is_numeric = all(array.size and not is_text(array) for array in arrays)
         return is_numeric and sum(array.size for array in arrays) <= _SHARED_CELLS
 
-    def _strings(self, values: Sequence[str]) -> Any:
+    def strings(self, values: Sequence[str]) -> Any:
+        """Return a Java array of strings."""
         array = self._gateway.new_array(self._gateway.jvm.java.lang.String, len(values))
         for index, value in enumerate(values):
             array[index] = value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from onnx_systemds.dml import syntax as tree
@@ -169,6 +169,13 @@ def _text(item: tree.Item) -> str:
 def _local(folder: str) -> str:
     """A folder as a path of this machine, also where a colon in it would make an address of it."""
     return f"./{folder}" if ":" in folder and not folder.startswith("/") else folder
+
+
+def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Script:
+    """The script with these functions, specialised as it was (`Script.general`); itself if they are its own."""
+    if all(new is old for new, old in zip(functions, script.functions)):
+        return script
+    return replace(script, functions=functions, general=script.unspecialised)
 
 
 def weights_argument(name: str) -> str:

@@ -61,6 +61,11 @@ class NodeFacts:
         """Number of inputs written at the node, omitted ones in between counted."""
         return len(self.node.inputs)
 
+    @property
+    def _base_name(self) -> str:
+        """What belongs to the node is named after: its first output."""
+        return next((name for name in self.node.outputs if name), self.node.op_type)
+
     def index(self, given: Input) -> int:
         """The place of an input among the node's, by its place or by its name in the operator's schema.
 
@@ -103,10 +108,7 @@ class NodeFacts:
         """Dims of an input. Raises ShapeUnknown when the rank is unknown."""
         dims = self.value(given).dims
         if dims is None:
-            raise ShapeUnknown(
-                f"the rank of input {self.name(given)!r} is unknown",
-                hint=TYPE_ADVICE,
-            )
+            raise ShapeUnknown(f"the rank of input {self.name(given)!r} is unknown", hint=TYPE_ADVICE)
         return dims
 
     def rank(self, given: Input) -> int:
@@ -152,9 +154,7 @@ class NodeFacts:
         """As `integers`, raises ConstantNeeded when they are not known."""
         found = self.integers(given)
         if found is None:
-            raise ConstantNeeded(
-                f"{what} ({self._words(given)}) is only known when the model runs", self.name(given)
-            )
+            raise ConstantNeeded(f"{what} ({self._words(given)}) is only known when the model runs", self.name(given))
         return found
 
     def sizes(self, given: Input, what: str, *, signed: bool = False) -> tuple[Dim, ...]:
@@ -175,8 +175,7 @@ class NodeFacts:
         ``signed``: whether it may be negative.
         """
         assert self.run_sizes is not None
-        base = next((name for name in self.node.outputs if name), self.node.op_type)
-        return self.run_sizes.call(function, arguments, f"{base}_{hint}", signed=signed)
+        return self.run_sizes.call(function, arguments, f"{self._base_name}_{hint}", signed=signed)
 
     def assume_equal(self, left: Dim, right: Dim, left_words: str, right_words: str) -> None:
         """Take two sizes for equal; the script checks it where only the run knows.
@@ -261,9 +260,8 @@ def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
 @lru_cache(maxsize=2048)
 def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
     """The places of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""
-    try:
-        schema: Any = onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = find_any_schema(domain, op_type, version)
+    if schema is None:
         contrib = find_contrib_schema(domain, op_type)
         names = [] if contrib is None else [name.rstrip("?*") for name in contrib.inputs]
     else:
@@ -274,9 +272,8 @@ def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
 @lru_cache(maxsize=8192)
 def default_attribute(domain: str, op_type: str, version: int, name: str) -> Any:
     """The default of an attribute in the given opset version, ONNX's or onnxruntime's; None where there is none."""
-    try:
-        schema: Any = onnx.defs.get_schema(op_type, version, domain)  # deprecated ones have defaults, too
-    except onnx.defs.SchemaError:
+    schema = find_any_schema(domain, op_type, version)
+    if schema is None:
         return contrib_default(domain, op_type, name)
     if name not in schema.attributes:
         return None

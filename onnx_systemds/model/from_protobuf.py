@@ -159,18 +159,15 @@ class Converter:
     def _initializers(self, proto: onnx.GraphProto, label: str) -> dict[str, ir.Array]:
         found: dict[str, ir.Array] = {}
         empty = None
-        for tensor in proto.initializer:
-            name = name_of(tensor.name)
+        dense = [(tensor.name, tensor, self.reader.array, "initializer") for tensor in proto.initializer]
+        sparse = [(tensor.values.name, tensor, self.reader.dense, "sparse initializer")
+                  for tensor in proto.sparse_initializer]  # fmt: skip
+        for given, tensor, read, what in (*dense, *sparse):
+            name = name_of(given)
             if name in found:
                 self.reasons.add(InvalidModel(f"{label} has two initializers named {quoted(name)}"))
-            value = self._tensor(tensor, self.reader.array, f"{label}: initializer {quoted(name)}")
+            value = self._tensor(tensor, read, f"{label}: {what} {quoted(name)}")
             found[name] = empty if value is None else value  # type: ignore[assignment]  # None: an error is raised
-        for sparse in proto.sparse_initializer:
-            name = name_of(sparse.values.name)
-            if name in found:
-                self.reasons.add(InvalidModel(f"{label} has two initializers named {quoted(name)}"))
-            value = self._tensor(sparse, self.reader.dense, f"{label}: sparse initializer {quoted(name)}")
-            found[name] = empty if value is None else value  # type: ignore[assignment]
         if len(proto.sparse_initializer):
             self.trace.sparse_owners.append(proto)
         return found

@@ -187,16 +187,23 @@ def _stop(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
 
 def _assert(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     """Leave out an ``assert`` whose condition cannot be evaluated: no result depends on it."""
+    if _is_exported(evaluator, node.arguments):
+        return None
+    evaluator.enter_line(node)
+    evaluator.context.drop("assert is left out: its condition cannot be exported")
+    return ()
+
+
+def _is_exported(evaluator: Evaluator, arguments: Sequence[tree.CallArgument]) -> bool:
+    """Evaluate arguments; return whether all can be."""
     try:
-        for argument in node.arguments:
+        for argument in arguments:
             evaluator.value(argument.value)
     except (BudgetExceeded, InternalError):
         raise
     except TranspileError:
-        evaluator.enter_line(node)
-        evaluator.context.drop("assert is left out: its condition cannot be exported")
-        return ()
-    return None
+        return False
+    return True
 
 
 def _message(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...]:
@@ -215,14 +222,10 @@ def _write(evaluator: Evaluator, node: tree.Call) -> tuple[Value, ...] | None:
     known = path.known if isinstance(path, Scalar) else None
     if not isinstance(known, str) or interface.may_want(output_name(known)):
         return None
-    try:
-        evaluator.value(node.arguments[0].value)
-    except (BudgetExceeded, InternalError):
-        raise
-    except TranspileError:
-        interface.wants(output_name(known))
-        return ()
-    return None
+    if _is_exported(evaluator, node.arguments[:1]):
+        return None
+    interface.wants(output_name(known))
+    return ()
 
 
 SPECIAL = {

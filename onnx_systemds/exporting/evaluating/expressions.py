@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins import operators
 from onnx_systemds.exporting.builtins.registry import BUILTINS
@@ -64,12 +65,9 @@ def binary(evaluator: Evaluator, node: tree.Binary) -> Value:
     """Return ``left operator right``."""
     if _is_never(node):
         return known_scalar(False)
-    # not by recursion along the left side: sums of thousands of terms are deep there
-    spine = [node]
-    while isinstance(spine[-1].left, tree.Binary):
-        spine.append(spine[-1].left)
-    left = evaluator.value(spine[-1].left)
-    for part in reversed(spine):
+    first, chain = left_operands(node)
+    left = evaluator.value(first)
+    for part in chain:
         right = evaluator.value(part.right)
         with evaluator.at(part):
             left = _operated(evaluator, part.operator, left, right)

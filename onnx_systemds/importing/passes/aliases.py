@@ -8,15 +8,12 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import renamed
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.script import Script, with_functions
 
 
 def without_aliases(script: Script) -> Script:
     """The script whose functions have one name for each value; specialised is the script as it was."""
-    functions = tuple(map(without_aliases_in, script.functions))
-    if all(new is old for new, old in zip(functions, script.functions)):
-        return script
-    return replace(script, functions=functions, general=script.unspecialised)
+    return with_functions(script, tuple(map(without_aliases_in, script.functions)))
 
 
 def without_aliases_in(function: tree.Function) -> tree.Function:

@@ -16,7 +16,7 @@ from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import with_origin
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.parameters import INTEGER
-from onnx_systemds.importing.script import Script
+from onnx_systemds.importing.script import Script, with_functions
 
 _ARITHMETIC = frozenset(("+", "-", "*", "%/%", "%%"))
 _MOST_OPERATORS = 3
@@ -27,10 +27,7 @@ _ONE = tree.IntLiteral(1)
 
 def with_named_sizes(script: Script) -> Script:
     """The script whose functions have names for sizes; specialised are the sizes as they were (`Script.general`)."""
-    functions = tuple(with_named_sizes_in(function) for function in script.functions)
-    if all(new is old for new, old in zip(functions, script.functions)):
-        return script
-    return replace(script, functions=functions, general=script.unspecialised)
+    return with_functions(script, tuple(map(with_named_sizes_in, script.functions)))
 
 
 def with_named_sizes_in(function: tree.Function) -> tree.Function:

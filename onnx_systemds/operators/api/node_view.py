@@ -197,8 +197,7 @@ class NodeView(NodeFacts):
 
     def temporary(self, hint: str) -> str:
         """A new identifier for an intermediate result, named after the first output."""
-        base = next((name for name in self.node.outputs if name), self.node.op_type)
-        return self.fresh(f"{base}_{hint}")
+        return self.fresh(f"{self._base_name}_{hint}")
 
     def named(self, hint: str, text: str, before: list[str]) -> str:
         """A `temporary` for an intermediate result; the statement that assigns it is added to ``before``."""
@@ -218,8 +217,7 @@ class NodeView(NodeFacts):
 
     def constant_matrix(self, array: np.ndarray[Any, Any], hint: str) -> str:
         """Identifier of a matrix that is known at conversion; ``array`` is rank 2."""
-        base = next((name for name in self.node.outputs if name), self.node.op_type)
-        name = f"{base}_{hint}"
+        name = f"{self._base_name}_{hint}"
         while name in self._scope.constants or name in self._scope.graph.values:
             name += "_"
         return self._scope.constant(name, array, View(*array.shape))
@@ -268,8 +266,7 @@ class NodeView(NodeFacts):
         typed = self.bodies[attribute]
         if outputs is not None:
             typed = replace(typed, outputs=tuple(typed.outputs[position] for position in outputs))
-        base = next((name for name in self.node.outputs if name), self.node.op_type)
-        rendered = self._render_body(typed, hint or f"{base}_{attribute}", returned)
+        rendered = self._render_body(typed, hint or f"{self._base_name}_{attribute}", returned)
         self._functions += rendered.functions
         return rendered
 

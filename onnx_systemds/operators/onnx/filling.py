@@ -96,7 +96,7 @@ def _shape_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
     return vector(dims[start:end])
 
 
-@shape_rule("Size")
+@shape_rule("Size", "SequenceLength")
 def size_dims_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A single integer."""
     return (node.tensor((), "int64"),)

@@ -161,12 +161,6 @@ def _taken(node: NodeView, text: str, before: list[str]) -> Fragment:
     return node.result(f"as.matrix({text})", item_form(node.output_dims()), before=before)
 
 
-@shape_rule("SequenceLength")
-def sequence_length_rule(node: NodeFacts) -> tuple[Value, ...]:
-    """A number."""
-    return (node.tensor((), "int64"),)
-
-
 @generator("SequenceLength", since=11)
 def sequence_length_11(node: NodeView) -> Fragment:
     """The number of items."""

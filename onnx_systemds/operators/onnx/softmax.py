@@ -52,13 +52,10 @@ def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
         before, text = normalize(node, node.view(0, View(1, 1)), False)
         return node.result(text, View(1, 1), before=before)
     before_axis, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
-    if after == 1:
-        view = View(before_axis, size)
-        before, text = normalize(node, node.view(0, view), False)
-        return node.result(text, view, before=before)
-    if before_axis == 1:
-        view = View(size, after)
-        before, text = normalize(node, node.view(0, view), True)
+    if after == 1 or before_axis == 1:
+        by_rows = after == 1
+        view = View(before_axis, size) if by_rows else View(size, after)
+        before, text = normalize(node, node.view(0, view), not by_rows)
         return node.result(text, view, before=before)
     front = node.temporary("front")
     x = node.view(0, View(before_axis, size * after))
