@@ -19,6 +19,7 @@ WINDOW = "C=2, Hin=6, Win=5, Hf=3, Wf=3, strideh=2, stridew=1, padh=1, padw=1"
 RANGES = "Y = matrix(0, nrow(X), ncol(X))\nfor (i in 1:ceil(nrow(X) / 2))"
 RANGE = "beg = (i-1) * 2 + 1\nend = min(nrow(X), beg + 1)"
 EMPTY = "Y = matrix(0, rows=nrow(X), cols=ncol(X))\n"
+COLUMN = "Y = matrix(0, rows=nrow(X), cols=1)\n"
 
 
 def rows(name: str, body: str, data: dict[str, Array] = X, **more: object) -> ExportCase:
@@ -56,6 +57,23 @@ INDEPENDENT = [
          operators=["Mul"]),
     rows("ranges of rows, scaled", f"{RANGES} {{ {RANGE}\nZ = cbind(X[beg:end,], matrix(1, end-beg+1, 1))\n"
          "Y[beg:end,] = Z[,2:7] / rowSums(abs(Z)) }"),
+    rows("branches", COLUMN + "for (n in 1:nrow(X)) { s = sum(X[n,])\nif (s > 0.5) { Y[n,1] = 1 } else if (s > 0) { Y[n,1] = s } else { Y[n,1] = -1 } }"),
+    rows("one branch that writes", "Y = X\nfor (n in 1:nrow(X)) { m = max(X[n,])\nif (m > 1) { Y[n,] = X[n,] / m } }"),
+    rows("a row that is corrected", EMPTY + "for (n in 1:nrow(X)) { Y[n,] = X[n,] * n\n"
+         "if (sum(Y[n,]) > 0) { Y[n,2] = 7\nY[n,5] = X[n,1] } }"),
+    rows("branches one after the other", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y[n,1] = 0 }\n"
+         "if (as.scalar(X[n,2]) > 0) { Y[n,2] = 1 } else { Y[n,2] = sum(X[n,]) } }"),
+    rows("branches in branches", COLUMN + "for (n in 1:nrow(X)) { if (as.scalar(X[n,1]) < 0.3) { if (as.scalar(X[n,2]) < 0) { Y[n,1] = 1 }\n"
+         "else { Y[n,1] = sqrt(abs(sum(X[n,]))) } } else { if (as.scalar(X[n,3]) < 0) { Y[n,1] = 3 } else { Y[n,1] = 4 } } }"),
+    rows("the best column", COLUMN + "for (n in 1:nrow(X)) { best = 0\nhighest = -99\nfor (c in 1:ncol(X)) { v = as.scalar(X[n,c])\n"
+         "if (v > highest) { highest = v\nbest = c } }\nY[n,1] = best }"),
+    rows("a scalar of a branch", COLUMN + "for (n in 1:nrow(X)) { s = 0.5\nif (sum(X[n,]) > 0) { s = exp(max(X[n,])) }\nY[n,1] = s * 2 }"),
+    rows("columns in branches", "Y = X\nfor (c in 1:ncol(X)) { d = sd(X[,c])\nif (is.nan(d) | d == 0) { Y[,c] = X[,c] * 0 } else { Y[,c] = X[,c] / d } }"),
+    rows("cells in branches", EMPTY + "for (n in 1:nrow(X)) { for (c in 1:ncol(X)) { v = as.scalar(X[n,c])\n"
+         "if (v > 0) { Y[n,c] = v } else { Y[n,c] = exp(v) - 1 } } }"),
+    rows("one condition for all", "Y = X\nlarge = sum(X) > 0\nfor (n in 1:nrow(X)) { if (large) { Y[n,1] = n } }"),
+    rows("a quotient that only some have", COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 3)\n"
+         "if (k > 0) { Y[n,1] = 7 %/% k } }"),
     layer("conv2d", "X=X, W=W, b=b", {**IMAGES, **FILTERS}),
     layer("max_pool2d", "X=X", IMAGES),
 ]  # fmt: skip
@@ -69,6 +87,15 @@ DEPENDENT = [
     rows("ranges of rows, centered", f"{RANGES} {{ {RANGE}\nY[beg:end,] = X[beg:end,] - colMeans(X[beg:end,]) }}"),
     rows("ranges of rows, turned", f"{RANGES} {{ {RANGE}\nY[beg:end,] = rev(X[beg:end,]) }}"),
     rows("ranges that leave rows", f"{RANGES.replace('1:ceil(nrow(X) / 2)', 'seq(1, floor(nrow(X) / 2), 1)')} {{ {RANGE}\nY[beg:end,] = X[beg:end,] + 1 }}"),
+    rows("a count of branches", "k = 0\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { k = k + 1 } }\nY = as.matrix(k)"),
+    rows("what the last branch set", "s = 3\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { s = sum(X[n,]) } }\nY = as.matrix(s)"),
+    rows("the row before in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { Y[n,] = X[n-1,] + X[n,] } }"),
+    rows("the row after in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n,] = X[n+1,] } }"),
+    rows("a branch that writes the row after", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n+1,] = X[n,] } }"),
+    rows("a place that is looked up in a branch", "E = matrix(\"4 5 6\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 9)\n"
+         "if (k >= 1 & k <= 3) { Y[n,1] = E[k,1] } }"),
+    rows("branches that write other ranges", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y[n,1] = 0 } else { Y[n,2] = 0 } }"),
+    rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
 ]  # fmt: skip
 
@@ -109,8 +136,10 @@ def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int
     data = {**case.inputs, "X": RNG.normal(size=(count, case.inputs["X"].shape[1]))}
     known = model_of(replace(case, inputs=data, symbols={}), "float32")
     if case in INDEPENDENT:
-        assert not {"Loop", "If"} & (operators(opened) | operators(known))
-        assert node_count(known.graph) <= node_count(opened.graph) + 2
+        assert not {"Loop", "If"} & operators(opened)
+        if count > 1 or "If" not in operators(known):  # a single trip is written out, with the branch that it takes
+            assert not {"Loop", "If"} & operators(known)
+            assert node_count(known.graph) <= node_count(opened.graph) + 2
     given = {"X": data["X"]}
     assert_close(run_model(known, given)["Y"], run_model(opened, given)["Y"].astype(np.float64), 1e-5, str(case))
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating.indexing import replaced
+from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
 from onnx_systemds.exporting.graph.nodes import Range, Replacement, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
@@ -35,8 +36,12 @@ def results(
     initial: what they hold before it. ends: what a trip leaves of each. Raises UnsupportedCase where a trip needs what
     another one has left.
     """
-    made = [_writes(end, state) for state, end in zip(initial, ends)]
+    chains = [Writes(graph, state) for state in initial]
+    made = [chain.of(end) for chain, end in zip(chains, ends)]
     blocks = [_common_block(batching, writes) if writes else None for writes in made]
+    for chain, block in zip(chains, blocks):
+        if block is not None:
+            _check_partial(batching, chain, block)
     for (state, start), block in zip(initial.items(), blocks):
         if block is not None:
             batching.keep(state, start, block)
@@ -57,7 +62,7 @@ def of_all_rows(
     """Return the same for a loop over ranges of rows that together are all rows, each calculated from the same row."""
     found, writes = [], []
     for (state, start), end in zip(initial.items(), ends):
-        made = _writes(end, state)
+        made = plain_writes(end, state) or []
         found.append(start)
         if end is state:
             continue
@@ -70,15 +75,18 @@ def of_all_rows(
     return found
 
 
-def _writes(end: Tensor, state: Tensor) -> list[Replacement]:
-    """Return the ranges of a state that a trip replaces, in their order; none where it is more than that."""
-    found: list[Replacement] = []
-    while end is not state:
-        if end.replaced is None:
-            return []
-        found.append(end.replaced)
-        end = end.replaced.old
-    return found[::-1]
+def _check_partial(batching: Batching, chain: Writes, block: Block) -> None:
+    """Raise UnsupportedCase where a range that only some trips write may be outside of the matrix."""
+    for write in chain.partial:
+        block.check_inside(batching.trips, chain.state.dims[block.axis], surely=True)
+        other, size = ((write.cols, write.rows)[block.axis], chain.state.dims[1 - block.axis])
+        if not isinstance(other.start, int) or other.start < 0 or not _known_at_most(other.stop, size):
+            raise UnsupportedCase("a trip of this loop may write outside of a matrix")
+
+
+def _known_at_most(stop: Dim, size: Dim) -> bool:
+    beyond = stop - size
+    return isinstance(beyond, int) and beyond <= 0
 
 
 def _common_block(batching: Batching, writes: Sequence[Replacement]) -> Block:
@@ -172,7 +180,7 @@ class Collected:
         if may_not_run(batching.trips):
             return
         for place, (state, end) in enumerate(zip(states, ends)):
-            writes = _writes(end, state)
+            writes = plain_writes(end, state) or []
             with suppress(UnsupportedCase):
                 if len(writes) == 1 and all(map(graph.computable, writes[0].part.dims)):
                     self.blocks[place] = writes[0], _common_block(batching, writes)

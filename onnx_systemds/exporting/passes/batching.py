@@ -12,12 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import Node, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, substitute, symbol
+
+_HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, "Concat", "CumSum", "Expand", "LogSoftmax", "MatMul", "Reshape",
+                       "Shape", "Slice", "Softmax", "Transpose"))  # fmt: skip
+"""Operators that give something whatever their operands hold: what only some trips need may be made for all."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +34,16 @@ class Block:
     step: int
     size: int
 
-    def check_inside(self, trips: Dim, size: Dim) -> None:
-        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where."""
-        for start in (self.first, self.first + self.step * (trips - 1)):
+    def check_inside(self, trips: Dim, size: Dim, surely: bool = False) -> None:
+        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where.
+
+        surely: also where that is not known, as for what only some trips read or write.
+        """
+        ends = (self.first, self.first + self.step * (trips - 1))
+        lowest, highest = ends if self.step >= 0 else ends[::-1]
+        if surely and not (isinstance(lowest, int) and isinstance(highest + self.size - size, int)):
+            raise UnsupportedCase("a trip of this loop may read or write outside of a matrix")
+        for start in ends:
             beyond = start + self.size - size
             if (isinstance(start, int) and start < 0) or (isinstance(beyond, int) and beyond > 0):
                 raise UnsupportedCase("a trip of this loop reads or writes outside of a matrix")
@@ -62,6 +74,7 @@ class Batching:
         self.trip = trip
         self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
         self.largest = LARGEST_BATCH
+        self.guarded = False  # whether what is made is of a branch, which not all trips take
 
     def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
         """Let the body read of `state`, which holds `initial` before the loop, the block that the trip writes."""
@@ -78,7 +91,8 @@ class Batching:
     def _of(self, tensor: Tensor) -> Batched:
         if tensor in self.found:
             return self.found[tensor]
-        if tensor.node is not None and tensor.node.scope is self.scope:
+        scope = None if tensor.node is None else tensor.node.scope
+        if scope is not None and self.scope in scope.with_parents():
             raise UnsupportedCase("a trip of this loop reads what the one before it has left")
         return Batched(tensor, same=True)
 
@@ -88,6 +102,13 @@ class Batching:
         for tensor in node.outputs:
             if not all(graph.computable(dim) for dim in tensor.dims):
                 raise UnsupportedCase("the trips of this loop make matrices of different sizes")
+        if node.op in ("If", "Identity"):
+            make = self._make_branches if node.op == "If" else self._pass_on
+            make(node)
+            graph.place = before
+            return
+        if self.guarded:
+            self._check_harmless(node)
         kept = self._kept(node)
         inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
                   for place, tensor in enumerate(node.inputs)]  # fmt: skip
@@ -100,6 +121,52 @@ class Batching:
             self.found[node.outputs[0]] = found = rule(self, node, inputs)
             self._check_size(found.tensor.dims, *(own.tensor for own in inputs if own is not None))
         graph.place = before
+
+    def _pass_on(self, node: Node) -> None:
+        assert node.inputs[0] is not None
+        self.found[node.outputs[0]] = self._of(node.inputs[0])
+
+    def _make_branches(self, node: Node) -> None:
+        """Make both branches of an If for all trips, and choose for each trip what its branch gives."""
+        bodies = [body for _, body in node.subgraphs()]
+        condition, guarded = node.inputs[0], self.guarded
+        assert condition is not None
+        chosen = [self._of(condition)]
+        self.guarded = True
+        for body in bodies:
+            for inner in needed_nodes(body.scope, [], body.outputs):
+                if any(output not in self.found for output in inner.outputs):
+                    self._make(inner)
+        self.guarded = guarded
+        for output, *ends in zip(node.outputs, *(body.outputs for body in bodies)):
+            if any(end.dims != output.dims for end in ends):
+                raise UnsupportedCase("the branches of this loop make matrices of different sizes")
+            inputs = [*chosen, *map(self._of, ends)]
+            choice = Node("Where", (condition, *ends), (output,), {}, node.place, node.scope)
+            if all(found.same for found in inputs):
+                self._make_once(choice, inputs)
+            else:
+                self.found[output] = found = self.rules[choice.op](self, choice, inputs)
+                self._check_size(found.tensor.dims, *(own.tensor for own in inputs))
+
+    def _check_harmless(self, node: Node) -> None:
+        """Raise UnsupportedCase for a node of a branch that could fail in a trip that does not take the branch."""
+        whole = any(output.kind == INT for output in node.outputs) and node.op in ("Div", "Mod")
+        computed = node.op == "Reshape" and (node.inputs[1] is None or node.inputs[1].constant is None)
+        if node.op not in _HARMLESS or whole or computed:
+            raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
+        block = self.block(node) if node.op == "Slice" else None
+        if block is not None and node.inputs[0] is not None:
+            block.check_inside(self.trips, node.inputs[0].dims[block.axis], surely=True)
+        elif node.op == "Slice":
+            bounds = [None if bound is None else bound.constant for bound in node.inputs[1:4]]
+            source = node.inputs[0]
+            if source is None or any(bound is None or bound.size != 1 for bound in bounds) or len(node.inputs) > 4:
+                raise UnsupportedCase("a branch of this loop reads a computed range")
+            start, stop, axis = (int(bound.item()) for bound in bounds if bound is not None)
+            size = source.dims[axis]
+            if not isinstance(size, int) or not 0 <= start < min(stop, size):
+                raise UnsupportedCase("a trip of this loop may read outside of a matrix")
 
     def _check_size(self, dims: Dims, *operands: Tensor) -> None:
         """Raise UnsupportedCase for a matrix that is large, and larger than its operands and what the loop writes."""
