@@ -29,7 +29,11 @@ from onnx_systemds.importing.passes.named_products import with_named_products
 from onnx_systemds.importing.passes.named_sizes import with_named_sizes
 from onnx_systemds.importing.passes.products_of_sizes import with_known_products
 from onnx_systemds.importing.passes.scope_comments import with_scope_comments
-from onnx_systemds.importing.passes.specialisation.specialise import for_callers_of_known_sizes, specialise
+from onnx_systemds.importing.passes.specialisation.specialise import (
+    for_callers_of_known_sizes,
+    specialise,
+    with_large_loads_apart,
+)
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
@@ -198,6 +202,8 @@ def script_of(
         with stages.stage("find blocks") as words:
             script = with_blocks(script, always=writing.functions == "blocks")
             words.append(f"{len(script.functions)} functions")
+    if writing.specialised:
+        script = with_large_loads_apart(script)
     script = with_named_sizes(with_named_products(without_aliases(script)))
     script = with_first_calls_apart(with_known_products(script))
     commented = replace(script.main, body=with_scope_comments(script.main.body))

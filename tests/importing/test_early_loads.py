@@ -10,7 +10,8 @@ import pytest
 from onnx import ModelProto, numpy_helper
 
 from onnx_systemds import import_model
-from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, cut
+from onnx_systemds.dml.printer import print_statement
+from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, cut, is_never
 from onnx_systemds.importing.passes.specialisation import specialise as specialisation
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.rendering.weight_loads import is_load
@@ -44,10 +45,19 @@ def test_weights_are_taken_first() -> None:
 
 
 @pytest.mark.parametrize("is_large", [True, False])
-def test_large_weights_are_taken_where_they_are_used(monkeypatch: pytest.MonkeyPatch, is_large: bool) -> None:
+def test_large_weights_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, is_large: bool) -> None:
     monkeypatch.setattr(specialisation, "LARGEST_EARLY", 8 * (V.size + W.size) - is_large)
     script = import_model(products(), weights="files")
-    assert (places(script)[1] is None) == is_large and (script.general is None) == is_large
+    body = [*script.main.body]
+    cuts = [number for number, found in enumerate(body) if is_never(found)]
+    loads = [number for number, found in enumerate(body) if is_load(found)]
+    if is_large:
+        assert loads == [1, 6] and cuts == [2, 5, 7]
+        assert [body[number] for number in cuts] == [cut(LOADED_CUT), cut(LOADS_CUT), cut(LOADED_CUT)]
+        assert "b = tanh" in print_statement(body[4])
+    else:
+        assert loads == [1, 2] and cuts == [3]
+    assert script.general is not None and places(script.general)[1] is None
 
 
 def test_scripts_that_stay() -> None:
@@ -88,7 +98,9 @@ def test_layers_of_several_sizes() -> None:
 
 
 @pytest.mark.engine
-def test_results_for_several_sizes() -> None:
+@pytest.mark.parametrize("most", [specialisation.LARGEST_EARLY, 8])
+def test_results_for_several_sizes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(specialisation, "LARGEST_EARLY", most)
     calls = [{"X": np.random.default_rng(rows).normal(size=(rows, 3)).astype(np.float32)} for rows in (1, 6, 2)]
     for call, found in zip(calls, calls_plainly(import_model(products(), weights="files"), calls)):
         np.testing.assert_allclose(found["Y"], np.tanh(call["X"] @ V) @ W, rtol=1e-5, atol=1e-6)

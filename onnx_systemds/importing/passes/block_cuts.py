@@ -28,6 +28,7 @@ GUARDED = "if (never) {  # keeps calls of a function apart, which the engine els
 _CUT = 'if (never) { print("never") }  # '
 BLOCK_CUT = f"{_CUT}cuts the block: compile time is quadratic in its length"
 LOADED_CUT = f"{_CUT}cuts the block: from here on all sizes are known"
+LOADS_CUT = f"{_CUT}cuts the block: the next weights come without sizes"
 CALLED_CUT = f"{_CUT}cuts the block: the compiler is to find all calls alike"
 LISTED_CUT = f"{_CUT}cuts the block: one value by two names in lists ends in an error"
 EXTREMES_CUT = f"{_CUT}cuts the block: max(max(A, B), C) is wrong for sparse matrices"

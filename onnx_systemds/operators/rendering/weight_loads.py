@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -33,3 +35,12 @@ def is_load(node: tree.Node) -> bool:
     if not isinstance(node, tree.Call) or node.function != "matrix" or not is_entry(node.arguments[0].value):
         return False
     return all(isinstance(size.value, tree.IntLiteral) for size in node.arguments[1:])
+
+
+def bytes_of(statement: tree.Statement) -> int:
+    """The bytes of the matrix that a statement with a `load` takes; 0 for another one."""
+    if not isinstance(statement, tree.Assign) or not is_load(statement):
+        return 0
+    assert isinstance(statement.value, tree.Call)
+    sizes = (size.value for size in statement.value.arguments[1:])
+    return 8 * prod(size.value for size in sizes if isinstance(size, tree.IntLiteral))

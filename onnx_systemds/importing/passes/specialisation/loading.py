@@ -1,4 +1,4 @@
-"""Weights and constants taken out of their list before all else, in a block of their own.
+"""Weights and constants taken out of their list before what reads them, in a block of their own.
 
 What comes out of a list has no size that the engine's compiler knows, and it compiles a block with such a matrix anew
 at each call, all of it. A load tells the sizes: after a cut they are known.
@@ -10,21 +10,43 @@ from collections import Counter
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.scopes import assigned
-from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, NEVER, cut
-from onnx_systemds.operators.rendering.weight_loads import is_load
+from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut
+from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
 
-def with_loads_first(body: tree.Block) -> tree.Block:
-    """The statements, with those in front that take matrices of known sizes out of the list."""
+def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
+    """The statements, with those in front that take matrices of known sizes out of the list.
+
+    most: bytes that are taken at once, where it is not all of them; then the statements are in parts, each with its
+    loads in front.
+    """
     counts = Counter(name for statement in body for name in assigned((statement,)))
-    loads: list[tree.Statement] = []
-    others: list[tree.Statement] = []
-    for statement in body:
-        is_first = is_load(statement) and counts[assigned((statement,))[0]] == 1
-        (loads if is_first else others).append(statement)
-    if not loads:
-        return body
     never = cut(NEVER)
-    if never in others:
-        others.remove(never)
-    return (never, *loads, cut(LOADED_CUT), *others)
+    parts = [_Part()]
+    for statement in body:
+        if statement == never:
+            continue
+        if is_load(statement) and counts[assigned((statement,))[0]] == 1:
+            size = bytes_of(statement)
+            if most is not None and parts[-1].loads and parts[-1].taken + size > most:
+                parts.append(_Part())
+            parts[-1].loads.append(statement)
+            parts[-1].taken += size
+        else:
+            parts[-1].others.append(statement)
+    if not parts[0].loads:
+        return body
+    statements: list[tree.Statement] = [never]
+    for part in parts:
+        apart = [cut(LOADS_CUT)] if len(statements) > 1 else []
+        statements += [*apart, *part.loads, cut(LOADED_CUT), *part.others]
+    return tuple(statements)
+
+
+class _Part:
+    """Statements, those that load what they read, and how many bytes these take."""
+
+    def __init__(self) -> None:
+        self.loads: list[tree.Statement] = []
+        self.others: list[tree.Statement] = []
+        self.taken = 0

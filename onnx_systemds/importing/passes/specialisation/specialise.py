@@ -12,7 +12,14 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.parameters import UNKNOWN_LIST
-from onnx_systemds.importing.passes.block_cuts import LISTED_CUT, cut, cut_blocks, is_never, with_never
+from onnx_systemds.importing.passes.block_cuts import (
+    LISTED_CUT,
+    cut,
+    cut_blocks,
+    is_loaded_cut,
+    is_never,
+    with_never,
+)
 from onnx_systemds.importing.passes.hidden_zeros import with_hidden_zeros
 from onnx_systemds.importing.passes.specialisation.extremes import FLAT, has_elements, is_large, with_flat_extremes
 from onnx_systemds.importing.passes.specialisation.hoisting import Hoisted, hoisted
@@ -47,7 +54,7 @@ from onnx_systemds.operators.api.reserved_names import WEIGHTS
 _LIBRARY = (MATRIX, SHIFTS_OF_SAMPLES, *ROW_AGGREGATES.values(), *FLAT.values())
 PLAIN = Form()
 LARGEST_EARLY = 64 << 20
-"""Bytes of weights that are all taken first in a script for open sizes."""
+"""Bytes of weights that a script for open sizes takes at once."""
 
 
 def specialise(script: Script, sizes: Mapping[str, int], form: Form = PLAIN) -> Script:
@@ -75,8 +82,7 @@ def for_callers_of_known_sizes(script: Script) -> Script:
 
     It takes its weights out of the list first, if they are not large (see `loading`), and has a recurrent layer for
     each of its calls, which differ in their sizes. Functions of the library stay one: what of them has a loop is mostly
-    called with the same sizes. Large weights are taken where they are used: all at once they would not fit into the
-    engine's buffer of what was written last.
+    called with the same sizes. Of large ones see `with_large_loads_apart`.
     """
     if sum(8 * weight.array.size for weight in script.weights) > LARGEST_EARLY:
         return script
@@ -87,6 +93,21 @@ def for_callers_of_known_sizes(script: Script) -> Script:
     called = {function.name: function for function in called_functions(tree.Script(tuple(functions.values())), [main])}
     result = _with_functions(script, main, called)
     return replace(result, general=script.unspecialised)
+
+
+def with_large_loads_apart(script: Script) -> Script:
+    """A script for open sizes that takes large weights out of their list in parts, each before what reads them.
+
+    All at once they would not fit into the engine's buffer of what was written last.
+    """
+    if any(is_loaded_cut(statement) for statement in script.main.body):
+        return script
+    body = with_loads_first(script.main.body, LARGEST_EARLY)
+    if body is script.main.body:
+        return script
+    main = replace(script.main, body=body)
+    functions = tuple(main if it is script.main else it for it in script.functions)
+    return replace(script, functions=functions, general=script.unspecialised)
 
 
 def inlinable(script: Script) -> frozenset[str]:
