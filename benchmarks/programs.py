@@ -9,6 +9,7 @@ import os
 import re
 import statistics
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Sequence
@@ -90,6 +91,15 @@ def timed(
     if script is not None:
         counted = Counted(engine_statistics(output, script), sum(map(len, taken.values())), inside)
     return Times(statistics.median(taken["call"]), taken["warm"][0], elapsed - inside, busy, counted)
+
+
+def require_native_blas(library: str) -> None:
+    """Raise RuntimeError where the engine does not find the library: it says nothing and multiplies without it."""
+    product = "A = rand(rows=200, cols=200)\nprint(sum(A %*% A))\n"
+    with tempfile.TemporaryDirectory(prefix="benchmark-") as folder:
+        output, _ = run_program(product, Path(folder), heap="1g", native_blas=library, counted=True)
+    if not re.search(rf"Native {library} calls \(dense mult.*\):\s+[1-9]", output):
+        raise RuntimeError(f"the engine finds no lib{'mkl_rt' if library == 'mkl' else library}.so by LD_LIBRARY_PATH")
 
 
 def run_program(

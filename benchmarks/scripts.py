@@ -1,7 +1,7 @@
 """Generated scripts as people run them, against onnxruntime: ``python -m benchmarks.scripts [--write] [--only PART]``.
 
-Each shared model is converted, saved and sourced by a program of the plain command line that reads its inputs from
-files of the engine's binary format. The library of a native BLAS is found by LD_LIBRARY_PATH.
+Each shared model, and a BERT of usual size, is converted, saved and sourced by a program of the plain command line that
+reads its inputs from files of the engine's binary format. The library of a native BLAS is found by LD_LIBRARY_PATH.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import argparse
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,9 +20,10 @@ import numpy as np
 import onnxruntime
 from onnx import ModelProto
 
+from benchmarks.large_models import bert_base, bert_feeds
 from benchmarks.models import open_session, reported, runtime_of, stored_feeds
 from benchmarks.open_batches import with_open_batch
-from benchmarks.programs import Times, timed
+from benchmarks.programs import Times, require_native_blas, timed
 from benchmarks.report import write_section
 from onnx_systemds import import_model
 from onnx_systemds.importing.script import Script
@@ -33,22 +34,22 @@ from tests.plain_engine import PlainCall, sourced
 
 HEADER = """## Scripts against onnxruntime
 
-Written by `python -m benchmarks.scripts --write`: shared models, each as a script that a program sources, run by plain
-SystemDS (`-exec singlenode`, Java's default stack) on inputs read from files. Milliseconds of a call in the middle,
-after a warm-up; *open* is the script for any size, *sizes known* the one converted for these (`--dim`), *first* the
-first call of that, *program* all that the process does besides calling (start, compilation, reading weights), in
-seconds. onnxruntime computes in float32 with 2 threads, the engine in float64 with 2; they take turns. Rows are those
-of the first axis, where it is open; a model of one sample is measured with that axis opened where each sample still
-gives the same. *products* (`--products`) is the engine's floor: the part of a call, sizes known and with the native
-BLAS if one is measured, that its statistics give to products of matrices and convolutions, all calls of a program taken
-together, warm-up too.
+Written by `python -m benchmarks.scripts --write`: shared models, and a BERT base of 110 million random weights, each as
+a script that a program sources, run by plain SystemDS (`-exec singlenode`, Java's default stack) on inputs read from
+files. Milliseconds of a call in the middle, after a warm-up; *open* is the script for any size, *sizes known* the one
+converted for these (`--dim`), *first* the first call of that, *program* all that the process does besides calling
+(start, compilation, reading weights), in seconds. onnxruntime computes in float32 with 2 threads, the engine in float64
+with 2; they take turns. Rows are those of the first axis, where it is open; a model of one sample is measured with that
+axis opened where each sample still gives the same. *products* (`--products`) is the engine's floor: the part of a call,
+sizes known and with the native BLAS if one is measured, that its statistics give to products of matrices and
+convolutions, all calls of a program taken together, warm-up too.
 """
 SELECTION: Mapping[str, Sequence[int]] = {
     "bert_tiny.ts": (1, 256), "gpt2_tiny.dynamo": (256,), "sample-apps__transformer": (256,),
     "lstm_gru_tagger.ts": (256,), "byte_sb_bidi_lstm": (1,), "gonnx__mlp": (256,), "mlp_tabular.ts": (100_000,),
     "resnet_tiny.ts": (1, 256), "lightrand_squeezenet": (1,), "ch_ppocr_mobile_v2.0_cls": (16,),
     "version-RFB-320": (1,), "magika__model": (1,), "skl_digits_pca_lr": (100_000,), "lgb_dia": (100_000,),
-    "skl_bc_rf": (100_000,), "xgb_wine": (100_000,),
+    "skl_bc_rf": (100_000,), "xgb_wine": (100_000,), "bert_base, 32": (2,),
 }  # fmt: skip
 """Parts of the names of the models that are measured unless `--only` names others, with their numbers of rows."""
 ROWS = (1, 16, 256, 4096)
@@ -57,7 +58,9 @@ LONGEST = 3.0
 """Seconds of a call of onnxruntime from which on no more rows are tried."""
 CHOOSING = 120
 """Calls after which `ScoringFunction` has chosen."""
+TOKENS = (32, 128)
 Feeds = Mapping[str, Any]
+Case = tuple[Path | ModelProto, Feeds, bool]
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Row:
     """As `known`, or as `native` where that is measured, with what the engine counts."""
 
 
-def variants(path: Path) -> tuple[Path | ModelProto, Feeds, bool]:
+def variants(path: Path) -> Case:
     """The model of a file, or with its batch of one opened, the inputs stored, and whether its first axis is open."""
     runtime = runtime_of(path)
     feeds = stored_feeds(path, runtime)
@@ -81,6 +84,14 @@ def variants(path: Path) -> tuple[Path | ModelProto, Feeds, bool]:
         return path, feeds, True
     opened = with_open_batch(path, feeds)
     return (path, feeds, False) if opened is None else (opened, feeds, True)
+
+
+def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
+    """The models by name, and what makes them."""
+    for path in model_paths("real", "generated"):
+        yield path.stem, partial(variants, path)
+    for tokens in TOKENS:
+        yield f"bert_base, {tokens} tokens", lambda tokens=tokens: (bert_base(), bert_feeds(tokens), True)  # type: ignore[misc]
 
 
 def _is_open(shape: Sequence[Any]) -> bool:
@@ -192,22 +203,24 @@ def main() -> None:
     columns += ["products ms", "call / products"] if arguments.products else []
     lines = [HEADER, f"| {' | '.join(columns)} |", f"|---|{'--:|' * (len(columns) - 1)}"]
     chosen = SELECTION if arguments.only is None else dict.fromkeys(arguments.only, ROWS)
-    for path in model_paths("real", "generated"):
-        sizes = next((arguments.rows or sizes for part, sizes in chosen.items() if part in path.stem), None)
+    if arguments.native_blas:
+        require_native_blas(arguments.native_blas)
+    for name, case in cases():
+        sizes = next((arguments.rows or sizes for part, sizes in chosen.items() if part in name), None)
         if sizes is None:
             continue
-        with reported(path.stem):
-            model, stored, is_open = variants(path)
+        with reported(name):
+            model, stored, is_open = case()
             runtime = runtime_of(model)
             for rows in sizes if is_open else (None,):
                 feeds = stored if rows is None else feeds_of(stored, rows, runtime)
                 if feeds is None:
                     feeds, rows = stored, None  # one size only
-                with reported(f"{path.stem}, {rows} rows"):
+                with reported(f"{name}, {rows} rows"):
                     row = measured(model, feeds, runtime, arguments.seconds,
                                    native_blas=arguments.native_blas, session=arguments.session,
                                    products=arguments.products)  # fmt: skip
-                    lines.append(line(path.stem, rows, row))
+                    lines.append(line(name, rows, row))
                     print(lines[-1], flush=True)
                     if rows is None or row.onnxruntime > 1e3 * LONGEST:
                         break

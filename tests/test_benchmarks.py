@@ -6,15 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
-from benchmarks import exports
+from benchmarks import exports, programs
 from benchmarks.engine_statistics import engine_statistics
 from benchmarks.expert_models import CASES, Case
+from benchmarks.large_models import bert_base, bert_feeds
 from benchmarks.programs import Counted
 from benchmarks.round_trip import measure
 from benchmarks.scale import count_jobs, difference, prepared, scored
+from onnx_systemds import import_model
+from tests.plain_engine import score_plainly
 
 SCRIPT = """\
 gelu = function(matrix[double] X) return (matrix[double] Y) {
@@ -113,3 +117,24 @@ def test_exports_have_the_nodes_of_an_expert(case: Case) -> None:
     """Not twice as many, and with any batch as many as with a known one."""
     (expert, known, opened), _ = exports.measure(case, 0)
     assert known <= 2 * expert and opened == known
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+def test_a_native_library_has_to_be_used(calls: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = f"Native openblas calls (dense mult/conv/bwdF/bwdD):\t{calls}/0/0/0.\n" if calls else "1000.0\n"
+    monkeypatch.setattr(programs, "run_program", lambda *_, **__: (said, 0.0))
+    if calls:
+        programs.require_native_blas("openblas")
+    else:
+        with pytest.raises(RuntimeError, match="finds no libopenblas.so"):
+            programs.require_native_blas("openblas")
+
+
+@pytest.mark.engine
+def test_a_layer_of_bert_of_usual_size() -> None:
+    """More than 64 MB of weights, which the script takes in parts."""
+    model, feeds = bert_base(layers=1), bert_feeds(16)
+    script = import_model(model)
+    assert script.text.count("the next weights come without sizes") == 1
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)[0]
+    np.testing.assert_allclose(score_plainly(script, feeds)["last"], expected, rtol=1e-4, atol=1e-5)
