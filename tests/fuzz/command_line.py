@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 
-from onnx_systemds import import_model
 from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.script import Script
 from onnx_systemds.runtime.boundary_integers import InexactInteger
@@ -43,7 +42,7 @@ def _converted(case: ModelCase) -> tuple[ModelCase, Script] | None:
     if not all(isinstance(value, np.ndarray) and value.dtype != object and value.size for value in values):
         return None
     try:
-        script = import_model(case.model, functions=case.functions)
+        script = case.converted()
         for feeds in calls:
             bind_sizes(script.inputs, feeds)
     except (TranspileError, InvalidInput):

@@ -29,6 +29,8 @@ def written(kind: str, case: ModelCase, finding: Finding, folder: Path = FOLDER)
         "specialise_after": case.specialise_after,
         "is_exact": case.is_exact,
         "functions": case.functions,
+        "style": case.style,
+        "dims": dict(case.dims),
         "model": MessageToDict(_plain(case.model)),
         "calls": [{name: _as_dict(value) for name, value in feeds.items()} for feeds in case.calls],
     }
@@ -43,9 +45,8 @@ def read(path: Path) -> ModelCase:
     content = json.loads(path.read_text(encoding="utf-8"))
     model = ParseDict(content["model"], ModelProto())
     calls = tuple({name: _as_value(value) for name, value in feeds.items()} for feeds in content["calls"])
-    return ModelCase(
-        content["seed"], model, calls, content["specialise_after"], content["is_exact"], content.get("functions")
-    )
+    return ModelCase(content["seed"], model, calls, content["specialise_after"], content["is_exact"], content.get("functions"),
+                     content.get("style", "plain"), content.get("dims", {}))  # fmt: skip
 
 
 def _plain(model: ModelProto) -> ModelProto:

@@ -10,15 +10,18 @@ from onnx import helper
 
 from onnx_systemds.engine import Session
 from onnx_systemds.model.protos import numpy_dtype
+from tests.fuzz import graph_layers  # noqa: F401 - its steps are registered
 from tests.fuzz.drawing import UNSIGNED, Array, Draw
 from tests.fuzz.finding import Finding
-from tests.fuzz.graph_builder import Builder, Known, array_of, scalar_of, step
+from tests.fuzz.graph_builder import Builder, Known, step
+from tests.fuzz.graph_functions import outline
+from tests.fuzz.graph_steps import array_of, scalar_of
 from tests.fuzz.judging import ModelCase, check_model
 from tests.fuzz.repeated_nodes import repeat
 
 Case = ModelCase
 
-_OPSETS = (18, 19, 21)
+_OPSETS = (18, 19, 20, 21, 22)
 _SPECIALISE_AFTER = 2
 _NARROW = ("uint8", "int8", "uint32")
 
@@ -47,16 +50,24 @@ def case(seed: int) -> Case:
         layers = repeat(builder)
         functions = draw.one(None, "blocks", "blocks")
     if not builder.nodes:
-        builder.values.append(builder.add("Neg", [inputs[0].name], inputs[0].dtype, inputs[0].dims))
+        builder.values.append(builder.add("Identity", [inputs[0].name], inputs[0].dtype, inputs[0].dims))
     made = [known for known in builder.values if known not in inputs]
     chosen = {known.name: known for known in [made[-1], *layers[-1:], *(draw.one(*made) for _ in range(draw.int(0, 3)))]}
     graph = builder.body("graph", inputs, list(chosen.values()))
     model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", draw.one(*_OPSETS))])
+    if draw.chance(0.2):
+        outline(model, draw)
+        functions = draw.one("flat", "keep", "blocks", None)
+    dims: dict[str, int] = {}
+    if draw.chance(0.15):  # one call's sizes, or one of them
+        dims = {name: size for name, size in a.items() if draw.chance(0.7) and any(name in known.dims for known in inputs)}
+    style = "nn" if draw.chance(0.1) else "plain"
     calls = [{known.name: _given(known, sizes, draw) for known in inputs} for sizes in (a, b, c)]
-    order = (calls[0], calls[1], calls[0], calls[2])
-    return ModelCase(
-        seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER, functions=functions
-    )
+    if dims:
+        calls = [call for call, sizes in zip(calls, (a, b, c)) if dims.items() <= sizes.items()]
+    order = [calls[place] for place in (0, 1, 0, 2) if place < len(calls)]
+    return ModelCase(seed, model, tuple(call for call in order for _ in range(3)), _SPECIALISE_AFTER, functions=functions,
+                     style=style, dims=dims)  # fmt: skip
 
 
 def _input(builder: Builder, place: int) -> Known:

@@ -15,7 +15,16 @@ from onnxruntime import InferenceSession, SessionOptions
 from onnx_systemds.engine import Session
 from onnx_systemds.inference.registry import Identity, expanders, operator_generators
 from onnx_systemds.model.protos import numpy_dtype
-from tests.fuzz import operators_contrib, operators_core, operators_functions, operators_layers, operators_other
+from tests.fuzz import (
+    operators_contrib,
+    operators_core,
+    operators_functions,
+    operators_layers,
+    operators_ml,
+    operators_other,
+    operators_quantized,
+    operators_shapes,
+)
 from tests.fuzz.drawing import Array, Draw, Maker, Node
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import ModelCase, check_model
@@ -29,7 +38,9 @@ _OF_ML = "ai.onnx.ml"
 _OF_FUNCTIONS = ("Attention", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
                  "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
 """Operators without a generator: ONNX defines them by others."""
-_KINDS = (operators_core, operators_functions, operators_layers, operators_other)  # importing them registers what they make
+_KINDS = (operators_core, operators_functions, operators_layers, operators_ml, operators_other, operators_quantized,
+          operators_shapes)  # fmt: skip
+# importing them registers what they make
 
 
 def identities() -> list[Identity]:
@@ -144,6 +155,8 @@ def _model_case(seed: int, identity: Identity, node: Node, draw: Draw) -> Case:
     symbols = _symbols({name: value for name, value in feeds.items() if name not in node.kept}, draw)
     model = make_model(identity, node, draw.opset, constants, symbols)
     calls, specialise_after = _calls(feeds, symbols, node, draw)
+    if identity[0] != _CONTRIB and draw.chance(0.2):
+        calls += _with_other_integers(feeds, draw)
     return ModelCase(seed, model, calls, specialise_after, node.is_exact)
 
 
@@ -242,6 +255,18 @@ def _calls(
         changed = {name: draw.size(0 if draw.chance(0.1) else 1) for name in names if draw.chance(0.6)}
         sizes.append({name: _resized(name, value, symbols, changed, node) for name, value in feeds.items()})
     return tuple(call for call in (feeds, sizes[0], feeds, sizes[1]) for _ in range(3)), 2
+
+
+def _with_other_integers(feeds: Mapping[str, Any], draw: Draw) -> tuple[dict[str, Any], ...]:
+    """The inputs with one integer larger or smaller, which may be an index or a size that there is not."""
+    names = [name for name, value in feeds.items() if isinstance(value, np.ndarray) and value.size
+             and value.dtype in (np.int32, np.int64)]  # fmt: skip
+    if not names:
+        return ()
+    name = draw.one(*names)
+    changed = feeds[name].copy()
+    changed.reshape(-1)[draw.int(0, changed.size - 1)] += draw.one(-9, -3, -1, 1, 3, 9)
+    return ({**feeds, name: changed},)
 
 
 def _resized(

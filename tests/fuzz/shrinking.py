@@ -170,7 +170,7 @@ def pruned(case: ModelCase, outputs: list[ValueInfoProto]) -> ModelCase:
     for node in reversed(model.graph.node):
         if needed.intersection(node.output):
             nodes.append(node)
-            needed.update(_reads(node))
+            needed.update(names_read(node))
     copies = [type(node).FromString(node.SerializeToString()) for node in reversed(nodes)]
     del model.graph.node[:]
     model.graph.node.extend(copies)
@@ -184,12 +184,12 @@ def pruned(case: ModelCase, outputs: list[ValueInfoProto]) -> ModelCase:
     return replace(case, model=model, calls=calls)
 
 
-def _reads(node: Any) -> set[str]:
+def names_read(node: Any) -> set[str]:
     """The names that a node and its bodies read; those of the bodies' own values do no harm."""
     found = set(node.input)
     for attribute in node.attribute:
         if attribute.HasField("g"):
-            found.update(*(_reads(inner) for inner in attribute.g.node))
+            found.update(*(names_read(inner) for inner in attribute.g.node))
             found.update(output.name for output in attribute.g.output)
     return found
 
@@ -292,7 +292,7 @@ def _without_dead(graph: GraphProto) -> int:
     for node in reversed(graph.node):
         if needed.intersection(node.output):
             kept.append(NodeProto.FromString(node.SerializeToString()))
-            needed.update(_reads(node))
+            needed.update(names_read(node))
         else:
             removed += 1
     del graph.node[:]

@@ -9,6 +9,7 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import shared_session
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.verifying.judging import run
 from tests.fuzz import graphs, operators
 from tests.fuzz.judging import ModelCase, check_model
 
@@ -25,6 +26,15 @@ def test_nodes_that_are_repeated_become_functions() -> None:
     repeated = [case for case in graphs.cases(0, 40) if case.functions == "blocks"]
     texts = [[import_model(case.model, functions=functions).text for functions in ("flat", "blocks")] for case in repeated]
     assert any(flat != blocks for flat, blocks in texts)
+
+
+def test_graphs_are_models() -> None:
+    cases = list(graphs.cases(0, 40))
+    assert any(case.model.functions for case in cases)
+    assert any(case.dims for case in cases)
+    assert any(case.style == "nn" for case in cases)
+    for case in cases:
+        assert run(case.model, case.calls[0], optimized=False)
 
 
 def test_numbers_of_what_the_judges_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
