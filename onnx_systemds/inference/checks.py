@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_systemds.inference.assumptions import Assumption, Relation
-from onnx_systemds.inference.dims import Dim, lone_symbol, symbols
+from onnx_systemds.inference.dims import Dim, lone_symbol, substitute, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.walk import needed_positions
 
@@ -19,14 +19,18 @@ class Checks:
         self._at_node: dict[int, list[Assumption]] = {}
         self._same: dict[Dim, Dim] = {} if outer is None else dict(outer._same)
         self._others: set[tuple[Relation, Dim, Dim]] = set() if outer is None else set(outer._others)
-        own = graph.own_sizes
+        self._own = graph.own_sizes
         for position in sorted(needed_positions(graph.nodes, graph.outputs)) if graph.assumptions else ():
             for assumption in graph.assumptions.get(position, ()):
-                if not own.isdisjoint(assumption.symbols):
-                    self._at_node.setdefault(position, []).append(assumption)
-                elif self.is_new(assumption):
-                    self.at_start.append(assumption)
+                self.add(position, assumption)
         self.at_start = _strongest(self.at_start)
+
+    def add(self, position: int, assumption: Assumption) -> None:
+        """Check one more thing that a node takes for granted."""
+        if not self._own.isdisjoint(assumption.symbols):
+            self._at_node.setdefault(position, []).append(assumption)
+        elif self.is_new(assumption):
+            self.at_start.append(assumption)
 
     def of_node(self, position: int) -> Sequence[Assumption]:
         """What a node takes for granted of sizes that other nodes give."""
@@ -40,9 +44,11 @@ class Checks:
             self._others.add(key)
             return is_new
         left, right = self._root(assumption.left), self._root(assumption.right)
-        if left != right:
-            self._same[left] = right
-        return left != right
+        equal = {name: self._root(size) for size in self._same if (name := lone_symbol(size)) is not None}
+        if substitute(left, equal) == substitute(right, equal):
+            return False
+        self._same[left] = right
+        return True
 
     def replacements(self, is_available: Callable[[str], bool]) -> dict[str, Dim]:
         """For symbols that are not available to the script, sizes that they are taken to be equal to, and that are."""

@@ -164,3 +164,37 @@ def test_channels_that_are_no_whole_groups() -> None:
     _refused(GROUPED.format(1), {"x": x, "s": two}, f"the size of the scale is 2, the number of groups is 1; {NO_ZEROS}")
     words = f"the size of the scale is 2, the number of channels is 3; {NO_ZEROS}"
     _refused(GROUPED.format(1), {"x": x, "s": two}, words, head=NEWER)
+
+
+TREE = """g (float[n,m] x) => (float[n,1] y) { y = ai.onnx.ml.TreeEnsembleRegressor <n_targets = 1, nodes_treeids = [0, 0, 0],
+    nodes_nodeids = [0, 1, 2], nodes_featureids = [3, 9, 9], nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"],
+    nodes_values = [0.5, 0.0, 0.0], nodes_truenodeids = [1, 0, 0], nodes_falsenodeids = [2, 0, 0], target_treeids = [0, 0],
+    target_nodeids = [1, 2], target_ids = [0, 0], target_weights = [1.0, 2.0]> (x) }"""
+
+
+def test_features_that_nodes_test() -> None:
+    _refused(TREE, {"x": ROWS}, "the number of features is 3; the script takes it to be larger")
+
+
+KERNEL = """g (float[n,m] x) => (float[n,1] y) { y = ai.onnx.ml.SVMRegressor <coefficients = [1.0, 2.0], n_supports = 2, rho = [0.1],
+    support_vectors = [1.0, 2.0, 3.0, 4.0], kernel_type = "RBF", kernel_params = [0.5, 0.0, 3.0]> (x) }"""
+OF_OTHER_SIZES = {
+    "features": (KERNEL, {"x": ZEROS}),
+    "updates": ("g (float[4] x, int64[2,1] i, float[k] u) => (float[4] y) { y = ScatterND(x, i, u) }",
+                {"x": np.zeros(4, np.float32), "i": np.array([[0], [1]]),
+                 "u": np.zeros(3, np.float32)}),
+    "scales": ("g (float[2,m] x, float[k] s) => (float[2,m] y) { y = LayerNormalization(x, s) }",
+               {"x": np.zeros((2, 4), np.float32), "s": np.zeros(2, np.float32)}),
+    "states": ("""g (float[3,n,1] x, float[1,m,1] h) => (float[3,1,n,1] y) <float[1,1,1] w = {1}>
+                  { y = RNN <hidden_size = 1> (x, w, w, , , h) }""",
+               {"x": np.zeros((3, 2, 1), np.float32), "h": np.zeros((1, 4, 1), np.float32)}),
+    "boxes": ("""g (float[1,k,4] b, float[1,1,m] s) => (int64[q,3] y)
+                 { o = Constant <value_int = 3> () y = NonMaxSuppression(b, s, o) }""",
+              {"b": np.zeros((1, 3, 4), np.float32), "s": np.zeros((1, 1, 2), np.float32)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_OTHER_SIZES)
+def test_zeros_of_other_sizes(name: str) -> None:
+    text, feeds = OF_OTHER_SIZES[name]
+    _refused(text, feeds, NO_ZEROS)

@@ -13,7 +13,9 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
 from onnx_systemds.dml.operands import number_in
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
-from onnx_systemds.inference.dims import Dim, Dims, symbol, symbols
+from onnx_systemds.errors import quoted
+from onnx_systemds.inference.assumptions import Assumption, Relation, node_words
+from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
 from onnx_systemds.inference.local_functions import BODY
@@ -65,7 +67,17 @@ class NodeView(NodeFacts):
 
     def view(self, given: Input, form: Form) -> str:
         """Text of an input in a form: the identifier of a matrix of the given rows and columns, or a scalar."""
+        value = self.value(given)
+        if isinstance(form, View) and value.dims is not None and not value.is_list:
+            self._check_size(given, product(value.dims), form.rows * form.cols)
         return self._scope.demand(self.name(given), form)
+
+    def _check_size(self, given: Input, size: Dim, wanted: Dim) -> None:
+        """Let the script check what only the run tells: of a matrix of zeros the engine makes one of any size."""
+        if size != wanted and not (isinstance(size, int) and isinstance(wanted, int)):
+            words = f"the number of elements of {quoted(self.name(given))}", "that of those which it takes"
+            found = Assumption(size, wanted, Relation.EQUAL, *words, node_words(self.node))
+            self._scope.sizes.checks.add(self.position, found)
 
     def scalar(self, given: Input) -> str:
         """A single-element input as a DML scalar: an identifier, a literal or an expression in parentheses."""
@@ -151,7 +163,7 @@ class NodeView(NodeFacts):
             elif fitting is SCALAR:
                 statements.append(f"{identifier} = as.matrix({self.scalar(given)})")
             else:
-                statements.append(f"{identifier} = {self.view(given, form)}")
+                statements.append(f"{identifier} = {self._scope.demand(name, form)}")  # as many elements, rules say
         return self.fragment(statements)
 
     def fragment(self, statements: Sequence[str] = ()) -> Fragment:

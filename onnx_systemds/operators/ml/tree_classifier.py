@@ -21,7 +21,7 @@ from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import label_result
 from onnx_systemds.operators.ml.post_transforms import COMPLEMENT, MIRRORED, transformed_scores
-from onnx_systemds.operators.ml.trees import FLOAT, ML, attributes_of, data_view, walk, walked, with_base
+from onnx_systemds.operators.ml.trees import FLOAT, ML, attributes_of, count_rows, data_view, walk, walked, with_base
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import (
     ALWAYS,
@@ -52,7 +52,7 @@ def class_labels(node: NodeFacts) -> tuple[tuple[int, ...] | tuple[str, ...], st
 def classifier_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A label per row, and a row of scores with a column per class."""
     labels, dtype = class_labels(node)
-    rows = data_view(node).rows
+    rows = count_rows(node)
     return node.tensor((rows,), dtype), node.tensor((rows, len(labels)), "float")
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import plus
 from onnx_systemds.errors import UnsupportedCase, quoted
+from onnx_systemds.inference.assumptions import Relation
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
@@ -42,16 +43,29 @@ def data_view(node: NodeFacts) -> View:
     return View(*((1, *dims)[-2:]))
 
 
+def count_rows(node: NodeFacts) -> Dim:
+    """Rows of the data, which have the features that nodes test."""
+    view = data_view(node)
+    if not isinstance(view.cols, int):
+        features: Any = node.attribute("nodes_featureids") or ()
+        modes: Any = node.attribute("nodes_modes")
+        if node.node.op_type == "TreeEnsemble" or modes is None:  # whose nodes are no leaves
+            modes = [""] * len(features)
+        tested = [int(feature) for feature, mode in zip(features, modes) if mode != "LEAF"]
+        node.assume(view.cols, Relation.AT_LEAST, max(tested, default=0) + 1, "the number of features")
+    return view.rows
+
+
 @shape_rule("TreeEnsembleRegressor", domain=ML)
 def regressor_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row per row, a column per target."""
-    return (node.tensor((data_view(node).rows, int(node.attribute("n_targets") or 0)), "float"),)
+    return (node.tensor((count_rows(node), int(node.attribute("n_targets") or 0)), "float"),)
 
 
 @shape_rule("TreeEnsemble", domain=ML)
 def ensemble_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row per row, a column per target; the dtype is that of the data."""
-    return (node.tensor((data_view(node).rows, int(node.attribute("n_targets") or 0))),)
+    return (node.tensor((count_rows(node), int(node.attribute("n_targets") or 0))),)
 
 
 # --- the walk --------------------------------------------------------------------------------------------------

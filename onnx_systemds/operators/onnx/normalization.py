@@ -59,13 +59,16 @@ def layer_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
 
 
 def check_trailing(node: NodeFacts, position: int, normalized: Dims) -> None:
-    """Raise InvalidModel where a scale or bias is known not to fit the axes that are normalized."""
+    """Take a scale or bias to fit the axes that are normalized. Raises InvalidModel where it is known not to."""
     own = node.dims(position)
     if product(own) == product(normalized):
         return
     for axis, (mine, whole) in enumerate(zip(reversed(own), reversed(normalized)), 1):
-        if mine != 1 and certainly_differ(mine, whole):
+        if mine == 1:
+            continue
+        if certainly_differ(mine, whole):
             raise InvalidModel(f"{node.axis_words(position, -axis)} is {mine}, the axis of the input is {whole}")
+        node.assume_equal(mine, whole, node.axis_words(position, -axis), "the axis of the input")
 
 
 @generator("LayerNormalization", since=(1, 17))
