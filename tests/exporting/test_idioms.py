@@ -79,6 +79,11 @@ def scores(x: Array) -> Array:
 ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
     ("Y = exp(X) / rowSums(exp(X))", scores, ["Softmax"]),
     ("E = exp(X)\nY = E / (rowSums(E) %*% matrix(1, 1, ncol(X)))", scores, ["Softmax"]),
+    ("E = cbind(exp(X), matrix(1, nrow(X), 1))\nY = E / rowSums(E)", lambda x: scores(np.pad(x, ((0, 0), (0, 1)))), ["Pad", "Softmax"]),
+    ("E = cbind(exp(X), matrix(2, nrow(X), 1))\nY = E / rowSums(E)",
+     lambda x: scores(np.pad(x, ((0, 0), (0, 1)), constant_values=np.log(2))), ["Pad", "Softmax"]),
+    ("E = cbind(exp(X), matrix(-2, nrow(X), 1))\nY = E / rowSums(E)",
+     lambda x: np.pad(np.exp(x), ((0, 0), (0, 1)), constant_values=-2) / (np.exp(x).sum(1, keepdims=True) - 2), []),
     ("Y = t(exp(X)) / colSums(t(exp(X)))", lambda x: (np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)).T, []),
     ("Y = exp(X) / sum(exp(X))", lambda x: np.exp(x) / np.exp(x).sum(), []),
     ("Y = exp(X) / (1 + rowSums(exp(X)))", lambda x: np.exp(x) / (1 + np.exp(x).sum(axis=1, keepdims=True)), []),
@@ -125,6 +130,15 @@ def test_activation_that_is_spelled_out(
         found = run_model(model, {"X": data})["Y"]
         tolerance = 1e-5 if dtype == "float32" else 1e-12
         np.testing.assert_allclose(found, formula(data), rtol=tolerance, atol=tolerance, err_msg=body)
+
+
+@pytest.mark.parametrize("dims", ["N,3", "5,3"])
+def test_a_class_whose_scores_are_known_is_part_of_the_softmax(dims: str) -> None:
+    model = exported("E = cbind(exp(X), matrix(3, nrow(X), 1))\nY = E / rowSums(E)", dims=dims)
+    assert operators(model)[-1] == "Softmax" and len(operators(model)) == 2
+    data = np.array([[100.0, 99.0, 3.0], [0.0, 1.0, 2.0], [-100.0, -99.0, -98.0], [1.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
+    expected = scores(np.pad(data, ((0, 0), (0, 1)), constant_values=np.log(3)))
+    np.testing.assert_allclose(run_model(model, {"X": data})["Y"], expected, rtol=1e-5, atol=1e-7)
 
 
 WHOLE = f"{library_text('nearest_integer')}\nY = "

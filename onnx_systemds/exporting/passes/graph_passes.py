@@ -208,13 +208,12 @@ class _Fusing:
     def softmax(self, node: Node) -> bool:
         """``E / sum(E)`` along an axis, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
         powers, total = node.inputs
-        if powers is None or powers.node is None or powers.node.op != "Exp":
-            return False
         summed = self.single(total, "ReduceSum")
-        if summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2:
+        axis = None if summed is None else only_axis(summed)
+        if powers is None or summed is None or summed.inputs[0] is not powers or self.uses[powers] != 2 or axis is None:
             return False
-        scores, axis = powers.node.inputs[0], only_axis(summed)
-        if scores is None or axis is None:
+        scores = self.exponents(powers, node)
+        if scores is None:
             return False
         source = unlowered(scores, axis)
         if source is not scores and scores.node is not None:
@@ -222,6 +221,32 @@ class _Fusing:
             if highest is not None and self.uses[scores] == self.uses[highest] == 1:
                 self.uses[source] -= 1  # once for both
         return self.become(node, "Softmax", [source], axis=axis)
+
+    def exponents(self, powers: Tensor, place: Node) -> Tensor | None:
+        """Return S of ``exp(S)``, also with constants beside it, as of a class whose scores are 0; else None."""
+        made = powers.node
+        if made is None or made.op == "Exp":
+            return None if made is None else made.inputs[0]
+        if made.op == "Pad" and not made.attributes and len(made.inputs) == 3:
+            inputs = [self.logarithm(made.inputs[0]), made.inputs[1], self.logarithm(made.inputs[2])]
+        elif made.op == "Concat":
+            inputs = [self.logarithm(part) for part in made.inputs]
+        else:
+            return None
+        if None in inputs:
+            return None
+        scores = Tensor(powers.kind, powers.dims)
+        scores.node = self.inserted(place, made.op, inputs, scores, made.attributes)
+        self.uses[scores] = 1
+        return scores
+
+    def logarithm(self, powers: Tensor | None) -> Tensor | None:
+        """Return the logarithm of what is a power, or a constant; None for anything else."""
+        raised = self.single(powers, "Exp")
+        if raised is not None or powers is None or powers.constant is None:
+            return None if raised is None else raised.inputs[0]
+        known = powers.constant
+        return self.builder.constant(np.log(known), powers.kind) if (known > 0).all() else None
 
     def turned(self, node: Node) -> bool:
         """A Softmax of a transposed matrix that is transposed back."""
