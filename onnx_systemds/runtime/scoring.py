@@ -278,12 +278,8 @@ class ScoringFunction:
         candidates: list[Sequence[PreparedScript]] = []
         for form in range(min(len(script.programs) for script in scripts))[:most]:
             try:
-                candidates.append(
-                    [
-                        self._prepare_specialised(script, form, sizes, is_part=len(parts) > 1)
-                        for script, (_, sizes) in zip(scripts, parts)
-                    ]
-                )
+                candidates.append([self._prepare_specialised(script, form, sizes, is_part=len(parts) > 1)
+                                   for script, (_, sizes) in zip(scripts, parts)])  # fmt: skip
             except ScriptCompileError:  # the engine takes sizes for others than they are
                 if not candidates:
                     raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -132,8 +133,8 @@ _RULES: dict[str, Callable[..., Any]] = {
     "Identity": lambda x: x,
     "Relu": lambda x: np.maximum(x, 0.0),
     "Sigmoid": lambda x: 1.0 / (1.0 + np.exp(-x)),
-    "Max": lambda *xs: _chained(np.maximum, xs),
-    "Min": lambda *xs: _chained(np.minimum, xs),
+    "Max": lambda *xs: reduce(np.maximum, xs),
+    "Min": lambda *xs: reduce(np.minimum, xs),
     "Cast": lambda x, to: x.astype(_NUMPY_KINDS[to]),
     "Reshape": _reshape,
     "Pad": _pad,
@@ -156,10 +157,3 @@ _RULES: dict[str, Callable[..., Any]] = {
     "CumSum": lambda x, axis, exclusive=0, reverse=0: None if exclusive or reverse else np.cumsum(x, int(axis)),
     "EyeLike": lambda x, dtype=None, k=0: np.eye(x.shape[0], x.shape[1], k),
 }
-
-
-def _chained(function: Callable[[Any, Any], Any], arrays: Sequence[Array]) -> Any:
-    found = arrays[0]
-    for array in arrays[1:]:
-        found = function(found, array)
-    return found

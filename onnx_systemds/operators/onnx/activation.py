@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.alignment import Aligned
 from onnx_systemds.operators.onnx.combining import IMAGE_RANK, choice, increased, infix, truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import as_layer, binary_of, is_single, same_dims, unary
+from onnx_systemds.operators.onnx.elementwise import as_layer, binary_of, is_single, of_matrix, same_dims, unary
 from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_products
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, SINGLE, Operand, Operands, broadcast, operands
@@ -44,9 +45,12 @@ integer_rule("Shrink")(computed(lambda node, s: symmetric(2 * s[0].reach)))
 
 def by_function(node: NodeView, function: str, *arguments: object) -> Fragment:
     """Apply a library function of one matrix (and further arguments) to the first input."""
-    if is_single(node):
-        return unary(node, lambda x: f"as.scalar({node.call(function, f'as.matrix({x})', *arguments)})")
-    return unary(node, lambda x: node.call(function, x, *arguments))
+    return unary(node, lambda x: of_matrix(node, function, x, *arguments))
+
+
+for _name, _version, _function in (("Acosh", 9, "area_cosh"), ("Asinh", 9, "area_sinh"), ("Atanh", 9, "area_tanh"),
+                                   ("Erf", 9, "erf"), ("Softplus", 1, "softplus")):  # fmt: skip
+    generator(_name, _version)(partial(by_function, function=_function))
 
 
 def _register(op_type: str, versions: int | Sequence[int], expression: Callable[[NodeView, str], str]) -> None:
@@ -72,10 +76,7 @@ def _zero(node: NodeView) -> str:
 
 def _exponential(node: NodeView, x: str) -> str:
     """exp(x) - 1 of the negative part."""
-    below = f"min({x}, 0)"
-    if is_single(node):
-        return f"as.scalar({node.call('exp_less_one', f'as.matrix({below})')})"
-    return node.call("exp_less_one", below)
+    return of_matrix(node, "exp_less_one", f"min({x}, 0)")
 
 
 def _leaky(node: NodeView, x: str) -> str:
@@ -131,12 +132,6 @@ _register("Swish", 24, lambda node, x: f"{x} / (1 + exp({literal(-float(node.att
 _register("Shrink", 9, _shrink)
 
 
-@generator("Softplus", since=1)
-def softplus(node: NodeView) -> Fragment:
-    """log(1 + exp(x)), stable for large x and exact for small results."""
-    return by_function(node, "softplus")
-
-
 def _slope_dims(node: NodeFacts) -> Dims:
     """Dims of PRelu's slopes as they are broadcast: before opset 7 there is one number or one for each channel."""
     slope = node.dims("slope")
@@ -178,12 +173,6 @@ def prelu(node: NodeView) -> Fragment:
     return binary_of(node, combine, source=source)
 
 
-@generator("Erf", since=9)
-def erf(node: NodeView) -> Fragment:
-    """The error function."""
-    return by_function(node, "erf")
-
-
 @generator("Gelu", since=20)
 def gelu(node: NodeView) -> Fragment:
     """x times the normal distribution's probability below x, or its approximation by tanh."""
@@ -193,24 +182,6 @@ def gelu(node: NodeView) -> Fragment:
         raise UnsupportedCase(f"Gelu knows the approximations none and tanh, not {node.attribute('approximate')!r}")
     # 0.5 * (1 + tanh(u)) = 1 / (1 + exp(-2u)); the factor is -2 * sqrt(2 / pi)
     return unary(node, lambda x: f"{x} / (1 + exp(({x} + 0.044715 * {x} * {x} * {x}) * (-1.5957691216057308)))")
-
-
-@generator("Asinh", since=9)
-def asinh(node: NodeView) -> Fragment:
-    """Inverse hyperbolic sine."""
-    return by_function(node, "area_sinh")
-
-
-@generator("Acosh", since=9)
-def acosh(node: NodeView) -> Fragment:
-    """Inverse hyperbolic cosine."""
-    return by_function(node, "area_cosh")
-
-
-@generator("Atanh", since=9)
-def atanh(node: NodeView) -> Fragment:
-    """Inverse hyperbolic tangent."""
-    return by_function(node, "area_tanh")
 
 
 MOST_DRAWN = 65_536  # random numbers that are drawn at conversion

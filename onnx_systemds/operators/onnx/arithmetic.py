@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -94,10 +94,8 @@ def div(node: NodeView) -> Fragment:
     given = two_operands(node)
     quotient = infix(node, "/", given.items[0], given.items[1], given.form)
     if node.dtype("A") in INTEGER_DTYPES:
-        text = quotient.text
-        if node.dtype("A").startswith("u"):
-            return finish(node, Operand(f"floor{text}", quotient.kind), given)
-        return finish(node, Operand(truncated(text), quotient.kind), given)
+        text = f"floor{quotient.text}" if node.dtype("A").startswith("u") else truncated(quotient.text)
+        quotient = Operand(text, quotient.kind)
     return finish(node, quotient, given)
 
 
@@ -146,7 +144,7 @@ def mod(node: NodeView) -> Fragment:
     divisor = node.constant("B")
     finite = node.dtype("A") in INTEGER_DTYPES or (divisor is not None and bool(np.all(np.abs(divisor) < np.inf)))
     if not finite:
-        return _mod_of_infinities(node)
+        return _full_matrices(node, "trunc_mod" if node.attribute("fmod") else "floor_mod")
     if not node.attribute("fmod") and _is_wide_mod(node):
         return _full_matrices(node, "integer_mod")
     given = two_operands(node)
@@ -162,11 +160,6 @@ def _is_wide_mod(node: NodeView) -> bool:
     """Whether the multiple of the divisor next below the dividend may lie beyond 2^53."""
     spans = [node.integer_span(position) for position in (0, 1)]
     return min(span.low for span in spans) < 0 and sum(span.reach for span in spans) > LIMIT
-
-
-def _mod_of_infinities(node: NodeView) -> Fragment:
-    """Remainders of floats by divisors that may be infinite."""
-    return _full_matrices(node, "trunc_mod" if node.attribute("fmod") else "floor_mod")
 
 
 def _full_matrices(node: NodeView, function: str) -> Fragment:
@@ -278,21 +271,17 @@ def _extreme_gradient(n: Backward) -> Sequence[str]:
 # --- sizes -----------------------------------------------------------------------------------------------------
 
 
-def _divide(left: Dim, right: Dim) -> Dim | None:
-    # ONNX truncates; sizes are not negative, so floor is the same
-    return floor_divide(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
-
-
-def _modulo(left: Dim, right: Dim) -> Dim | None:
-    return modulo(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
+def _of_sizes(operation: Callable[[Dim, Dim], Dim], left: Dim, right: Dim) -> Dim | None:
+    # ONNX truncates; of what is not negative floor is the same
+    return operation(left, right) if is_non_negative(left) and is_non_negative(right) and right != 0 else None
 
 
 # before opset 7 broadcasting was another
 size_rule("Add", since=7)(of_pairs(lambda left, right: left + right))
 size_rule("Sub", since=7)(of_pairs(lambda left, right: left - right))
 size_rule("Mul", since=7)(of_pairs(lambda left, right: left * right))
-size_rule("Div", since=7)(of_pairs(_divide))
-size_rule("Mod")(of_pairs(_modulo))
+size_rule("Div", since=7)(of_pairs(partial(_of_sizes, floor_divide)))
+size_rule("Mod")(of_pairs(partial(_of_sizes, modulo)))
 size_rule("Max", since=7)(of_pairs(maximum))
 size_rule("Min", since=7)(of_pairs(minimum))
 

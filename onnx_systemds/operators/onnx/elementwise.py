@@ -110,6 +110,13 @@ def unary(node: NodeView, expression: Callable[[str], str], *, logical: bool = F
     return node.result(expression(node.view(0, form)), form)
 
 
+def of_matrix(node: NodeView, function: str, x: str, *arguments: object) -> str:
+    """A call of a library function of a matrix for what `unary` computes with, which may be a scalar."""
+    if is_single(node):
+        return f"as.scalar({node.call(function, f'as.matrix({x})', *arguments)})"
+    return node.call(function, x, *arguments)
+
+
 def as_layer(
     layer: str, fits: Callable[[NodeView], bool] = lambda node: True
 ) -> Callable[[NodeView], Fragment | None]:
@@ -171,25 +178,19 @@ def _clipped(x: str, low: str | None, high: str | None) -> str:
 @generator("Round", since=11)
 def round_11(node: NodeView) -> Fragment:
     """Half to even; the engine's round is half up and loses infinities."""
-    if is_single(node):
-        return unary(node, lambda x: f"as.scalar({node.call('round_half_even', f'as.matrix({_as_float(node, x)})')})")
-    return unary(node, lambda x: node.call("round_half_even", _as_float(node, x)))
+    return unary(node, lambda x: of_matrix(node, "round_half_even", _as_float(node, x)))
 
 
 def _as_float(node: NodeView, x: str) -> str:
     return as_float(node, x, single=is_single(node))
 
 
-@generator("Floor", since=(1, 6))
-def floor(node: NodeView) -> Fragment:
-    """Floor is DML's floor."""
-    return unary(node, lambda x: f"floor({_as_float(node, x)})")
+def _builtin_that_jumps(node: NodeView, builtin: str) -> Fragment:
+    return unary(node, lambda x: f"{builtin}({_as_float(node, x)})")
 
 
-@generator("Ceil", since=(1, 6))
-def ceil(node: NodeView) -> Fragment:
-    """Ceil is DML's ceil."""
-    return unary(node, lambda x: f"ceil({_as_float(node, x)})")
+for _name in ("Ceil", "Floor"):
+    generator(_name, (1, 6))(partial(_builtin_that_jumps, builtin=UNARY_BUILTINS[_name]))
 
 
 # --- derivatives -----------------------------------------------------------------------------------------------
