@@ -14,6 +14,7 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import mentioned
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
@@ -181,7 +182,7 @@ class _Block:
             return COMPARED_CUT  # (x < y) == 0 becomes x >= y
         if "sign" in kinds and any(node.operator in "*-" for node in binaries):
             return COMPARED_CUT  # x * (x > 0) becomes max(x, 0), (x > 0) - (x < 0) becomes sign(x)
-        beside = [_leftmost(node.right) for node in binaries if node.operator in _BESIDE]
+        beside = [left_operands(node.right)[0] for node in binaries if node.operator in _BESIDE]
         beside += [call.arguments[1].value for call in calls
                    if call.function in ("min", "max") and len(call.arguments) == 2]  # fmt: skip
         if any(self._name_kind(operand) == "shifted" for operand in beside):
@@ -242,9 +243,3 @@ def _reading(statement: tree.Statement) -> Sequence[tree.Node]:
     if isinstance(statement, tree.MultiAssign):
         return (*(target for target in statement.targets if isinstance(target, tree.Indexed)), statement.call)
     return (statement,)
-
-
-def _leftmost(value: tree.Expression) -> tree.Expression:
-    while isinstance(value, tree.Binary):
-        value = value.left
-    return value

@@ -80,16 +80,12 @@ def is_inf(node: NodeView) -> Fragment:
     return unary(node, lambda x: f"({x} != {x}) & ({x} == {x})", logical=True)
 
 
-@generator("And", since=(1, 7))
-def and_(node: NodeView) -> Fragment:
-    """Logical and of 0 and 1: their product (the engine's & is wrong with a scalar)."""
-    return binary_of(node, lambda given: infix(node, "*", given.items[0], given.items[1], given.form))
+def _logical(node: NodeView, operator: str) -> Fragment:
+    return binary_of(node, lambda given: infix(node, operator, given.items[0], given.items[1], given.form))
 
 
-@generator("Or", since=(1, 7))
-def or_(node: NodeView) -> Fragment:
-    """Logical or of 0 and 1: their maximum."""
-    return binary_of(node, lambda given: infix(node, "max", given.items[0], given.items[1], given.form))
+for _name, _operator in {"And": "*", "Or": "max"}.items():  # of 0 and 1; the engine's & is wrong with a scalar
+    generator(_name, (1, 7))(partial(_logical, operator=_operator))
 
 
 @generator("Xor", since=(1, 7))

@@ -89,11 +89,7 @@ def shape(node: NodeView) -> Fragment:
 
 @size_rule("Shape", of_dims=True)
 def _shape_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
-    dims = node.value("data").dims
-    if dims is None:
-        return None
-    start, end = node.attribute("start") or 0, node.attribute("end")
-    return vector(dims[start:end])
+    return None if node.value("data").dims is None else vector(_shown(node))
 
 
 @shape_rule("Size", "SequenceLength")

@@ -54,11 +54,9 @@ def dequantize_rule(node: NodeFacts) -> tuple[Value, ...]:
 @batch_rule("QuantizeLinear", "DequantizeLinear")
 def _scaling_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Scales for each place along the axis tell how long it is."""
-    given = node.attribute("axis")  # none in opset 10, where it is 1: see `scaled_operands`
     if position != 0 or node.rank(1) > 1:
         return True
-    single = product(node.dims(1)) == 1
-    return not single and axis == node.normalize_axis(1 if given is None else int(given), node.rank("x"))
+    return product(node.dims(1)) != 1 and axis == _scaled_axis(node)
 
 
 def scaled_operands(node: NodeView, statements: list[str], *, shifted: bool) -> Operands:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
@@ -185,8 +186,7 @@ def _computing(
 
 def _guards(statement: tree.Statement, functions: set[str]) -> bool:
     """Whether a statement never runs, and keeps the calls of one of these functions apart (see `call_guards`)."""
-    is_never = isinstance(statement, tree.If) and statement.condition == tree.Name("never")
-    return is_never and bool(calls(statement) & functions)
+    return is_never(statement) and bool(calls(statement) & functions)
 
 
 def _gives_one_matrix(function: tree.Function) -> bool:

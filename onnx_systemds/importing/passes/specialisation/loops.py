@@ -15,6 +15,7 @@ from dataclasses import replace
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned, called_in
+from onnx_systemds.importing.passes.block_cuts import is_never
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
@@ -40,7 +41,8 @@ def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function
     places = Counter(
         node.function for node in tree.walk(main) if isinstance(node, tree.Call) and node.function in functions
     )
-    return frozenset(name for name, count in places.items() if count > 1 and _is_short_with_loop(functions[name]))
+    return frozenset(name for name, count in places.items() if count > 1 and _is_short(functions[name])
+                     and _has_own_loop(functions[name]))  # fmt: skip
 
 
 def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tree.Function:
@@ -132,7 +134,7 @@ class _Copies:
         return tuple(map(self._statement, block)) if self._copied else block
 
     def _statement(self, statement: tree.Statement) -> tree.Statement:
-        if _is_never(statement):
+        if is_never(statement):
             return statement
         changed: tree.Statement = rewritten(statement, self._change)
         return changed
@@ -176,9 +178,9 @@ class _Bodies:
 
     def _statements(self, statement: tree.Statement) -> list[tree.Statement]:
         """What takes the place of a statement."""
+        if is_never(statement):  # holds calls apart, see `call_guards`
+            return [statement]
         if isinstance(statement, tree.If):
-            if statement.condition == tree.Name("never"):  # holds calls apart, see `call_guards`
-                return [statement]
             return [replace(statement, body=self._block(statement.body), otherwise=self._block(statement.otherwise))]
         if isinstance(statement, (tree.For, tree.While)):
             return [replace(statement, body=self._block(statement.body))]
@@ -237,10 +239,6 @@ class _Bodies:
         return prefix
 
 
-def _is_short_with_loop(function: tree.Function) -> bool:
-    return _is_short(function) and _has_own_loop(function)
-
-
 def _is_short(function: tree.Function) -> bool:
     return sum(isinstance(node, tree.StatementNode) for node in tree.walk(function)) <= LONGEST_BODY
 
@@ -249,14 +247,9 @@ def _has_own_loop(function: tree.Function) -> bool:
     return any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(function))
 
 
-def _is_never(statement: tree.Statement) -> bool:
-    """Whether it never runs, and holds calls apart (see `call_guards`)."""
-    return isinstance(statement, tree.If) and statement.condition == tree.Name("never")
-
-
 def _calls(block: tree.Block, functions: Mapping[str, tree.Function]) -> Counter[str]:
     """How often functions are called in some statements, but for those that never run."""
-    running = [statement for statement in block if not _is_never(statement)]
+    running = [statement for statement in block if not is_never(statement)]
     return Counter(name for statement in running for name in called_in(statement) if name in functions)
 
 
@@ -295,8 +288,7 @@ def _branch(statement: tree.Statement) -> tree.Block | None:
     if not isinstance(statement, tree.If) or not isinstance(statement.condition, tree.Binary):
         return None
     condition = statement.condition
-    if condition.operator != "==" or not isinstance(condition.left, tree.IntLiteral):
+    sides = condition.left, condition.right
+    if condition.operator != "==" or not all(isinstance(side, tree.IntLiteral) for side in sides):
         return None
-    if not isinstance(condition.right, tree.IntLiteral):
-        return None
-    return statement.body if condition.left.value == condition.right.value else statement.otherwise
+    return statement.body if condition.left == condition.right else statement.otherwise

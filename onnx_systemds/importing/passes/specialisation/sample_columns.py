@@ -20,6 +20,7 @@ from math import prod
 from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
+from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned, read_in
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, reshaped, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
@@ -227,15 +228,11 @@ class _Rewriting:
 
     def _combined(self, node: tree.Binary) -> Images | None:
         """Of images and of numbers, one at least of images."""
-        spine: list[tree.Binary] = []  # sums of many terms are deep on the left
-        first: tree.Expression = node
-        while isinstance(first, tree.Binary):
-            if first.operator not in _OPERATORS:
-                return None
-            spine.append(first)
-            first = first.left
+        first, chain = left_operands(node)
+        if any(binary.operator not in _OPERATORS for binary in chain):
+            return None
         left = self._of(first)
-        for binary in reversed(spine):
+        for binary in chain:
             left = self._of_two(binary, left)
             if left is None:
                 return None
