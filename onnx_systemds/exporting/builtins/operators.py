@@ -247,14 +247,10 @@ def unary(ctx: Context, operator: str, value: Value) -> Value:
         return value
     if operator == "-":
         return mapped(ctx, lambda x: ctx.g.unary("Neg", x), value)
-    tensor = ctx.g.unary("Not", ctx.truth(value)) if _is_boolean(ctx, value) else None
+    tensor = ctx.g.unary("Not", ctx.truth(value)) if ctx.tensor(value).kind == BOOL else None
     # !NaN is 0
     result = tensor or ctx.g.binary("Equal", ctx.floats(value), ctx.g.number(0.0))
     return Matrix(result, value.rows, value.cols) if isinstance(value, Matrix) else ctx.scalar(result)
-
-
-def _is_boolean(ctx: Context, value: Value) -> bool:
-    return ctx.tensor(value).kind == BOOL
 
 
 def mapped(ctx: Context, operation: Callable[[Tensor], Tensor], value: Value) -> Value:
