@@ -27,10 +27,15 @@ from onnx_systemds.model.ir import Graph
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
+_NEVER_GIVEN = 99  # its activations are floats
 _FOLDER = "session.model_external_initializers_file_folder_path"
 
-# operator -> positions of its int8 weights and of their zero points
-_WEIGHTS = {"MatMulInteger": ((1, 3),), "DynamicQuantizeLSTM": ((1, 9), (2, 11))}
+# operator -> positions of the zero point of its activations, of its int8 weights and of their zero points
+_WEIGHTS = {
+    **dict.fromkeys(("MatMulInteger", "ConvInteger"), ((2, 1, 3),)),
+    **dict.fromkeys(("QLinearMatMul", "QLinearConv"), ((2, 3, 5),)),
+    "DynamicQuantizeLSTM": ((_NEVER_GIVEN, 1, 9), (_NEVER_GIVEN, 2, 11)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +181,20 @@ def _sigmoid(x: str, y: str) -> list[onnx.NodeProto]:
 
 
 def _unsigned_weights(graph: GraphProto) -> None:
-    names = {
-        node.input[position]
-        for node in graph.node
-        for pair in _WEIGHTS.get(node.op_type, ())
-        for position in pair
-        if position < len(node.input)
-    }
-    for tensor in graph.initializer:
-        if tensor.name in names and tensor.data_type == TensorProto.INT8 and not uses_external_data(tensor):
-            raised = (numpy_helper.to_array(tensor).astype(np.int16) + 128).astype(np.uint8)
-            tensor.CopyFrom(numpy_helper.from_array(raised, tensor.name))
+    """Raise int8 weights beside uint8 activations, and their zero points, by 128; each node gets copies of its own."""
+    tensors = {tensor.name: tensor for tensor in graph.initializer if not uses_external_data(tensor)}
+    for node in graph.node:
+        for activation, *positions in _WEIGHTS.get(node.op_type, ()):
+            names = [node.input[place] if place < len(node.input) else "" for place in (activation, *positions)]
+            beside, weights, zeros = (tensors.get(name) for name in names)
+            absent = TensorProto(data_type=TensorProto.INT8, int32_data=[0])
+            zeros = zeros if names[2] else absent
+            if beside is not None and beside.data_type == TensorProto.INT8:
+                continue  # int8 by int8 is exact
+            if weights is None or zeros is None or {weights.data_type, zeros.data_type} != {TensorProto.INT8}:
+                continue
+            node.input.extend([""] * (max(positions) + 1 - len(node.input)))
+            for place, tensor in zip(positions, (weights, zeros)):
+                raised = (numpy_helper.to_array(tensor).astype(np.int16) + 128).astype(np.uint8)
+                node.input[place] = f"{node.output[0]}/raised{place}"
+                graph.initializer.append(numpy_helper.from_array(raised, node.input[place]))
