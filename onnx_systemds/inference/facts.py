@@ -223,6 +223,13 @@ class NodeFacts:
         found = default_attribute(self.node.domain, self.node.op_type, self.node.version, name)
         return default if found is None else found
 
+    def positive(self, name: str) -> int:
+        """An integer attribute that is larger than 0. Raises UnsupportedCase."""
+        value = self.attribute(name)
+        if not isinstance(value, int) or value < 1:
+            raise UnsupportedCase(f"attribute {name!r} is {'missing' if value is None else value}, it must be positive")
+        return value
+
     def graph_attribute(self, name: str) -> Graph:
         """A sub-graph. Raises UnsupportedCase when it is missing."""
         graph = self.node.attributes.get(name)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from onnx_systemds.errors import TranspileError
-from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
+from onnx_systemds import import_model
+from onnx_systemds.errors import TranspileError, UnsupportedCase
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, contrib, random
 
 X, WEIGHT, BIAS = random(2, 4, 5), random(5, 18, seed=1), random(18, seed=2)
 ROWS = np.array([[1, 1, 1, 0], [0, 1, 1, 1]], dtype=np.int32)
@@ -114,6 +115,20 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+@pytest.mark.parametrize(("name", "inputs", "attributes", "words"), [
+    ("Attention", {"x": Q, "w": random(6, 18)}, {}, "'num_heads' is missing, it must be positive"),
+    ("Attention", {"x": Q, "w": random(6, 18)}, {"num_heads": 2, "qkv_hidden_sizes": [6, 6]}, "no three multiples of 2 heads"),
+    ("Attention", {"x": Q, "w": random(6, 18)}, {"num_heads": 4, "qkv_hidden_sizes": [6, 6, 6]}, "multiples of 4 heads"),
+    ("MultiHeadAttention", {"q": random(2, 6)}, {"num_heads": 2}, "input 0 has rank 2, it has 3 axes at least"),
+    ("MultiHeadAttention", {"q": Q, "k": Q, "v": random(6)}, {"num_heads": 2}, "input 2 has rank 1, it has 3 axes at least"),
+    ("RotaryEmbedding", {"x": Q, "i": np.zeros((2, 4), np.int64), "c": random(9, 1), "s": random(9, 1)},
+     {"rotary_embedding_dim": 2}, "'num_heads' is 0, it must be positive"),
+])  # fmt: skip
+def test_invalid_heads(name: str, inputs: dict[str, Any], attributes: dict[str, Any], words: str) -> None:
+    with pytest.raises(UnsupportedCase, match=words):
+        import_model(case_model(contrib(name, inputs, attributes=attributes)))
 
 
 def test_what_no_cpu_computes_is_refused() -> None:

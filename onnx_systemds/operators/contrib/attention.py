@@ -122,7 +122,7 @@ def attention(node: Expansion) -> None:
         raise UnsupportedCase("rotary embeddings inside Attention, which onnxruntime computes on no CPU either")
     if node.has("past_sequence_length") or (node.attribute("past_present_share_buffer") and node.has("past")):
         raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
-    count = int(node.attribute("num_heads"))
+    count = node.positive("num_heads")
     sizes = _projected_sizes(node)
     projected = node.emit("MatMul", node.input("input"), node.input("weights"))
     if node.has("bias"):
@@ -142,8 +142,10 @@ def attention(node: Expansion) -> None:
 
 
 def _projected_sizes(node: Expansion) -> tuple[int, int, int]:
-    given = node.attribute("qkv_hidden_sizes")
+    given, count = node.attribute("qkv_hidden_sizes"), node.positive("num_heads")
     if given:
+        if len(given) != 3 or any(size < count or size % count for size in given):
+            raise UnsupportedCase(f"qkv_hidden_sizes {list(given)} are no three multiples of {count} heads")
         query, key, value = (int(size) for size in given)
         return query, key, value
     width = node.known_dims("weights", "the weight of Attention")[1] // 3
@@ -155,7 +157,7 @@ def multi_head_attention(node: Expansion) -> None:
     """Attention of queries, keys and values that are projected already, each alone or packed."""
     if node.has("past_sequence_length") or node.has("cache_indirection"):
         raise UnsupportedCase("keys and values of before in a buffer that the model shares with its caller")
-    count = int(node.attribute("num_heads"))
+    count = node.positive("num_heads")
     (query, key, value), size, value_size = _separate_heads(node, count)
     if node.has("past_key"):
         key = node.emit("Concat", node.input("past_key"), key, axis=2)
@@ -203,6 +205,8 @@ def _packed(node: Expansion, position: int, which: int, width: int) -> str:
 
 
 def _size(node: Expansion, position: int, axis: int) -> int:
+    if node.rank(position) <= axis:
+        raise UnsupportedCase(f"input {position} has rank {node.rank(position)}, it has {axis + 1} axes at least")
     size = node.dims(position)[axis]
     if not isinstance(size, int):
         raise UnsupportedCase(f"the size of a head must be known, axis {axis} of input {position} is {size}")

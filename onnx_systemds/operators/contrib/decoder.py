@@ -27,7 +27,7 @@ def decoder_masked_multi_head_attention(node: Expansion) -> None:
         parts = [node.fresh(part) for part in ("query", "key", "value")]
         node.emit_several("Split", parts, node.input("query"), axis=-1, num_outputs=3)
     attributes = {key: value for key in _OPTIONAL if (value := node.attribute(key)) is not None}
-    attributes["num_heads"] = int(node.attribute("num_heads"))
+    attributes["num_heads"] = node.positive("num_heads")
     outputs = [node.output(0) or node.fresh("output"), node.output(1), node.output(2), node.output(3)]
     if node.has("past_key") and node.attribute("past_present_share_buffer"):
         _with_buffer(node, parts, attributes)

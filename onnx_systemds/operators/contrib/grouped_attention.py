@@ -72,7 +72,7 @@ def _refuse(node: Expansion) -> None:
 
 
 def _sizes(node: Expansion) -> Sizes:
-    heads, shared = int(node.attribute("num_heads")), int(node.attribute("kv_num_heads"))
+    heads, shared = node.positive("num_heads"), node.positive("kv_num_heads")
     width = node.dims("query")[2]
     if not isinstance(width, int):
         raise UnsupportedCase("the size of a head must be known")

@@ -87,5 +87,5 @@ def _attend(node: Expansion, parts: list[str], offsets: int) -> None:
     counts = node.emit("Sub", node.slice(ends, 0, 1, 1 << 62), node.slice(ends, 0, 0, -1))
     given = {key: value for key in ("scale", "mask_filter_value") if (value := node.attribute(key)) is not None}
     y = node.emit("MultiHeadAttention", *padded, "", counts, node.input(offsets + 2), domain=CONTRIB,
-                  num_heads=int(node.attribute("num_heads")), **given)  # fmt: skip
+                  num_heads=node.positive("num_heads"), **given)  # fmt: skip
     node.emit("Gather", node.emit("Flatten", y, axis=2), places, to=node.output(), axis=0)

@@ -57,7 +57,7 @@ def gated_relative_position_bias(node: Expansion) -> None:
     """A given bias times a gate that each query opens."""
     if node.has("token_offset"):
         raise UnsupportedCase("queries without padding")
-    count = int(node.attribute("num_heads"))
+    count = node.positive("num_heads")
     size, columns = node.known_dims("weight", "the weight of the gates")
     query = split_heads(node, node.emit("Add", node.input("query_layer"), node.input("query_bias")), count, size)
     gates = node.emit("Add", node.emit("MatMul", query, node.input("weight")), node.input("bias"))

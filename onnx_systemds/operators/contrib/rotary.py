@@ -55,7 +55,7 @@ def rotary_embedding(node: Expansion) -> None:
         size = hidden
         x = node.input("input")
     else:
-        size = hidden // int(node.attribute("num_heads")) if given else 2 * width
+        size = hidden // node.positive("num_heads") if given else 2 * width
         x = node.reshape(node.input("input"), 0, 0, hidden // size, size)
     positions = node.input("position_ids")
     if node.rank("position_ids") < 2:
@@ -97,7 +97,7 @@ def multimodal_rotary_embedding(node: Expansion) -> None:
     size = hidden
     x = node.input("input")
     if not by_head:
-        size = hidden // int(node.attribute("num_heads"))
+        size = hidden // node.positive("num_heads")
         x = node.reshape(x, 0, 0, hidden // size, size)
     streams = node.known(_streams(sections, bool(node.attribute("mrope_layout")))[:, None, None, :])
     cosines, sines = (_of_streams(node, cache, streams, 1 if by_head else 2) for cache in (2, 3))
