@@ -77,6 +77,12 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
     (Case("GRU", 14, {"x": random(5, 2, 3), "w": random(1, 12, 3), "r": random(1, 12, 4)},
           {"hidden_size": 4, "direction": "bidirectional"}, constants=["w", "r"], outputs=2), UnsupportedCase,
      'axis 0 of "w" is 1, the number of directions is 2'),
+    (Case("Gather", 11, {"x": random(3, 2), "i": random(2, 2)}), InvalidModel,
+     r"input 1 \(indices\) is float, the operator takes integers"),
+    (Case("Where", 9, {"c": random(2), "x": random(2), "y": random(2)}), InvalidModel, "is float.*, the operator takes booleans"),
+    (Case("Sin", 7, {"x": np.array(["a"], dtype=object)}), InvalidModel, "is string, the operator takes floats"),
+    (Case("Scaler", 1, {"x": np.array([["a"]], dtype=object)}, {"scale": [1.0], "offset": [0.0]}, domain="ai.onnx.ml",
+          output_dtypes=["float"]), InvalidModel, "is string, the operator takes floats or integers"),
 ]  # fmt: skip
 
 
