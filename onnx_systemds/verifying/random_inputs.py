@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,18 @@ _BATCH, _LENGTH, _SIDE = 2, 4, 32  # sizes of open dims: the first one, others, 
 _MOST_DIGITS = 10  # integers of which nothing is known are less
 _PASSING = frozenset(["Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Concat", "Slice"])
 _ITEMS = 2  # of a sequence
+
+
+def _one_axis(axis: Any) -> slice:
+    return slice(axis, axis + 1 or None) if isinstance(axis, int) else slice(1)
+
+
+# operator -> which axes of its first input the second one is an index into, by the attribute axis
+_INDEXED: dict[str, Callable[[Any], slice]] = {
+    **dict.fromkeys(("Gather", "GatherElements", "ScatterElements", "Scatter"), _one_axis),
+    **dict.fromkeys(("GatherND", "ScatterND"), lambda _: slice(None)),
+    **dict.fromkeys(("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"), lambda _: slice(1, 2)),
+}
 
 
 class RandomInputs:
@@ -46,7 +58,7 @@ class RandomInputs:
         dims = self._context.dims(type_.dims, given.name) if isinstance(type_, TensorType) else None
         if dims is None or not isinstance(type_, TensorType):
             raise TranspileError(f"no random content for input {quoted(given.name)}: its type leaves too much open",
-                                 hint="give contents by --inputs")  # fmt: skip
+                                 hint="give its type by --type, or contents by --inputs")  # fmt: skip
         shape = [self._size(size, axis, len(dims)) for axis, size in enumerate(dims)]
         return self._tensor(given.name, type_.dtype, shape)
 
@@ -72,7 +84,25 @@ class RandomInputs:
         if kind.itemsize == 1:
             limits = np.iinfo(kind)
             return self._random.integers(limits.min, limits.max, shape, kind, endpoint=True)
-        return self._random.integers(0, _index_limit(self._graph, name) or _MOST_DIGITS, shape).astype(kind)
+        return self._random.integers(0, self._index_limit(name) or _MOST_DIGITS, shape).astype(kind)
+
+    def _index_limit(self, name: str) -> int | None:
+        """The size of the smallest known axis that an input is an index into, None where there is none."""
+        sizes: list[int] = []
+        for node, position in _consumers(self._graph, name):
+            if position != 1 or node.op_type not in _INDEXED:
+                continue
+            dims, axes = self._known_dims(node.inputs[0]), _INDEXED[node.op_type](node.attributes.get("axis", 0))
+            sizes += [size for size in dims[axes] if size]
+        return min(sizes, default=None)
+
+    def _known_dims(self, name: str) -> tuple[int, ...]:
+        """Dims of a weight or an input, none of others."""
+        if name in self._graph.initializers:
+            return tuple(self._graph.initializers[name].shape)
+        type_ = next((given.type for given in self._graph.inputs if given.name == name), None)
+        dims = self._context.dims(type_.dims, name) if isinstance(type_, TensorType) else None
+        return tuple(self._size(size, axis, len(dims)) for axis, size in enumerate(dims)) if dims else ()
 
 
 def _consumers(graph: Graph, name: str) -> Iterator[tuple[Node, int]]:
@@ -85,17 +115,6 @@ def _consumers(graph: Graph, name: str) -> Iterator[tuple[Node, int]]:
             yield node, position
             if node.op_type in _PASSING:
                 names.update(node.outputs)
-
-
-def _index_limit(graph: Graph, name: str) -> int | None:
-    """The size of the smallest known axis that an input is an index into, None where there is none."""
-    sizes = []
-    for node, position in _consumers(graph, name):
-        table = graph.initializers.get(node.inputs[0])
-        if node.op_type in ("Gather", "GatherElements") and position == 1 and table is not None:
-            axis = node.attributes.get("axis", 0)
-            sizes.append(table.shape[axis if isinstance(axis, int) else 0])
-    return min(sizes, default=None)
 
 
 def _words(graph: Graph, name: str) -> set[str]:

@@ -15,8 +15,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.cli.commands import main
 from onnx_systemds.inference.registry import operator_generators
+from onnx_systemds.model.load import load_model
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
+from onnx_systemds.verifying.random_inputs import RandomInputs
 from onnx_systemds.verifying.verify import verify_model
 from tests.operators.harness import random
 
@@ -88,6 +90,19 @@ def test_what_cannot_be_converted_is_told_before_who_cannot_run_it(tmp_path: Pat
     result = invoke("verify", tmp_path / "net.onnx")
     assert result.exit_code == 1
     assert 'node "odd" (my.own.Frobnicate, opset 1): the operator\'s domain is unknown' in result.output
+
+
+@pytest.mark.parametrize(("op_type", "attributes", "shape"), [
+    ("Gather", {"axis": 1}, [40]), ("Gather", {"axis": -1}, [40]), ("GatherElements", {"axis": 0}, [7, 2]),
+    ("ScatterElements", {"axis": 1}, [7, 2]), ("GatherND", {}, [9, 2]), ("ScatterND", {}, [9, 1]),
+])  # fmt: skip
+def test_random_indices_lie_within_what_is_indexed(op_type: str, attributes: dict[str, int], shape: list[int]) -> None:
+    updates = ("U", FLOAT, [9, 2] if op_type == "ScatterND" else shape)
+    given = [("X", FLOAT, ["n", 2]), ("I", INT64, shape), *([updates] if op_type.startswith("Scatter") else [])]
+    node = helper.make_node(op_type, [name for name, _, _ in given], ["Y"], **attributes)
+    model = make_model([node], given, [("Y", FLOAT, None)], 18)
+    drawn = RandomInputs(load_model(model).graph, {"n": 7}, 0).contents["I"]
+    assert 0 < drawn.max() < (7 if op_type == "GatherElements" else 2)
 
 
 @pytest.mark.engine
