@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from onnx_systemds.inference.assumptions import Assumption, Relation
-from onnx_systemds.inference.dims import Dim, lone_symbol, substitute, symbols
+from onnx_systemds.inference.dims import Dim, lone_symbol, substitute, symbol, symbols
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.model.walk import needed_positions
 
@@ -44,7 +44,7 @@ class Checks:
             self._others.add(key)
             return is_new
         left, right = self._root(assumption.left), self._root(assumption.right)
-        equal = {name: self._root(size) for size in self._same if (name := lone_symbol(size)) is not None}
+        equal = {name: self._root(symbol(name)) for name in symbols((left, right)) if symbol(name) in self._same}
         if substitute(left, equal) == substitute(right, equal):
             return False
         self._same[left] = right
