@@ -11,7 +11,8 @@ from tests.docs.pages import Block, agrees, blocks_of, follow, is_excerpt
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
-PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on", "troubleshooting", "looking_inside")
+PAGES = ("tutorials/scikit_learn", "tutorials/boosted_trees", "tutorials/from_systemds", "tutorials/training_on",
+         "troubleshooting", "looking_inside", "speed")  # fmt: skip
 BY_PYTORCH = ("tutorials/pytorch", "tutorials/keras")
 
 
