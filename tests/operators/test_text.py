@@ -175,7 +175,7 @@ def test_ngrams_of_integers_near_and_far(far: int) -> None:
 
 
 @pytest.mark.parametrize("text, message", [
-    ("g (string[2] x) => (string[2] y) { y = Dropout(x) }", "not supported on text"),
+    ("g (string[2] x) => (string[2] y) { y = Dropout(x) }", "is string, the operator takes floats"),
     ("g (string[2,3] x) => (string[2,3] y) { y = StringNormalizer(x) }", "neither"),
     ("g (string[2] x) => (bool[2] y) { y = RegexFullMatch <pattern = \"(?=a)\"> (x) }", "cannot be written for Java"),
 ])

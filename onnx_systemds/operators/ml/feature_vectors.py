@@ -88,9 +88,12 @@ def array_feature_extractor(node: NodeView) -> Fragment:
     steps = Steps(node)
     known = node.constant("Y")
     if known is None:
-        index = node.named("index", node.view("Y", View(count, 1)), steps.statements)
-        # 0, which the engine refuses, beyond the axis
-        steps.take(axis, f"({index} + 1) * ({index} < {node.factor(size)})", count)
+        index, made = node.view("Y", View(count, 1)), node.upstream("Y")
+        text = f"{index} + 1"
+        if made is None or made.node.op_type not in ("ArgMax", "ArgMin") or made.dims(0)[made.axis()] != size:
+            index = node.named("index", index, steps.statements)
+            text = f"({index} + 1) * ({index} < {node.factor(size)})"  # 0, which the engine refuses, beyond the axis
+        steps.take(axis, text, count)
         return steps.fragment()
     indices = [int(index) for index in known.ravel()]
     if isinstance(size, int) and not all(0 <= index < size for index in indices):
