@@ -12,16 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
+from onnx_systemds.exporting.passes.hoisting import HARMLESS
 from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, substitute, symbol
 
-_HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, "Concat", "CumSum", "Expand", "LogSoftmax", "MatMul", "Reshape",
-                       "Shape", "Slice", "Softmax", "Transpose"))  # fmt: skip
+_HARMLESS = HARMLESS | {"CumSum", "LogSoftmax", "Slice"}
 """Operators that give something whatever their operands hold: what only some trips need may be made for all."""
 
 

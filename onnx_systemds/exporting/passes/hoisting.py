@@ -8,7 +8,7 @@ from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
 
 _MOVES = ("Concat", "Expand", "Reshape", "Shape", "Transpose")
-_HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
+HARMLESS = frozenset((*ELEMENTWISE, *REDUCTIONS, *_MOVES, "MatMul", "Softmax"))
 """Operators that do not fail when a loop that has no trips would not have reached them."""
 
 
@@ -29,7 +29,7 @@ def _move_out(scope: Scope, loop: Node, body: SubGraph) -> None:
     around = list(scope.with_parents())
     place = scope.nodes.index(loop)
     for node in needed_nodes(body.scope, [], body.outputs):
-        if node.op not in _HARMLESS or any(tensor in body.outputs for tensor in node.outputs):
+        if node.op not in HARMLESS or any(tensor in body.outputs for tensor in node.outputs):
             continue
         if all(tensor is None or tensor.node is None or tensor.node.scope in around for tensor in node.inputs):
             body.scope.nodes.remove(node)
