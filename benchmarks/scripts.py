@@ -91,7 +91,11 @@ def cases() -> Iterator[tuple[str, Callable[[], Case]]]:
     for path in model_paths("real", "generated"):
         yield path.stem, partial(variants, path)
     for tokens in TOKENS:
-        yield f"bert_base, {tokens} tokens", lambda tokens=tokens: (bert_base(), bert_feeds(tokens), True)  # type: ignore[misc]
+        yield f"bert_base, {tokens} tokens", partial(_bert, tokens)
+
+
+def _bert(tokens: int) -> Case:
+    return bert_base(), bert_feeds(tokens), True
 
 
 def _is_open(shape: Sequence[Any]) -> bool:
