@@ -284,8 +284,9 @@ def _only(x: Any) -> Any:
 
 
 def _whole(x: Any) -> int:
+    """Return a number without its fraction as Java casts it: 0 for NaN, the nearest integer of 64 bits beyond those."""
     number = _only(x)
-    return 0 if math.isnan(number) else int(number)
+    return 0 if math.isnan(number) else min(int(max(-(2.0**63), min(number, 2.0**63))), 2**63 - 1)
 
 
 def _joined(axis: int) -> Callable[..., Array]:

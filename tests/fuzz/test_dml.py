@@ -76,6 +76,16 @@ def test_bounds_that_are_no_number_are_0() -> None:
         assert dml_functions.check(case, shared_session()) is None
 
 
+def test_numbers_beyond_all_integers_are_the_nearest_one() -> None:
+    """So are infinities, which the engine does not get from the mean of an infinity and NaN (sums-of-infinities)."""
+    script = """f = function(matrix[double] X) return (matrix[double] R1) {
+      R1 = matrix(as.integer(-2 / as.integer(min(5, max(-2, mean(X))))), 1, 1)
+    }"""
+    case = dml_functions.Case(1, script, {"X": (2, 1)}, ({"X": np.array([[-np.inf], [np.nan]])},), ("R1",))
+    np.testing.assert_array_equal(evaluated(script, case.runs[0]), [[[-(2.0**63)]]])
+    assert dml_functions.check(case, shared_session()) is None
+
+
 def test_rows_that_are_chosen_beside_infinite_ones_are_not_judged() -> None:
     script = """f = function(matrix[double] X) return (matrix[double] R1) {
       R1 = table(seq(1, 1), rowIndexMax(t(X > 1)), 1, nrow(X)) %*% X
