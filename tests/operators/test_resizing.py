@@ -175,14 +175,47 @@ def test_affine_grid_of_symbolic_sizes(opset: int, spatial: str, align: int) -> 
             compare(function(feeds)["grid"], expected, 1e-5, str(dims))
 
 
-@pytest.mark.parametrize("case", [
-    resize(13, X, DOWN, mode="nearest"), resize(13, X, UP, mode="cubic"),
-], ids=str)  # fmt: skip
-def test_interpolation_of_a_symbolic_axis_is_refused(case: Case) -> None:
-    """The weights are made at conversion."""
-    symbolic = at_sizes(case, {"x": [1, 2, "h", "w"]})
-    with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*needs (its size|numbers|a number)"):
-        import_model(case_model(symbolic))
+@pytest.mark.parametrize("symbols", [{}, {"x": [1, 2, "h", "w"]}], ids=["known", "symbolic"])
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mode": "cubic", "coordinate_transformation_mode": "align_corners"},
+        {"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1},
+        {"mode": "cubic", "antialias": 1, "coordinate_transformation_mode": "pytorch_half_pixel"},
+        {"mode": "linear", "antialias": 1},
+    ],
+    ids=str,
+)
+def test_wide_kernels_of_sizes_that_only_the_run_knows(
+    attributes: dict[str, object], symbols: dict[str, list[object]]
+) -> None:
+    """Cubic interpolation and antialiasing, whose weights the script computes."""
+    contents = [
+        {"x": X, "roi": None, "scales": None, "sizes": np.array([1, 2, *sizes])}
+        for sizes in [(7, 9), (3, 4), (6, 5), (12, 1)]
+    ]
+    check_case(Case("Resize", 19, contents[0], attributes, symbols=symbols, sizes=contents[1:]))
+
+
+@pytest.mark.parametrize("mode, factors", [("nearest", (1.41, 0.7)), ("linear", (1.3, 0.7)), ("cubic", (1.3, 0.61))])
+def test_fractions_of_symbolic_sizes(mode: str, factors: tuple[float, float]) -> None:
+    """The new size is the product in FP32, rounded down: 1.3 times 90 is 116, and 0.7 times 10 is 7."""
+    inputs = {"x": random(1, 2, 90, 10), "roi": None, "scales": scales(1, 1, *factors)}
+    case = Case("Resize", 13, inputs, {"mode": mode}, ["scales"])
+    check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 7, 20)}, {"x": random(1, 2, 80, 13)}))
+
+
+@pytest.mark.parametrize("factors", [UP, DOWN], ids=str)
+def test_cubic_weights_of_symbolic_sizes(factors: Array) -> None:
+    case = resize(13, X, factors, mode="cubic")
+    check_case(at_sizes(case, {"x": [1, 2, "h", "w"]}, {"x": random(1, 2, 9, 4)}))
+
+
+def test_a_region_of_a_symbolic_axis_is_refused() -> None:
+    roi = scales(0, 0, 0.2, 0.3, 1, 1, 0.9, 0.8)
+    case = resize(13, X, UP, roi=roi, mode="linear", coordinate_transformation_mode="tf_crop_and_resize")
+    with pytest.raises(UnsupportedCase, match=r"Resize.* axis [23] .*a region of it needs numbers"):
+        import_model(case_model(at_sizes(case, {"x": [1, 2, "h", "w"]})))
 
 
 def test_what_lies_outside_of_integers_is_an_integer() -> None:

@@ -21,11 +21,6 @@ class Resampling:
     exclude_outside: bool = False
     antialias: bool = False
 
-    @property
-    def is_simple(self) -> bool:
-        """Whether it can be calculated when the model runs: nearest or linear, from the whole input."""
-        return self.mode in ("nearest", "linear") and not self.antialias and self.coordinates != "tf_crop_and_resize"
-
 
 def positions(how: Resampling, size: int, count: int, scale: float, roi: tuple[float, float]) -> Array:
     """For each of ``count`` new elements where it lies among the ``size`` old ones, in FP32 as runtimes calculate."""

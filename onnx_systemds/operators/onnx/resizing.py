@@ -52,18 +52,20 @@ def upsample_axes(node: NodeFacts) -> list[Axis]:
     dims = node.dims("X")
     if len(scales) != len(dims):
         raise UnsupportedCase(f"{len(scales)} scales for an input of rank {len(dims)}")
-    return [_scaled(axis, dims[axis], scale) for axis, scale in enumerate(scales)]
+    return [_scaled(node, axis, dims[axis], scale) for axis, scale in enumerate(scales)]
 
 
-def _scaled(axis: int, size: Dim, scale: float, roi: tuple[float, float] = (0.0, 1.0)) -> Axis:
+def _scaled(node: NodeFacts, axis: int, size: Dim, scale: float, roi: tuple[float, float] = (0.0, 1.0)) -> Axis:
+    """An axis of ``floor(size * scale)`` elements, the product in FP32 as runtimes calculate it."""
     if isinstance(size, int):
         return Axis(axis, size, int(np.floor(np.float32(size) * np.float32(scale))), float(scale), roi)
     if float(scale).is_integer():
         return Axis(axis, size, size * int(scale), float(scale), roi)
     inverse = 1 / float(scale)
-    if not abs(inverse - round(inverse)) < 1e-6:
-        raise UnsupportedCase(f"axis {axis} is scaled by {scale:g}: that needs its size", hint="fix it by --dim")
-    return Axis(axis, size, sizes.floor_divide(size, round(inverse)), float(scale), roi)
+    if abs(inverse - round(inverse)) < 1e-6:
+        return Axis(axis, size, sizes.floor_divide(size, round(inverse)), float(scale), roi)
+    count = node.computed("scaled_size", size, *np.float32(scale).as_integer_ratio(), hint=f"size{axis}")
+    return Axis(axis, size, count, float(scale), roi)
 
 
 def resize_axes(node: NodeFacts) -> list[Axis]:
@@ -75,12 +77,12 @@ def resize_axes(node: NodeFacts) -> list[Axis]:
     if node.has(2) and node.value(2).dims != (0,):
         scales = node.require_constant(2, "the scales").ravel().tolist()
         _check_count(scales, axes)
-        return [_scaled(axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
+        return [_scaled(node, axis, dims[axis], scale, roi) for axis, scale, roi in zip(axes, scales, rois)]
     if not node.has(3):
         raise InvalidModel("it has neither scales nor sizes")
     policy = node.attribute("keep_aspect_ratio_policy") or "stretch"
     how = resampling(node)
-    if policy == "stretch" and how.is_simple:
+    if policy == "stretch" and how.coordinates != "tf_crop_and_resize":
         counts = node.sizes(3, "the sizes")
     else:
         counts = node.require_integers(3, "the sizes")
@@ -197,9 +199,9 @@ def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Ax
     """An axis whose size before or after is not known at conversion."""
     if _repeated(node, steps, how, given):
         return
-    if not how.is_simple:
+    if how.coordinates == "tf_crop_and_resize":
         change = f"axis {given.axis} goes from {given.size} to {given.count}"
-        raise UnsupportedCase(f"{change}: this interpolation needs numbers", hint="fix them by --dim")
+        raise UnsupportedCase(f"{change}: a region of it needs numbers", hint="fix them by --dim")
     size, count = node.dim(given.size), node.dim(given.count)
     scale = f"{node.factor(given.count)} / {node.factor(given.size)}" if given.scale is None else literal(given.scale)
     at = node.call("resize_positions", size, count, scale, f'"{how.coordinates}"')
@@ -207,8 +209,17 @@ def _resize_at_run_time(node: NodeView, steps: Steps, how: Resampling, given: Ax
         index = node.call("nearest_positions", at, size, scale, f'"{how.nearest_mode}"')
         steps.take(given.axis, f"{index} + 1", given.count)
         return
-    right = node.named(f"weights{given.axis}", node.call("linear_weights", at, size), steps.statements)
+    right = node.named(f"weights{given.axis}", _weights_at_run_time(node, how, at, size, scale), steps.statements)
     _multiply_by(steps, given.axis, given.count, right)
+
+
+def _weights_at_run_time(node: NodeView, how: Resampling, at: str, size: str, scale: str) -> str:
+    """The matrix that `weights` computes where sizes are known."""
+    if how.mode == "linear" and not how.antialias:
+        return node.call("linear_weights", at, size)
+    squeeze = f"min({scale}, 1)" if how.antialias else 1
+    flags = ["TRUE" if flag else "FALSE" for flag in (how.exclude_outside, how.antialias)]
+    return node.call("resampling_weights", at, size, squeeze, f'"{how.mode}"', literal(how.cubic_coeff_a), *flags)
 
 
 def _repeated(node: NodeView, steps: Steps, how: Resampling, given: Axis) -> bool:
