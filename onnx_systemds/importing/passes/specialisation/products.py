@@ -17,7 +17,7 @@ from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.specialisation.trees import call, known_sizes, whole_number
 
-MOST_ENTRIES = 16_000_000
+MOST_ENTRIES = 40_000_000
 """Of all such matrices of a script; an entry takes 12 bytes."""
 
 FILTERS, MATRIX = "depthwise_filters", "depthwise_matrix"  # library functions
