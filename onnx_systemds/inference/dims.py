@@ -21,6 +21,7 @@ Monomial = tuple[Atom, ...]
 
 RUN_SIZE = "?="  # first characters of the symbols that stand for sizes which only the run decides, 0 among them
 ANY_SIGN = "?-"  # the same for integers that may also be negative
+_LONGEST_QUOTIENT = 64  # terms: a division that goes on is not taken for exact
 _REMEMBERED = 4096  # results of what is asked again and again: few different sizes occur in a graph
 
 
@@ -165,26 +166,37 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
 
 
 def divide_exactly(left: Dim, right: Dim) -> Dim | None:
-    """``left / right`` if every term divides without remainder, else None."""
+    """``left / right`` if that is a sum of products of integers and symbols, else None."""
     if isinstance(left, int) and isinstance(right, int):
         return left // right if right != 0 and left % right == 0 else None
     if left == right:
         return 1
-    divisor = _terms(right)
-    if len(divisor) != 1:
-        return None
-    (divisor_monomial, divisor_coefficient) = divisor[0]
-    total: dict[Monomial, int] = {}
-    for monomial, coefficient in _terms(left):
-        if coefficient % divisor_coefficient != 0:
+    return None if right == 0 else _quotient(left, right)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _quotient(left: Dim, right: Dim) -> Dim | None:
+    """By long division of polynomials, whose monomials are ordered by the powers of their atoms."""
+    atoms = sorted({atom for dim in (left, right) for monomial, _ in _terms(dim) for atom in monomial}, key=_atom_key)
+    rest, divisor = (
+        {tuple(map(monomial.count, atoms)): coefficient for monomial, coefficient in _terms(dim)}
+        for dim in (left, right)
+    )
+    highest = max(divisor)
+    quotient: dict[Monomial, int] = {}
+    while rest:
+        high = max(rest)
+        coefficient, remainder = divmod(rest[high], divisor[highest])
+        powers = tuple(power - least for power, least in zip(high, highest))
+        if remainder or min(powers) < 0 or len(quotient) == _LONGEST_QUOTIENT:
             return None
-        remaining = list(monomial)
-        for atom in divisor_monomial:
-            if atom not in remaining:
-                return None
-            remaining.remove(atom)
-        total[tuple(remaining)] = coefficient // divisor_coefficient
-    return _from_terms(total)
+        quotient[tuple(atom for atom, power in zip(atoms, powers) for _ in range(power))] = coefficient
+        for factors, multiple in divisor.items():
+            place = tuple(power + factor for power, factor in zip(powers, factors))
+            rest[place] = rest.get(place, 0) - multiple * coefficient
+            if rest[place] == 0:
+                del rest[place]
+    return _from_terms(quotient)
 
 
 def modulo(left: Dim, right: Dim) -> Dim:

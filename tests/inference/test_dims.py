@@ -76,6 +76,9 @@ def test_canonical_form() -> None:
     assert B - B == 0
     assert product([B, 3, S]) == 3 * B * S
     assert divide_exactly(B * 6, 4) is None
+    assert divide_exactly((B + 1) * (S // 4 + 1) * 6, 2 * (S // 4 + 1)) == 3 * B + 3
+    assert divide_exactly(B * B - S * S, B - S) == B + S
+    assert divide_exactly((B + 1) * S, B + S) is None
     assert str(2 * S + 1) == "2 * seq + 1"
     assert symbols([B * S, (S + 1) // 2]) == ("batch", "seq")
 
