@@ -31,6 +31,7 @@ from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
 from onnx_systemds.inference.onnx_inference import infer_by_onnx, unsupported
 from onnx_systemds.inference.passes import rest_rewritten, rewritten, with_contents
+from onnx_systemds.inference.passes.continuations import check_one_rank
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules, wrong_result
 from onnx_systemds.inference.run_sizes import RunSizes
@@ -69,6 +70,10 @@ def infer(graph: Graph, context: Context) -> TypedGraph:
     typed = _infer_nodes(graph, values, values, context)
     for output in graph.outputs:
         _check_declared(output, typed.values[output.name], context)
+        try:
+            check_one_rank(typed, output.name)
+        except ShapeUnknown as error:
+            context.errors.add(error)
     if not graph.outputs:
         context.errors.add(InvalidModel("the graph has no outputs: there is nothing to convert"))
     return typed

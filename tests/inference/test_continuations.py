@@ -78,3 +78,11 @@ def test_a_rest_for_no_rank() -> None:
     with pytest.raises(TranspileError) as caught:
         import_model(parsed(NONE, 17))
     assert str(caught.value).count("Transpose") == 2
+
+
+@pytest.mark.parametrize("rest", ["y = Identity(q)", "y = Relu(q)", ""], ids=["handed on", "computed from", "as it is"])
+def test_outputs_of_two_ranks_are_refused(rest: str) -> None:
+    """onnxruntime gives them; the matrix of a script has one rank."""
+    nodes = SQUEEZED if rest else SQUEEZED.replace("q = If", "y = If")
+    with pytest.raises(TranspileError, match=r'\(ai.onnx.If, opset 17\): .*output "y" of the model in rank 2 or 3'):
+        import_model(parsed(Model("", f"g (float[n,3,m] x) => (float y) {{ {nodes} {rest} }}", []), 17))

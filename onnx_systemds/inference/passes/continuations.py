@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from onnx_systemds.dml.literals import message_literal
-from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase
+from onnx_systemds.errors import ConstantNeeded, InvalidModel, Reasons, ShapeUnknown, UnsupportedCase, quoted
 from onnx_systemds.inference.definitions import inline_graph
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts
@@ -18,6 +18,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Graph, Node
 from onnx_systemds.model.walk import names_read
+from onnx_systemds.model.wiring import place_of
 
 RULE = "continuations"
 CONTINUED = "/continued"
@@ -109,6 +110,24 @@ def possible_branches(facts: InferenceFacts) -> list[TypedGraph]:
 
 def _is_about_shapes(error: Exception) -> bool:
     return isinstance(error, (ShapeUnknown, UnsupportedCase, InvalidModel)) and not isinstance(error, ConstantNeeded)
+
+
+def check_one_rank(typed: TypedGraph, output: str) -> None:
+    """Raise ShapeUnknown where an If gives an output of the model, and its branches do in different ranks.
+
+    What follows such an If goes into its branches; the script gives back one matrix, or one number, of one rank.
+    """
+    node = next((node for node in typed.nodes if output in node.outputs and node.identity == ("", "If")), None)
+    if node is None or typed.values[output].dims is not None or typed.values[output].is_list:
+        return
+    bodies = [typed.bodies[node.index, name] for name in BRANCHES if (node.index, name) in typed.bodies]
+    ranks = [_rank(body, node.outputs.index(output)) for body in bodies]
+    if None in ranks or len(set(ranks)) == 1:
+        return
+    given = f"its branches give the output {quoted(output)} of the model in rank {' or '.join(map(str, ranks))}"
+    raise ShapeUnknown(
+        f"{given}; a script gives it in one", place_of(node, typed.name), "reshape it to one rank in both branches"
+    )
 
 
 def impossible(node: NodeFacts, branch: str) -> str:
