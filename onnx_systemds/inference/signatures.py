@@ -1,12 +1,13 @@
 """Whether a node has the inputs that its operator asks for, and what ONNX itself has against it.
 
-Of element types only the kind is judged: what the simplification moves about may be of types that ONNX does not list.
+Of element types the kind is judged, and whether inputs that share a type do: what the simplification moves about may be
+of types that ONNX does not list.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
 
@@ -15,31 +16,47 @@ from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schem
 from onnx_systemds.inference.onnx_inference import infer_by_onnx
 from onnx_systemds.model.contrib_schemas import find_contrib_schema
 
-Signature = tuple[tuple[tuple[str, bool, frozenset[str]], ...], bool]
-"""Each formal input: name, whether it is required, kinds; and whether the last one stands for all further ones."""
+
+class Formal(NamedTuple):
+    """A formal input. kinds: of tensors it admits, none where all are. group: of inputs that share a type, or ""."""
+
+    name: str
+    is_required: bool
+    kinds: frozenset[str] = frozenset()
+    group: str = ""
+
+
+Signature = tuple[tuple[Formal, ...], bool]
+"""The formal inputs, and whether the last one stands for all further ones."""
 
 
 def check_inputs(facts: NodeFacts) -> None:
-    """Raise InvalidModel where a required input is missing, or of a kind that means nothing to the operator.
+    """Raise InvalidModel where a required input is missing, of a kind that the operator does not take, or of a type
+    other than that of an input that it shares its type with.
 
-    Floats mean nothing as indices or conditions, texts as numbers; integers do no harm. Inputs too many are the
-    checker's, or refused as unknown.
+    Inputs too many are the checker's, or refused as unknown.
     """
     node = facts.node
     signature = _signature(node.domain, node.op_type, node.version)
     if signature is None:
         return
     formals, repeats = signature
+    shared: dict[str, str] = {}
     for position in range(max(len(node.inputs) if repeats else 0, len(formals) - repeats)):
-        name, is_required, kinds = formals[min(position, len(formals) - 1)]
+        formal = formals[min(position, len(formals) - 1)]
+        called = f"its input {position} ({escaped(formal.name)})"
         if not facts.has(position):
-            if is_required:
-                raise InvalidModel(f"its input {position} ({escaped(name)}) is required")
+            if formal.is_required:
+                raise InvalidModel(f"{called} is required")
             continue
         value = facts.value(position)
-        if kinds and value.dtype and value.type is None and not _takes(kinds, _kind(value.dtype), position):
-            taken = " or ".join(sorted(kinds))
-            raise InvalidModel(f"its input {position} ({escaped(name)}) is {value.dtype}, the operator takes {taken}")
+        if not formal.kinds or not value.dtype or value.type is not None or _is_held_as_float(facts, position):
+            continue
+        if _kind(value.dtype) not in formal.kinds:
+            raise InvalidModel(f"{called} is {value.dtype}, the operator takes {' or '.join(sorted(formal.kinds))}")
+        other = shared.setdefault(formal.group, value.dtype) if formal.group else value.dtype
+        if value.dtype != other:
+            raise InvalidModel(f"{called} is {value.dtype}, an input that it shares its type with is {other}")
 
 
 def _kind(dtype: str) -> str:
@@ -48,14 +65,9 @@ def _kind(dtype: str) -> str:
     return {"bool": "booleans", "string": "texts"}.get(dtype, "floats")
 
 
-def _takes(kinds: frozenset[str], kind: str, position: int) -> bool:
-    """Whether values of a kind mean something as an input that takes ``kinds``.
-
-    Integers that passes over the graph hold as floats, before a DequantizeLinear, stand first.
-    """
-    if kind == "texts" or kinds == {"texts"}:
-        return kind in kinds
-    return kind != "floats" or (kinds != {"booleans"} and (kinds != {"integers"} or position == 0))
+def _is_held_as_float(facts: NodeFacts, position: int) -> bool:
+    """Whether an input is one of whole numbers that passes over the graph hold as floats."""
+    return position == 0 and facts.node.op_type == "DequantizeLinear" and _kind(facts.value(0).dtype) == "floats"
 
 
 def refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
@@ -76,13 +88,18 @@ def refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
 def _signature(domain: str, op_type: str, version: int) -> Signature | None:
     contrib = find_contrib_schema(domain, op_type)
     if contrib is not None:
-        inputs = tuple((name.rstrip("?*"), name[-1] not in "?*", frozenset[str]()) for name in contrib.inputs)
+        inputs = tuple(Formal(name.rstrip("?*"), name[-1] not in "?*") for name in contrib.inputs)
         return inputs, contrib.inputs[-1:] != () and contrib.inputs[-1].endswith("*")
     schema = find_any_schema(domain, op_type, version)  # of removed operators too, which are still converted
     if schema is None:
         return None
     option = onnx.defs.OpSchema.FormalParameterOption
-    formals = tuple((formal.name, formal.option != option.Optional, _kinds(formal)) for formal in schema.inputs)
+    variables = {constraint.type_param_str for constraint in schema.type_constraints}
+    formals = tuple(
+        Formal(formal.name, formal.option != option.Optional, _kinds(formal),
+               formal.type_str if formal.is_homogeneous and formal.type_str in variables else "")
+        for formal in schema.inputs
+    )  # fmt: skip
     return formals, bool(schema.inputs) and schema.inputs[-1].option == option.Variadic
 
 

@@ -81,6 +81,12 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
      r"input 1 \(indices\) is float, the operator takes integers"),
     (Case("Where", 9, {"c": random(2), "x": random(2), "y": random(2)}), InvalidModel, "is float.*, the operator takes booleans"),
     (Case("Sin", 7, {"x": np.array(["a"], dtype=object)}), InvalidModel, "is string, the operator takes floats"),
+    (Case("Not", 1, {"x": np.array([1, 0], np.int32)}), InvalidModel, "is int32, the operator takes booleans"),
+    (Case("Sin", 7, {"x": np.array([1, 0])}), InvalidModel, "is int64, the operator takes floats"),
+    (Case("Add", 14, {"a": random(2) > 0, "b": random(2) > 0}), InvalidModel, "is bool, the operator takes floats or integers"),
+    (Case("Mul", 14, {"a": random(2), "b": random(2).astype(np.float64)}), InvalidModel,
+     r"input 1 \(B\) is double, an input that it shares its type with is float"),
+    (Case("Concat", 13, {"a": random(2), "b": np.array([1, 2]), "c": random(2)}, {"axis": 0}), InvalidModel, "is int64, .* is float"),
     (Case("Scaler", 1, {"x": np.array([["a"]], dtype=object)}, {"scale": [1.0], "offset": [0.0]}, domain="ai.onnx.ml",
           output_dtypes=["float"]), InvalidModel, "is string, the operator takes floats or integers"),
 ]  # fmt: skip
