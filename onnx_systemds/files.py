@@ -37,8 +37,11 @@ def check_target(target: Path, sources: Iterable[Path]) -> None:
     """
     if is_stream(target):
         return
-    if not os.path.isdir(os.path.dirname(os.path.realpath(target))):
+    folder = os.path.dirname(os.path.realpath(target))
+    if not os.path.isdir(folder):
         raise FileNotFoundError(errno.ENOENT, "there is no folder to write it into", str(target))
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(target))
     if os.path.islink(os.path.realpath(target)):
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(target))
     if target.is_dir():

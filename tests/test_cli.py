@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def test_help_tells_a_stranger() -> None:
     assert "MODEL.onnx [-o SCRIPT.dml]" in text
     for word in ("run", "verify", "inspect", "operators", "Exit codes"):
         assert word in text
+    assert "..." not in text.partition("Commands:")[2]
 
 
 def test_converts_beside_the_model(relu: Path) -> None:
@@ -160,6 +162,15 @@ def test_traceback_shows_the_exception(tmp_path: Path) -> None:
 def test_dml_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.dml").write_text("x = 1")
     assert invoke(tmp_path / "a.dml").exit_code == 1
+    for words in (("run", "--outputs", tmp_path / "a.npz"), ("inspect",)):
+        result = invoke(*words, tmp_path / "a.dml")
+        assert result.exit_code == 1 and "a.dml: this is a script" in result.output and "export" in result.output
+
+
+def test_only_opening_a_file_tells_whether_it_may_be_read(relu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that may not ends like a missing one, not as wrong usage."""
+    monkeypatch.setattr(os, "access", lambda _, mode: mode != os.R_OK)
+    assert invoke("inspect", relu).exit_code == 0
 
 
 PLUGIN = '''

@@ -28,6 +28,10 @@ from onnx_systemds.importing import script as script_module
 SIDE = 60
 
 
+# a process that a shell starts in the background ignores interruptions, and so do its own
+LISTENING = "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+
+
 def model_with_weights(folder: Path, external: str = "") -> Path:
     """Y = X W; W is a file of its own when ``external`` names one."""
     weight = numpy_helper.from_array(np.random.default_rng(0).random((SIDE, SIDE)), "W")
@@ -108,6 +112,24 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
     (tmp_path / "closed").mkdir(mode=0o500)
     refused(invoke(model, "-o", tmp_path / "closed" / "out.dml"), "out.dml: Permission denied")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("m.onnx", "-o"), ("m.onnx", "-o", "fine.dml", "--map"), ("run", "m.onnx", "--outputs"), ("verify", "m.onnx", "--report"),
+     ("score", "m.onnx", "--input", "rows.npy", "--output"), ("inspect", "m.onnx", "--graph")],
+)  # fmt: skip
+def test_a_closed_folder_is_told_before_anything_is_done(
+    tmp_path: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model_with_weights(tmp_path)
+    (tmp_path / "closed").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(os, "access", lambda path, _: Path(path).name != "closed")  # as it is for others than root
+    before = contents(tmp_path)
+    ending = {"--map": "x.json", "--graph": "x.svg", "--output": "x.npy"}.get(words[-1], "x")
+    refused(invoke(*words, f"closed/{ending}"), f"error: closed/{ending}: Permission denied")
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("external", ["", "m.data"])
@@ -211,14 +233,14 @@ def test_an_interruption_while_weights_are_written(tmp_path: Path, monkeypatch: 
 
 def test_an_interruption_of_the_process(tmp_path: Path) -> None:
     model = model_with_weights(tmp_path)
-    (tmp_path / "plugin.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    (tmp_path / "plugin.py").write_text(f"{LISTENING}os.kill(os.getpid(), signal.SIGINT)\n")
     done = command_line(model, "--plugin", tmp_path / "plugin.py", capture_output=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"interrupted\n")
 
 
 def test_an_interruption_while_modules_are_imported() -> None:
-    program = """
-import os, signal, sys
+    program = f"""{LISTENING}
+import sys
 class Finder:
     def find_spec(self, name, *_):
         if name == "jinja2":

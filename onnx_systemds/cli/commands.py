@@ -23,6 +23,7 @@ from onnx_systemds.cli.given import given_inputs, given_options
 from onnx_systemds.cli.json_text import json_text
 from onnx_systemds.cli.node_map import save_map, script_map
 from onnx_systemds.cli.options import (
+    FILE,
     ConversionOptions,
     VerificationOptions,
     conversion_options,
@@ -38,7 +39,6 @@ from onnx_systemds.cli.options import (
 from onnx_systemds.cli.planning import plan_lines, plan_summary
 from onnx_systemds.cli.score_command import score
 from onnx_systemds.cli.support_table import support_summary, table_lines
-from onnx_systemds.errors import TranspileError
 from onnx_systemds.exporting.builtins import load_builtins
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.coded_texts import with_coded_texts
@@ -46,7 +46,6 @@ from onnx_systemds.importing.convert import typed_model
 from onnx_systemds.importing.interface import success_lines
 from onnx_systemds.importing.plan import PLACES, plan_of
 from onnx_systemds.importing.score_program import PROGRAM, check_program, save_program, score_text
-from onnx_systemds.model.load import load_model
 from onnx_systemds.plugins import load_plugins
 from onnx_systemds.runtime.row_blocks import common_rows
 from onnx_systemds.stages import Stages
@@ -103,12 +102,12 @@ def main() -> None:
 
 
 @main.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.argument("model", type=FILE)
+@click.option("-o", "--output", type=FILE,
               help="The script; - is the standard output [default: beside the model].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
 @click.option("--score", "scored", is_flag=True, help="Write score.dml beside the script: it scores files.")
-@click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
+@click.option("--map", "map_file", type=FILE, metavar="FILE.json",
               help="Write which lines of the script each node of the model is.")
 @conversion_options
 def convert(
@@ -118,8 +117,6 @@ def convert(
     sizes, given = options.sizes(), options.given()
     with explained(options.traceback):
         options.load_plugins()
-        if model.suffix.lower() == ".dml":
-            raise TranspileError("this is a script", model, "use: onnx-systemds export SCRIPT.dml")
         stages = Stages()
         loaded = read_model(model, given, stages)
         target = written_to(output, model.with_suffix(".dml"))
@@ -146,10 +143,10 @@ def convert(
                 click.echo(line, err=True)
 
 
-@main.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("--inputs", type=click.Path(path_type=Path), help="An .npz file with one array per model input.")
-@click.option("--outputs", type=click.Path(path_type=Path), required=True, help="The .npz file to write.")
+@main.command(short_help="Run MODEL.onnx on the embedded SystemDS.")
+@click.argument("model", type=FILE)
+@click.option("--inputs", type=FILE, help="An .npz file with one array per model input.")
+@click.option("--outputs", type=FILE, required=True, help="The .npz file to write.")
 @conversion_options
 def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOptions) -> None:
     """Convert MODEL.onnx and run it on the embedded SystemDS engine.
@@ -180,8 +177,8 @@ def run(model: Path, inputs: Path | None, outputs: Path, options: ConversionOpti
         click.echo(f"{name}: {kind} {list(tensor.shape)}", err=is_stream(outputs))
 
 
-@main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@main.command(short_help="Compare the numbers of engine and onnxruntime.")
+@click.argument("model", type=FILE)
 @click.option("--per-node", is_flag=True, help="Compare the intermediate values, too, and say where numbers part.")
 @verification_options
 @conversion_options
@@ -212,14 +209,14 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
     print_report(report, as_json=verification.as_json)
 
 
-@main.command()
-@click.argument("model", type=click.Path(path_type=Path))
+@main.command(short_help="Show what MODEL.onnx holds.")
+@click.argument("model", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Fix a symbolic dimension; repeatable.")
 @given_options
 @plugin_options
 @click.option("--plan", type=click.Choice(PLACES),
               help="Show where score.dml would compute each operator instead; --dim says how many rows there are.")
-@click.option("--graph", "picture", type=click.Path(path_type=Path), metavar="FILE",
+@click.option("--graph", "picture", type=FILE, metavar="FILE",
               help="Write the graph with all types, as the conversion reads it: a .txt, .svg or .html file.")
 @json_option
 @click.option("--traceback", is_flag=True, help="Show the Python traceback of an error.")
@@ -238,7 +235,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
     sizes, given = fixed_sizes(dims), given_inputs(types, constants, starts, ends)
     with explained(traceback):
         load_plugins(plugins, installed=not no_plugins)
-        loaded, typed = given.put_into(load_model(model)), None
+        loaded, typed = read_model(model, given, Stages()), None
         if picture is not None:
             check_target(picture, [model, *loaded.data_files, *plugins, *given.files])
             typed = typed_model(loaded, sizes)
@@ -255,7 +252,7 @@ def inspect(  # noqa: PLR0913 - one parameter an option
         click.echo(line)
 
 
-@main.command()
+@main.command(short_help="List the operators that are supported.")
 @click.option("--facets", is_flag=True, help="What is known of each operator, facet by facet, and the gaps.")
 @plugin_options
 @json_option
@@ -267,7 +264,7 @@ def operators(facets: bool, plugins: tuple[Path, ...], no_plugins: bool, as_json
         click.echo(line)
 
 
-@main.command()
+@main.command(short_help="List the builtins of DML that are exported.")
 @plugin_options
 @json_option
 def builtins(plugins: tuple[Path, ...], no_plugins: bool, as_json: bool) -> None:

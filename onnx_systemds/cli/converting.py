@@ -11,6 +11,7 @@ import click
 
 from onnx_systemds.cli.given import GivenInputs
 from onnx_systemds.cli.options import ConversionOptions
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
@@ -20,6 +21,8 @@ from onnx_systemds.stages import Stages
 
 def read_model(path: Path, given: GivenInputs | None, stages: Stages) -> Model:
     """The model of a file, with what is given of its inputs. Raises TranspileError, OSError."""
+    if path.suffix.lower() == ".dml":
+        raise TranspileError("this is a script", path, "use: onnx-systemds export SCRIPT.dml")
     with stages.stage("load") as words:
         loaded = load_model(path)
         loaded = loaded if given is None else given.put_into(loaded)

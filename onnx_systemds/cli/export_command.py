@@ -13,6 +13,7 @@ import onnx
 from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.node_map import model_map, save_map
 from onnx_systemds.cli.options import (
+    FILE,
     Command,
     VerificationOptions,
     fixed_sizes,
@@ -111,11 +112,11 @@ def _export_options(command: Command) -> Command:
 
 
 @click.command()
-@click.argument("script", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path),
+@click.argument("script", type=FILE)
+@click.option("-o", "--output", type=FILE,
               help="The model; - is the standard output [default: beside the script].")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what was written.")
-@click.option("--map", "map_file", type=click.Path(path_type=Path), metavar="FILE.json",
+@click.option("--map", "map_file", type=FILE, metavar="FILE.json",
               help="Write of which line of the script each node of the model is.")
 @click.option("--external-data", type=click.IntRange(min=0), metavar="BYTES",
               help="Weights of so many bytes or more go into a file beside the model, <model>.data "
@@ -159,8 +160,8 @@ def export(
         click.echo(_success(script, target, model), err=True)
 
 
-@click.command("verify-script")
-@click.argument("script", type=click.Path(path_type=Path))
+@click.command("verify-script", short_help="Compare the numbers of a script and its model.")
+@click.argument("script", type=FILE)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=SIZE", help="Size of a name in the dims of inputs.")
 @verification_options
 @_export_options

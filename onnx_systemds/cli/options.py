@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 Command = Callable[..., Any]
 
+FILE = click.Path(path_type=Path, readable=False)  # opening it tells what is wrong with it
+
 _LARGEST_SIZE = 2**31 - 1  # of a matrix of the engine
 _MOST_DIGITS = 20
 
@@ -128,7 +130,7 @@ def with_options(command: Command, options: list[Callable[[Command], Command]]) 
 def plugin_options(command: Command) -> Command:
     """``--plugin`` and ``--no-plugins``, which the command takes as ``plugins`` and ``no_plugins``."""
     return with_options(command, [
-        click.option("--plugin", "plugins", multiple=True, type=click.Path(path_type=Path), metavar="MODULE.py",
+        click.option("--plugin", "plugins", multiple=True, type=FILE, metavar="MODULE.py",
                      help="Python file that registers operators, builtins or rewrites of your own; repeatable."),
         click.option("--no-plugins", is_flag=True, help="Leave out the plugins of installed packages."),
     ])  # fmt: skip
@@ -183,7 +185,7 @@ def _tolerance(_: click.Context, __: click.Parameter, value: float | None) -> fl
 def verification_options(command: Command) -> Command:
     """What verifying needs beside the options of the conversion: the command takes it as ``verification``."""
     return with_options(gathered(command, VerificationOptions, "verification"), [
-        click.option("--inputs", "contents", type=click.Path(path_type=Path),
+        click.option("--inputs", "contents", type=FILE,
                      help="An .npz file with one array per input, as for run, the .npy file of the only one, or a "
                           "folder with input_0.pb and, as the judge, output_0.pb [default: random numbers]."),
         click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
@@ -193,7 +195,7 @@ def verification_options(command: Command) -> Command:
         click.option("--atol", type=float, callback=_tolerance,
                      help="Tolerated difference [default: a share of the output's spread, float32 1e-5, integers 0]."),
         json_option,
-        click.option("--report", "page", type=click.Path(path_type=Path), metavar="FILE.html",
+        click.option("--report", "page", type=FILE, metavar="FILE.html",
                      help="Write a page with verdicts, differences node by node, times and versions."),
     ])  # fmt: skip
 

@@ -16,7 +16,7 @@ import numpy as np
 from onnx_systemds.array_files import read_array_file
 from onnx_systemds.cli.converting import converted, read_model
 from onnx_systemds.cli.explaining import explained
-from onnx_systemds.cli.options import ConversionOptions, conversion_options, print_stages
+from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
 from onnx_systemds.errors import TranspileError, quoted
@@ -38,11 +38,11 @@ Types = Mapping[str, Type]
 LOCAL, SPARK = "local", "spark"
 
 
-@click.command()
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("--input", "source", type=click.Path(path_type=Path), required=True,
+@click.command(short_help="Score the rows of a file with MODEL.onnx.")
+@click.argument("model", type=FILE)
+@click.option("--input", "source", type=FILE, required=True,
               help="The rows: .csv, .parquet, .npy or .npz.")
-@click.option("--output", "target", type=click.Path(path_type=Path), required=True,
+@click.option("--output", "target", type=FILE, required=True,
               help="The file to write: .csv, .parquet, .npy or .npz.")
 @click.option("--columns", metavar="NAME,NAME,...",
               help="The columns for the inputs, in their order [default: by the inputs' names; for one input all].")

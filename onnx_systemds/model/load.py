@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from onnx_systemds.errors import InvalidModel, Reasons, escaped, quoted
+from onnx_systemds.errors import InvalidModel, Reasons, TranspileError, escaped, quoted
 from onnx_systemds.model import ir
 from onnx_systemds.model.checking import check_skeleton, newest_opset
 from onnx_systemds.model.from_protobuf import Converter, domain_of, name_of, prose_of
@@ -31,11 +31,20 @@ def load_model(source: str | Path | bytes | onnx.ModelProto) -> ir.Model:
     buffer = _buffer(source)
     try:
         return _load(buffer, path)
+    except TranspileError as error:
+        if error.place is None and path is not None:
+            error.place = escaped(str(path))
+        raise
+
+
+def _load(buffer: Buffer, path: Path | None) -> ir.Model:
+    try:
+        return _parsed(buffer, path)
     except RecursionError:
         raise _refused("it is nested too deeply", buffer) from None
 
 
-def _load(buffer: Buffer, path: Path | None) -> ir.Model:
+def _parsed(buffer: Buffer, path: Path | None) -> ir.Model:
     try:
         skeleton = cut_model(buffer)
     except InvalidModel as error:
