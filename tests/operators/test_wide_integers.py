@@ -269,6 +269,18 @@ def test_casts_of_floats(after: list[onnx.NodeProto]) -> None:
             check(score, np.array([int(a)]), abs(a) < LIMIT, a=np.array([a]))
 
 
+@pytest.mark.parametrize("dims", [["n"], [1]], ids=str)
+def test_casts_of_infinities_that_nobody_chooses(dims: list[Any]) -> None:
+    """Relative positions of T5 and MPNet: the logarithm of 0 is cast, summed and limited; then another number is taken."""
+    nodes = [node("Log", "a", "logarithm"), node("Cast", "logarithm", "t", to=TensorProto.INT64),
+             node("Add", "t eight", "sum"), node("Min", "sum ten", "limited"), node("Where", "c limited eight", "y")]  # fmt: skip
+    constants = {"eight": np.array([8]), "ten": np.array([10])}
+    given = {"a": ("float", dims), "c": ("bool", dims)}
+    with ScoringFunction(import_model(model(nodes, given, "int64", constants))) as score:
+        for a, expected in ((3, 9), (0, 8), (1000, 10)):
+            check(score, np.array([expected]), True, a=np.array([a], np.float32), c=np.array([a > 0]))
+
+
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 @pytest.mark.parametrize("dtype", NUMBERS)
 def test_shifts(dtype: str, direction: str) -> None:

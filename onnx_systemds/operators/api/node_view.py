@@ -244,6 +244,10 @@ class NodeView(NodeFacts):
         """Render ``templates/operators/<template>.dml.jinja`` to statements."""
         return [self._render_template(template, **names)]
 
+    def is_checked(self, output: int = 0) -> bool:
+        """Whether the script looks at how large a result of 64-bit integers gets."""
+        return self.node.outputs[output] in self._scope.forms.integers.checks
+
     def call(self, function: str, *arguments: object) -> str:
         """A call of a function of ``templates/library``."""
         self._imports.setdefault(function)

@@ -83,6 +83,7 @@ FLOAT_FORMATS = {
     "float4e2m1": FloatFormat(2, 0, 6.0, 6.0, always=True),
 }
 _POWERS = "float8e8m0"  # holds powers of two only
+_INFINITE = 2**52  # the integer for infinities, of which none is defined: one that sums and comparisons can go on with
 _NO_NAN = frozenset(["float6e2m3", "float6e3m2", "float4e2m1"])
 
 
@@ -177,6 +178,9 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
     def whole(x: str) -> str:
         if is_computed(node):
             x = node.named("float", as_float(node, x, single=is_single(node)), before)
+        if node.is_checked():
+            x = node.named("float", x, before)
+            return f"ifelse(abs({x}) == Inf, sign({x}) * {_INFINITE}, {truncated(x)})"
         # out of range is undefined for floats: the narrow types wrap as numpy does
         is_wide = target in ("int32", "uint32", "int64", "uint64")
         return truncated(x) if is_wide else wrapped(target, truncated(x))
