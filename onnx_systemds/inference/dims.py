@@ -261,6 +261,11 @@ def may_be_zero(dims: Dim | Iterable[Dim]) -> bool:
     return any(name.startswith((RUN_SIZE, ANY_SIGN)) for name in symbols(dims))
 
 
+def is_of_run(dims: Dim | Iterable[Dim]) -> bool:
+    """Whether sizes occur that only the run decides, those of results by a symbol of the result: they may be 0, too."""
+    return any(name.startswith("?") for name in symbols(dims))
+
+
 def lone_symbol(dim: Dim) -> str | None:
     """Name of the symbol that the dimension is, None for anything else."""
     names = symbols(dim)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from onnx_systemds.inference.dims import Dims, all_known, product, symbols
+from onnx_systemds.inference.dims import Dims, all_known, is_of_run, product
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type
 
@@ -86,7 +86,7 @@ def has_known_elements(value: Value) -> bool:
     """Whether a value is a small tensor of sizes that are known at the start of a function."""
     if value.elements is None:
         return False
-    return not any(name.startswith("?") for name in symbols(value.elements.ravel().tolist()))
+    return not is_of_run(value.elements.ravel().tolist())
 
 
 def is_parameter(value: Value) -> bool:

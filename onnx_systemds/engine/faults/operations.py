@@ -117,6 +117,18 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((float("nan"), 2), (2, 1)),
     ),
     Fault(
+        "sequence-to-zero",
+        "seq(1, n, 1) counts down to 0 where n is 0; in table(seq(1, n), X, n, m) the engine does without, counting the"
+        " rows of X, only where the compiler sees that these are n",
+        "3.4.0",
+        'p = removeEmpty(target=X, margin="rows", select=X > 2, empty.return=FALSE)\n'
+        "n = as.integer(sum(X > 2))\nresult = colSums(table(seq(1, n), p, n, 2))",
+        ((0, 0),),
+        "templates/library/gathered_rows.dml: n is nrow(X), which is counted in every block; count_up.dml",
+        inputs=((1,), (2,)),
+        raises="Erroneous input while computing the contingency table",
+    ),
+    Fault(
         "outer-with-filled-row",
         'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
         "3.4.0",

@@ -15,7 +15,7 @@ from onnx_systemds.dml.operands import number_in
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import quoted
 from onnx_systemds.inference.assumptions import Assumption, Relation, node_words
-from onnx_systemds.inference.dims import Dim, Dims, product, symbol, symbols
+from onnx_systemds.inference.dims import Dim, Dims, is_of_run, product, symbol
 from onnx_systemds.inference.facts import Input, NodeFacts
 from onnx_systemds.inference.integer_spans import EXACT, Span
 from onnx_systemds.inference.local_functions import BODY
@@ -222,7 +222,7 @@ class NodeView(NodeFacts):
 
         Nodes with the same expression share it; where only the run knows the sizes, each node has its own.
         """
-        if any(name.startswith("?") for name in symbols(sizes)):
+        if is_of_run(sizes):
             name = self.temporary(hint)
             return name, (f"{name} = {text}",)
         return self._scope.shared(text, hint), ()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx_systemds.correspondence import COMMUTATIVE, MIRRORED
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in, plus
-from onnx_systemds.inference.dims import all_known, symbols
+from onnx_systemds.inference.dims import all_known, is_of_run
 from onnx_systemds.inference.values import INTEGER_DTYPES
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, View
@@ -128,7 +128,7 @@ def _may_be_vector_of_unknown_length(view: View) -> bool:
     """Whether the engine may get to know of a matrix that it has a single row or column, and not how long that is."""
     if all_known(view) or any(isinstance(size, int) and size > 1 for size in view):
         return False
-    return 1 in view or any(name.startswith("?") for name in symbols(view))
+    return 1 in view or is_of_run(view)
 
 
 def extreme(builtin: str, left: str, right: str, *, repeats: bool) -> str:

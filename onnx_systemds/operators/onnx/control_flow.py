@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, product, symbols
+from onnx_systemds.inference.dims import Dim, is_of_run, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import joined
@@ -297,7 +297,7 @@ class _LoopText:
         for position, target in lists.items():
             value = self.results[1 + position]
             dims = node.output_dims(position)
-            known = not any(name.startswith("?") for name in symbols(dims[1:]))
+            known = not is_of_run(dims[1:])
             block = as_block(rows[position], value, 1, node, known=known)
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import element_literal, is_uniform
 from onnx_systemds.dml.operands import called, expression_of
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, is_of_run, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.values import FINITE_DTYPES
 from onnx_systemds.operators.api.layout import SCALAR, Form, View, split_view
@@ -237,7 +237,8 @@ def gather_rows_text(
     """Rows ``index`` (1-based column, text) of ``matrix`` with ``rows`` rows, as a product with a 0/1 matrix.
 
     The 0/1 matrix must be stored sparse where the data may hold NaN or infinities (0 * NaN is NaN), which the engine
-    only does for enough columns: so few rows are padded by rows of zeros.
+    only does for enough columns: so few rows are padded by rows of zeros. There may be no index where only the run
+    knows how many there are (sequence-to-zero).
     """
     width: Dim = rows
     if not finite and not (isinstance(rows, int) and rows >= SPARSE_ROWS):
@@ -245,6 +246,8 @@ def gather_rows_text(
         matrix = f"rbind({matrix}, matrix(0, rows={node.dim(padding)}, cols={node.dim(cols)}))"
         width = rows + padding
     total = node.dim(count)
+    if is_of_run(count):
+        return f"({node.call('gathered_rows', matrix, index, total, node.dim(width))})"
     return f"(table(seq(1, {total}), {index}, {total}, {node.dim(width)}) %*% {matrix})"
 
 
