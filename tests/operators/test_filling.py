@@ -6,12 +6,13 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import helper
+from onnx import helper, parser
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
-from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, random
+from tests.operators.harness import Array, Case, at_sizes, case_model, check_case, compare, random, run_reference
+from tests.plain_engine import calls_plainly
 
 X = random(2, 3, 4, 5)
 
@@ -179,3 +180,16 @@ def test_contents_that_only_the_run_knows() -> None:
 def test_zeros_read_as_such() -> None:
     text = import_model(case_model(Case("ConstantOfShape", 9, {"s": ints(2, 3)}))).text
     assert "out0 = zeros(s_0, s_1)" in text and "zeros = function(integer rows, integer cols)" in text
+
+
+@pytest.mark.parametrize("follows", ["m = Softmax(l)", "e = Equal(l, s) w = Where(e, s, low) m = Softmax(w)"])
+def test_triangles_of_two_sizes_by_the_command_line(follows: str) -> None:
+    """A function of one matrix that is called twice: the engine tries it with 3333 columns, and must not keep these."""
+    model = parser.parse_model(f"""<ir_version: 8, opset_import: ["" : 18]>
+        g (float[n, m] x) => (float[n, m, 1] y) <int64[1] two = {{2}}, float low = {{-10000.0}}> {{
+          v = Unsqueeze(x, two) t = Transpose<perm = [0, 2, 1]>(v) s = MatMul(v, t) l = Trilu<upper = 0>(s)
+          {follows} y = MatMul(m, v)
+        }}""")
+    calls = [{"x": random(2, 3)}, {"x": random(3, 5)}]
+    for call, found in zip(calls, calls_plainly(import_model(onnx.shape_inference.infer_shapes(model)), calls), strict=True):
+        compare(found["y"], np.asarray(run_reference(model, call)[0]), 1e-5, str(call["x"].shape))

@@ -61,7 +61,8 @@ SIZES: tuple[Fault, ...] = (
         "  Y = length_of(seq(0, ncol(X) - 1, 1)) + sum(X)\n}\n"
         "result = cbind(columns(X), columns(rbind(X, X)))",
         ((9, 15),),
-        "templates/library/gathered_rows.dml, gathered_few_rows.dml, gathered_columns.dml: the length is an argument",
+        "templates/library/gathered_rows.dml, gathered_few_rows.dml, gathered_columns.dml: the length is an argument;"
+        " operators/onnx/filling.py (trilu): cumsum of ones",
         inputs=((1, 2, 3),),
     ),
 )

@@ -238,7 +238,7 @@ def trilu(node: NodeView) -> Fragment:
     count = product(dims[:-2])
     shift = f" + {node.scalar('k')}" if node.has("k") else ""
     kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
-    row_numbers, col_numbers = f"seq(1, {node.dim(rows)}){shift}", f"t(seq(1, {node.dim(cols)}))"
+    row_numbers, col_numbers = f"{_counted(node, rows)}{shift}", f"t({_counted(node, cols)})"
     if count == 1 and not shift:
         side = "upper" if node.attribute("upper") else "lower"
         plane = View(rows, cols)
@@ -251,10 +251,18 @@ def trilu(node: NodeView) -> Fragment:
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     if count != 1:
-        total = f"matrix(1, rows={node.dim(view.rows)}, cols=1)"  # seq from 1 to 0 has two rows
-        row_numbers = f"(cumsum({total}) - 1) %% {node.factor(rows)} + 1{shift}"
+        row_numbers = f"({_counted(node, view.rows)} - 1) %% {node.factor(rows)} + 1{shift}"
     mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
     return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})", view)
+
+
+def _counted(node: NodeView, size: Dim) -> str:
+    """The column 1, 2 .. ``size``; no sequence where that is 0 (sequence-to-zero) or only the run knows it.
+
+    The engine may keep a wrong length of such a sequence (length-of-a-sequence-of-unknown-end).
+    """
+    is_known = isinstance(size, int) and size > 0
+    return f"seq(1, {size})" if is_known else f"cumsum(matrix(1, rows={node.dim(size)}, cols=1))"
 
 
 @gradient("Trilu")
