@@ -73,6 +73,16 @@ RUN_TIME = {
                       [{"s": [random(2, 3, 3), random(2, 1, 3), random(2, 5, 3)]}, {"s": [random(2, 4, 3)]}]),
     "stack_0": ("g (seq(float[2,3]) s) => (float[M,2,3] y) { y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }",
                 [{"s": [random(2, 3), random(2, 3, seed=1)]}, {"s": [random(2, 3)]}]),
+    "stack_open": ("g (seq(float[N]) s) => (float[A,B] y) { y = ConcatFromSequence <axis = 0, new_axis = 1> (s) }",
+                   [{"s": [random(3), random(3, seed=1)]}, {"s": [random(2)]}]),
+    "scalar_at": ("g (seq(float) s, int64 p) => (float y) { y = SequenceAt(s, p) }",
+                  [{"s": [random(), random(seed=1)], "p": np.array(p)} for p in (0, -1)]),
+    "scalar_from_end": ("g (seq(int64) s) => (int64 y) { p = Constant <value_int = -2> () y = SequenceAt(s, p) }",
+                        [{"s": [np.array(3), np.array(2**40), np.array(-1)]}]),
+    "scalar_mapped": ("""g (seq(float) s) => (seq(float) y)
+                         { y = SequenceMap <body = b (float i) => (float o) { o = Abs(i) }> (s) }""",
+                      [{"s": [random(), random(seed=1)]}]),
+    "optional_scalar": ("g (optional(float) o) => (float y) { e = OptionalGetElement(o) y = Neg(e) }", [{"o": random()}]),
     "stack_last": ("g (seq(float[2,3]) s) => (float[2,3,M] y) { y = ConcatFromSequence <axis = -1, new_axis = 1> (s) }",
                    [{"s": [random(2, 3), random(2, 3, seed=1)]}, {"s": [random(2, 3)]}]),
     "split_ones": ("g (float[N,2,3] x) => (seq(float[1,2,3]) y) { y = SplitToSequence (x) }",
@@ -114,7 +124,7 @@ COVERED = [*[Covered(op_type, OPSETS, symbolic=True) for op_type in LISTS], Cove
 
 
 @pytest.mark.parametrize("opset", OPSETS)
-@pytest.mark.parametrize("name", [name for name in RUN_TIME if name != "map"])
+@pytest.mark.parametrize("name", [name for name in RUN_TIME if "map" not in name])
 def test_lists_at_run_time(name: str, opset: int) -> None:
     text, runs = RUN_TIME[name]
     check(text, *runs, opset=opset)
@@ -138,6 +148,17 @@ def test_parts_that_a_tensor_does_not_have(name: str, sizes: Any, words: str) ->
     x = random(5, 3) if name == "split_sizes" else random(2, 5, 3)
     with ScoringFunction(import_model(model_of(RUN_TIME[name][0]))) as function, pytest.raises(EngineError, match=words):
         function({"x": x, "k": np.array(sizes)})
+
+
+@pytest.mark.parametrize(("name", "feeds", "words"), [
+    ("erase", {"p": np.array(3)}, "SequenceErase: there is no position 3 in a sequence of 3"),
+    ("erase", {"p": np.array(-4)}, "SequenceErase: there is no position -4 in a sequence of 3"),
+    ("insert", {"p": np.array(4), "x": random(2, 3)}, "SequenceInsert: there is no position 4 in a sequence of 3"),
+    ("insert", {"p": np.array(-4), "x": random(2, 3)}, "SequenceInsert: there is no position -4 in a sequence of 3"),
+])  # fmt: skip
+def test_positions_that_a_list_does_not_have(name: str, feeds: dict[str, Any], words: str) -> None:
+    with ScoringFunction(import_model(model_of(RUN_TIME[name][0]))) as function, pytest.raises(EngineError, match=words):
+        function({"s": ITEMS, **feeds})
 
 
 FOUND_BY_THE_RUN = {
@@ -202,8 +223,9 @@ def test_an_item_that_repeats_a_column() -> None:
     check(text, {"s": ITEMS, "x": random(2, 1)})
 
 
-def test_map_at_run_time() -> None:
-    text, runs = RUN_TIME["map"]
+@pytest.mark.parametrize("name", [name for name in RUN_TIME if "map" in name])
+def test_map_at_run_time(name: str) -> None:
+    text, runs = RUN_TIME[name]
     check(text, *runs, opset=COVERED[len(LISTS)].opsets[0])
 
 

@@ -62,6 +62,16 @@ OPERATIONS: tuple[Fault, ...] = (
         raises="Invalid binary broadcasting",
     ),
     Fault(
+        "scalar-of-item",
+        "as.scalar(as.matrix(L[1])) of a list is taken for L[1], which is no number",
+        "3.4.0",
+        "L = list(X)\nresult = as.matrix(abs(as.scalar(as.matrix(L[1]))))",
+        ((2,),),
+        "SequenceAt of operators/onnx/sequences.py: a cell of the item as a matrix",
+        inputs=((-2,),),
+        raises="LIST",
+    ),
+    Fault(
         "parts-in-lists",
         "a matrix in a directory of part files, as the engine itself writes large ones, cannot be read out of a list of"
         " the local file system: its path has got a scheme by then, and is not seen to be a directory",

@@ -14,7 +14,7 @@ from onnx_systemds.inference.lists import is_varying, item_value, joined, list_v
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import LIST, SCALAR, item_form, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, View, item_form, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 
 takes_text(
@@ -158,7 +158,11 @@ def _identifier(node: NodeView) -> tuple[str, list[str]]:
 def _taken(node: NodeView, text: str, before: list[str]) -> Fragment:
     if node.values[node.node.outputs[0]].is_list:
         return node.result(f"as.list({text})", LIST, before=before)
-    return node.result(f"as.matrix({text})", item_form(node.output_dims()), before=before)
+    form = item_form(node.output_dims())
+    if form != View(1, 1):
+        return node.result(f"as.matrix({text})", form, before=before)
+    cell = node.named("cell", f"as.matrix({text})", before)  # engine/faults: scalar-of-item
+    return node.result(f"{cell}[1, 1]", form, before=before)
 
 
 @generator("SequenceLength", since=11)
@@ -190,19 +194,18 @@ def concat_from_sequence_11(node: NodeView) -> Fragment:
     stacked = bool(node.attribute("new_axis"))
     dims = node.output_dims()
     axis = node.normalize_axis(int(node.attribute("axis")), len(dims))
-    items = _list(node)
+    items, before = _identifier(node)
     if axis == 0 and not stacked:
-        return node.result(f"rbind({items})", split_view(dims, 1))
+        return node.result(f"rbind({items})", split_view(dims, 1), before=before)
     element = node.value("input_sequence").element
     in_front: Dims = () if element is None or element.dims is None else element.dims[:axis]
     if any(is_varying(size) for size in in_front):
         raise UnsupportedCase("the items' dims in front of the axis are only known when the model runs")
     joined_items = node.temporary("joined")
-    before = [f"{joined_items} = {node.call('concat_items', items, node.dim(product(in_front)))}"]
+    before.append(f"{joined_items} = {node.call('concat_items', items, node.dim(product(in_front)))}")
     text = joined_items  # with the axis in front of it in the rows; its size shows in the result only
     if axis == 0:
-        inner = product(dims[1:])
-        text = f"matrix({text}, rows=length({text}) / {node.factor(inner)}, cols={node.dim(inner)})"
+        text = f"matrix({text}, rows=length({items}), cols=length({text}) / length({items}))"
     elif axis > 1:
         text = f"matrix({text}, rows={node.dim(dims[0])}, cols=length({text}) / {node.factor(dims[0])})"
     return node.result(text, split_view(dims, 1), before=before)
