@@ -29,12 +29,12 @@ _WORDS = ("", "a", "b", "abc", "Ab", "x y", "été", "1", "-2.5", "nan", "a\tb",
 class Node:
     """One node with the arrays it is fed: a case of an operator before it is a model.
 
-    inputs: by name in the operator's order, None leaves one out, a list is a sequence. attributes: as make_node takes
+    inputs: by name in the operator's order, None leaves one out, a list is a sequence, a dict a map. attributes: as make_node takes
     them. outputs: how many. constants: inputs that must be initializers.
     kept: inputs whose dims stay as they are in further calls, since they are indices, shapes or parameters.
     """
 
-    inputs: Mapping[str, Array | list[Array] | None]
+    inputs: Mapping[str, Array | list[Array] | Mapping[Any, Any] | None]
     attributes: Mapping[str, Any] = field(default_factory=dict)
     outputs: int = 1
     constants: frozenset[str] = frozenset()

@@ -59,7 +59,7 @@ def _plain(model: ModelProto) -> ModelProto:
 
 
 def _tensor(array: Any, name: str = "") -> TensorProto:
-    kind = 8 if array.dtype == object else helper.np_dtype_to_tensor_dtype(array.dtype)
+    kind = 8 if array.dtype.kind in "OU" else helper.np_dtype_to_tensor_dtype(array.dtype)
     if array.dtype.kind in "fiub" and array.dtype != np.float16:
         return helper.make_tensor(name, kind, array.shape, array.reshape(-1).tolist())
     return numpy_helper.from_array(array, name)
@@ -68,11 +68,15 @@ def _tensor(array: Any, name: str = "") -> TensorProto:
 def _as_dict(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_dict(item) for item in value]
+    if isinstance(value, dict):  # a map
+        return {"keys": _as_dict(np.array([*value])), "values": _as_dict(np.array([*value.values()]))}
     return MessageToDict(_tensor(np.asarray(value)))
 
 
 def _as_value(value: Any) -> Any:
     if isinstance(value, list):
         return [_as_value(item) for item in value]
+    if "keys" in value:
+        return dict(zip(_as_value(value["keys"]).tolist(), _as_value(value["values"])))
     array = numpy_helper.to_array(ParseDict(value, TensorProto()))
     return array.astype(object) if array.dtype.kind in "OU" else array

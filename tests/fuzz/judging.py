@@ -9,7 +9,7 @@ follows. Known faults of the judges are in `judge_faults`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +35,7 @@ SECONDS = 20.0
 """How long a case may take."""
 
 _REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to",
-             "cannot be told: it has no elements")  # fmt: skip
+             "cannot be told: it has no elements", "cannot be told from their matrices")  # fmt: skip
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -192,10 +192,19 @@ def _accepted(case: ModelCase, script: Script, verdicts: Sequence[Verdict], sess
         except Exception:  # in whatever words
             TALLY.add("refused at run time, as the judges do")
             continue
-        is_empty = any(np.size(value) == 0 for value in verdict.feeds.values())
-        if any(np.size(result) and (is_empty or np.any(np.asarray(result))) for result in results.values()):
+        is_empty = any(array.size == 0 for array in _arrays(verdict.feeds.values()))
+        if any(array.size and (is_empty or array.any()) for array in _arrays(results.values())):
             return _finding(case, "wrong", f"numbers of what the judges refuse: {verdict.reasons}"[:1500])
     return None
+
+
+def _arrays(values: Iterable[Any]) -> Iterator[np.ndarray[Any, Any]]:
+    """Tensors, and those in lists and maps."""
+    for value in values:
+        if isinstance(value, (list, Mapping)):
+            yield from _arrays(value.values() if isinstance(value, Mapping) else value)
+        elif value is not None:
+            yield np.asarray(value)
 
 
 def _different(verdicts: Sequence[Verdict]) -> list[Verdict]:

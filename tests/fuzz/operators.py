@@ -35,8 +35,8 @@ _NEWEST = onnx.defs.onnx_opset_version()
 _OLDEST = 7
 _CONTRIB = "com.microsoft"
 _OF_ML = "ai.onnx.ml"
-_OF_FUNCTIONS = ("Attention", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss", "RotaryEmbedding",
-                 "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
+_OF_FUNCTIONS = ("Attention", "CastLike", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss",
+                 "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
 """Operators without a generator: ONNX defines them by others."""
 _KINDS = (operators_core, operators_functions, operators_layers, operators_ml, operators_other, operators_quantized,
           operators_shapes)  # fmt: skip
@@ -45,7 +45,7 @@ _KINDS = (operators_core, operators_functions, operators_layers, operators_ml, o
 
 def identities() -> list[Identity]:
     """The operators that cases are made of."""
-    known = {*operator_generators, *expanders, *(("", op_type) for op_type in _OF_FUNCTIONS)}
+    known = {*operator_generators, *expanders, *(("", op_type) for op_type in (*_OF_FUNCTIONS, "Constant"))}
     return sorted(identity for identity in known if _maker(identity) or _is_unary(identity))
 
 
@@ -148,7 +148,7 @@ def _model_case(seed: int, identity: Identity, node: Node, draw: Draw) -> Case:
     for name in sorted(node.kept):  # shapes, axes and parameters: mostly known
         if name in given and draw.chance(0.7):
             constants.add(name)
-    constants = {name for name in constants if not isinstance(given[name], list)}
+    constants = {name for name in constants if isinstance(given[name], np.ndarray)}
     if constants == set(given) and given:
         constants.discard(next(iter(given)))
     feeds = {name: value for name, value in given.items() if name not in constants}
@@ -165,7 +165,7 @@ def _symbols(feeds: Mapping[str, Any], draw: Draw) -> dict[str, tuple[int | str,
     dims: dict[str, tuple[int | str, ...]] = {}
     style = draw.one("fixed", "fixed", "first", "by size", "own")
     for name, value in feeds.items():
-        if isinstance(value, list):
+        if not isinstance(value, np.ndarray):
             continue
         shape: list[int | str] = list(value.shape)
         for place, size in enumerate(value.shape):
@@ -190,9 +190,8 @@ def make_model(
             continue
         if name in constants:
             initializers.append(numpy_helper.from_array(np.asarray(value), name))
-        elif isinstance(value, list):
-            element = helper.make_tensor_type_proto(element_type(value[0]), None)
-            infos.append(helper.make_value_info(name, helper.make_sequence_type_proto(element)))
+        elif not isinstance(value, np.ndarray):
+            infos.append(helper.make_value_info(name, _collection_type(value)))
         else:
             infos.append(helper.make_tensor_value_info(name, element_type(value), dims.get(name, value.shape)))
     outputs = [f"out{place}" for place in range(node.outputs)]
@@ -209,6 +208,21 @@ def make_model(
         with contextlib.suppress(Exception):  # onnxruntime does not know it, or does not take it
             _give_types(model)
     return model
+
+
+def _collection_type(value: list[Array] | Mapping[Any, Any]) -> TypeProto:
+    """The type of a sequence of tensors, or of a map. Where all items have one rank, it is declared.
+
+    So are, from rank 3 on, the sizes that all items have: a matrix does not tell several.
+    """
+    if isinstance(value, list):
+        rank = value[0].ndim
+        sizes = [{*each} for each in zip(*(item.shape for item in value))]
+        fixed = [size.copy().pop() if rank > 2 and len(size) == 1 else None for size in sizes]
+        dims = fixed if all(item.ndim == rank for item in value) else None
+        return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element_type(value[0]), dims))
+    key, item = (np.asarray(next(iter(items))) for items in (value.keys(), value.values()))
+    return helper.make_map_type_proto(element_type(key), helper.make_tensor_type_proto(element_type(item), []))
 
 
 def _give_types(model: ModelProto) -> None:
@@ -238,7 +252,7 @@ def _without_dims(kind: TypeProto) -> TypeProto:
 
 def element_type(array: Array) -> int:
     """ONNX's element type of an array; an array of objects is text."""
-    return 8 if array.dtype == object else int(helper.np_dtype_to_tensor_dtype(array.dtype))
+    return 8 if array.dtype.kind in "OU" else int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
 def _calls(
@@ -273,7 +287,7 @@ def _resized(
     name: str, value: Any, symbols: Mapping[str, Sequence[int | str]], sizes: Mapping[str, int], node: Node
 ) -> Any:
     """A tensor with its elements repeated or left out, so that its dims are these."""
-    if isinstance(value, list) or name in node.kept:
+    if not isinstance(value, np.ndarray) or name in node.kept:
         return value
     for axis, symbol in enumerate(symbols.get(name, ())):
         if isinstance(symbol, str) and symbol in sizes and value.shape[axis]:

@@ -146,3 +146,22 @@ def unfold(draw: Draw) -> Node:
     axis = draw.axis(len(dims))
     return Node({"x": draw.array(draw.one("float", "int64"), dims)},
                 {"dim": axis, "size": draw.int(1, dims[axis]), "step": draw.int(1, 3)}, is_exact=True)  # fmt: skip
+
+
+_TEXTS = ("hello World_1 é x", "", "ab ba,ab;;c", " x", "it's 12.5% of y\\z\n$", "aXbX", "a", "  ")
+
+
+@makes("Tokenizer")
+def tokenizer(draw: Draw) -> Node:
+    """By what separates tokens, one after the other, by what they are made of, or character by character."""
+    dims = (draw.int(1, 4),) if draw.chance(0.5) else (draw.int(1, 3), draw.int(1, 3))
+    texts = np.array([draw.one(*_TEXTS) for _ in range(int(np.prod(dims)))], object).reshape(dims)
+    attributes: dict[str, Any] = {"mark": draw.flag(), "mincharnum": draw.one(1, 1, 2), "pad_value": draw.one("#", "", "pad")}
+    way = draw.int(0, 2)
+    if way == 0:
+        attributes["tokenexp"] = draw.one("[a-z]+", "[a-zA-Z0-9_]+", ".", "b*", "a|ab", "[^ ]+", "l+?")
+    elif way == 1:
+        attributes["separators"] = [draw.one(" ", ",", ";", "b+", "[ ,;]+", "X") for _ in range(draw.int(1, 3))]
+    else:
+        attributes |= {"separators": [""], "mincharnum": 1}
+    return Node({"x": texts}, attributes)

@@ -218,3 +218,44 @@ def tree_ensemble(draw: Draw) -> Node:
                                    dtype=TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE)  # fmt: skip
     attributes |= {"aggregate_function": draw.int(0, 3), "post_transform": draw.one(0, 0, 1, 2, 3)}
     return Node({"x": tree_models.data(draw.size(1), seed, dtype)}, attributes)
+
+
+# --- maps --------------------------------------------------------------------------------------------------------
+
+_KEYS: dict[str, tuple[Any, ...]] = {"string": ("a", "dd", "", "É", "x y"), "int64": (0, 3, 1, 5, 2, 7, -2)}
+
+
+@makes("ZipMap")
+def zip_map(draw: Draw) -> Node:
+    keys = draw.one(*_KEYS.values())
+    count = draw.int(1, len(keys))
+    dims = (count,) if draw.chance(0.2) else (draw.size(1), count)
+    name = "classlabels_strings" if isinstance(keys[0], str) else "classlabels_int64s"
+    return Node({"x": draw.array("float", dims)}, {name: list(keys[:count])}, is_exact=True)
+
+
+def _map(draw: Draw, key: str, value: str) -> dict[Any, Any]:
+    """One to some different keys in any order, with a value each."""
+    keys = draw.rng.permutation(np.array(_KEYS[key], object))[: draw.int(1, len(_KEYS[key]))].tolist()
+    return dict(zip(keys, draw.array(value, (len(keys),)) if value != "string" else words(draw, len(keys))))
+
+
+@makes("DictVectorizer")
+def dict_vectorizer(draw: Draw) -> Node:
+    """A vocabulary with keys that the map has not, also one twice."""
+    key, value = draw.one(("string", "float"), ("string", "double"), ("string", "int64"), ("int64", "float"),
+                          ("int64", "double"), ("int64", "string"))  # fmt: skip
+    words_ = [draw.one(*_KEYS[key], "z" if key == "string" else 99) for _ in range(draw.int(1, 6))]
+    return Node({"x": _map(draw, key, value)}, {f"{key}_vocabulary": words_}, is_exact=True)
+
+
+@makes("CastMap")
+def cast_map(draw: Draw) -> Node:
+    target = draw.one("TO_FLOAT", "TO_STRING", "TO_INT64")
+    given = {abs(key): item for key, item in _map(draw, "int64", "float").items()}
+    if target == "TO_INT64":  # what is none has no integer
+        given = {key: np.float32(np.clip(np.nan_to_num(item), -1e6, 1e6)) for key, item in given.items()}
+    if draw.chance(0.3):
+        given = {key: draw.one("1", "-2.5", "7", "12") for key in given}
+    attributes: dict[str, Any] = {"cast_to": target, "map_form": draw.one("DENSE", "SPARSE"), "max_map": draw.int(8, 10)}
+    return Node({"x": given}, attributes, is_exact=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto, helper
 
+from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, SIGNED, Array, Draw, Node
 from tests.fuzz.operators_core import longs, makes
 
@@ -140,9 +142,47 @@ def tf_idf(draw: Draw) -> Node:
 
 
 def sequence(draw: Draw, dims: tuple[int, ...] | None = None, dtype: str = "") -> list[Array]:
-    """One to four tensors of a type."""
-    dtype = dtype or draw.one(*NUMBERS)
-    return [draw.array(dtype, draw.shape(0, 3, 1) if dims is None else dims) for _ in range(draw.int(1, 4))]
+    """One to four tensors of a type, mostly of one rank, of rank 3 with one size of their own."""
+    dtype, count = dtype or draw.one(*NUMBERS), draw.int(1, 4)
+    if dims is not None or draw.chance(0.2):
+        return [draw.array(dtype, draw.shape(0, 3, 1) if dims is None else dims) for _ in range(count)]
+    shared = draw.shape(0, 3, 1)
+    own = draw.axis(len(shared)) % max(len(shared), 1)
+    shapes = [[draw.size(1) if axis == own or len(shared) < 3 else size for axis, size in enumerate(shared)]
+              for _ in range(count)]  # fmt: skip
+    return [draw.array(dtype, shape) for shape in shapes]
+
+
+@makes("SequenceEmpty")
+def sequence_empty(draw: Draw) -> Node:
+    return Node({}, {"dtype": draw.one(1, 6, 7, 8, 9, 11)} if draw.chance(0.8) else {})
+
+
+_ITEMWISE = {"Neg": 1, "Abs": 1, "Identity": 1, "Add": 2, "Mul": 2, "Max": 2, "Shape": 1}
+
+
+@makes("SequenceMap")
+def sequence_map(draw: Draw) -> Node:
+    """One or two sequences, a tensor for all items, and a body of a few nodes that gives one or two of its values."""
+    dtype = draw.one("float", "float", *NUMBERS)
+    inputs: dict[str, Any] = {"s": sequence(draw, dtype=dtype)}
+    if draw.chance(0.4):
+        inputs["t"] = [draw.array(dtype, item.shape) for item in inputs["s"]]
+    if draw.chance(0.5):
+        inputs["x"] = draw.array(dtype, draw.one((), (1,)))
+    kind = int(helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype)))
+    given = [helper.make_tensor_value_info(f"item_{name}", kind, None if isinstance(value, list) else [None] * value.ndim)
+             for name, value in inputs.items()]  # fmt: skip
+    names, nodes = [info.name for info in given], []
+    for place in range(draw.int(1, 3)):
+        op_type = draw.one(*[*_ITEMWISE][:-1])
+        nodes.append(helper.make_node(op_type, [draw.one(*names) for _ in range(_ITEMWISE[op_type])], [f"y{place}"]))
+        names.append(f"y{place}")
+    results = [helper.make_tensor_value_info(nodes[-1].output[0], kind, None)]
+    if draw.chance(0.4):
+        nodes.append(helper.make_node("Shape", [names[0]], ["dims"]))
+        results.append(helper.make_tensor_value_info("dims", TensorProto.INT64, [None]))
+    return Node(inputs, {"body": helper.make_graph(nodes, "body", given, results)}, len(results))
 
 
 @makes("SequenceConstruct")
@@ -163,7 +203,7 @@ def sequence_insert(draw: Draw) -> Node:
     dtype = draw.one(*NUMBERS)
     items = sequence(draw, dtype=dtype)
     place = longs(draw.int(-len(items), len(items)))
-    item = draw.array(dtype, draw.shape(0, 3, 1))
+    item = draw.array(dtype, draw.one(*(each.shape for each in items)) if draw.chance(0.8) else draw.shape(0, 3, 1))
     return Node({"s": items, "x": item, "i": place if draw.chance(0.7) else None}, is_exact=True)
 
 
@@ -213,6 +253,39 @@ def optimizer(draw: Draw) -> Node:
 def optional(draw: Draw) -> Node:
     x: Any = draw.array(draw.one(*FLOATS[:2], *SIGNED), draw.shape(0, 3, 1))
     return Node({"x": x}, is_exact=True)
+
+
+@makes("Optional")
+def made_optional(draw: Draw) -> Node:
+    """Of a tensor, of a sequence, or of nothing, whose type an attribute says."""
+    if draw.chance(0.7):
+        return Node({"x": sequence(draw) if draw.chance(0.3) else optional(draw).inputs["x"]}, is_exact=True)
+    kind = helper.make_tensor_type_proto(draw.one(1, 6, 7, 9, 11), draw.one(None, [2, 3]))
+    return Node({}, {"type": helper.make_sequence_type_proto(kind) if draw.chance(0.3) else kind})
+
+
+@makes("RandomNormal", "RandomUniform")
+def of_a_shape(draw: Draw) -> Node:
+    """As `nothing_to_compare`, of no input."""
+    place = {"mean": draw.real(-2, 2), "scale": 0.0} if draw.op_type == "RandomNormal" else {"low": 0.5, "high": 0.5}
+    attributes: dict[str, Any] = {**place, "shape": draw.shape(1, 4)}
+    if draw.chance(0.6):
+        attributes["dtype"] = draw.one(1, 10, 11)
+    if draw.chance(0.4):
+        attributes["seed"] = draw.real(-5, 5)
+    return Node({}, attributes)
+
+
+@makes("Multinomial")
+def multinomial(draw: Draw) -> Node:
+    """Of one class that is possible, which all samples have."""
+    dims, dtype = (draw.size(1), draw.size(1)), draw.one("float", "float", "double")
+    chosen = draw.rng.integers(0, dims[1], (dims[0], 1)) == np.arange(dims[1])
+    x = np.where(chosen, draw.parameters(*dims, dtype=dtype), -np.inf).astype(numpy_dtype(dtype))
+    attributes: dict[str, Any] = {"sample_size": draw.int(1, 5)} if draw.chance(0.8) else {}
+    if draw.chance(0.6):
+        attributes["dtype"] = draw.one(6, 7)
+    return Node({"x": x}, attributes, kept=frozenset({"x"}))
 
 
 @makes("RandomNormalLike", "RandomUniformLike", "Bernoulli")

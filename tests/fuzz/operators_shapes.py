@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
+from onnx import SparseTensorProto, helper, numpy_helper
 
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz.drawing import FLOATS, INTEGERS, Draw, Node
@@ -154,11 +155,35 @@ def eye_like(draw: Draw) -> Node:
 
 @makes("ConstantOfShape")
 def constant_of_shape(draw: Draw) -> Node:
-    from onnx import numpy_helper
-
     dtype = draw.type("T2", (*FLOATS, *INTEGERS, "bool"))
     value = numpy_helper.from_array(draw.array(dtype, (1,)))
     return Node({"shape": longs(draw.shape())}, {"value": value} if draw.chance(0.7) else {}, is_exact=True)
+
+
+@makes("Constant")
+def constant(draw: Draw) -> Node:
+    """A tensor, from opset 11 on also a sparse one, from 12 on also a number or a text, or a list of them."""
+    dtype = draw.type("T", (*FLOATS, *INTEGERS, "bool", "string"))
+    value = draw.array(dtype, draw.shape())
+    numbers, integers = draw.array("float", draw.shape(1, 1, 1)), draw.array("int64", draw.shape(1, 1, 1))
+    texts = draw.array("string", draw.shape(1, 1, 1)).tolist()
+    forms: list[tuple[int, dict[str, Any]]] = [
+        (7, {"value": numpy_helper.from_array(value)}), (7, {"value": numpy_helper.from_array(value)}),
+        (11, {"sparse_value": _sparse(draw)}), (12, {"value_floats": numbers.tolist()}), (12, {"value_ints": integers.tolist()}),
+        (12, {"value_float": draw.real(-2, 2)}), (12, {"value_int": draw.int(-9, 9)}), (12, {"value_strings": texts}),
+        (12, {"value_string": draw.one("", "a", "été")}),
+    ]  # fmt: skip
+    return Node({}, draw.one(*[attributes for since, attributes in forms if draw.opset >= since]), is_exact=True)
+
+
+def _sparse(draw: Draw) -> SparseTensorProto:
+    """A sparse tensor, whose places are flat or lists of indices."""
+    dims = draw.shape(1, 3, 1)
+    count = draw.int(0, math.prod(dims))
+    places = np.sort(draw.rng.permutation(math.prod(dims))[:count])
+    indices = longs(np.stack(np.unravel_index(places, dims), -1) if draw.chance(0.5) else places)
+    values = numpy_helper.from_array(draw.parameters(count, dtype=draw.one("float", "double")), "values")
+    return helper.make_sparse_tensor(values, numpy_helper.from_array(indices, "places"), dims)
 
 
 @makes("Range")
