@@ -30,10 +30,10 @@ NHWC = {"x": random(2, 6, 7, 3), "weight": random(4, 3, 2, 3, seed=1)}
 
 def channels_last_convolution(x: Array, weight: Array, bias: Array | None = None, **attributes: Any) -> Array:
     """Conv of the transposed image by the transposed weight: the CPU package has no kernel."""
-    inputs = {"x": x.transpose(0, 3, 1, 2), "w": weight.transpose(0, 3, 1, 2), "b": bias}
+    inputs = {"x": np.moveaxis(x, -1, 1), "w": np.moveaxis(weight, -1, 1), "b": bias}
     case = Case("Conv", 11, inputs, attributes=attributes)
     feeds = {name: array for name, array in inputs.items() if array is not None}
-    return np.asarray(run_reference(case_model(case), feeds)[0].transpose(0, 2, 3, 1))
+    return np.moveaxis(run_reference(case_model(case), feeds)[0], 1, -1)
 
 
 SIZED = [
@@ -99,6 +99,7 @@ CASES = [
       for special, attributes, answer in (
           ([1, 2], {}, True), ([1, np.inf], {}, False), ([np.nan], {}, False), ([np.nan], {"isinf_only": 1}, True),
           ([-np.inf], {"isnan_only": 1}, True), ([np.nan], {"isnan_only": 1}, False))],
+    contrib("IsAllFinite", {"x": X[:0]}, output_dtypes=["bool"], expected=lambda x: np.bool_(True)),
     at_sizes(contrib("IsAllFinite", {"x": X}, output_dtypes=["bool"], expected=lambda x: np.bool_(np.isfinite(x).all())),
              {"x": ["batch", 3, 4]}, {"x": np.full((3, 3, 4), np.inf, np.float32)}),
     contrib("TorchEmbedding", {"table": X[0], "indices": np.array([[2, 0], [1, 1]])}, expected=lambda table, indices:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from onnx_systemds.errors import TranspileError
 from tests.operators.harness import Array, Case, at_sizes, check_case, contrib, random
 
 X, SKIP = random(2, 3, 4), random(2, 3, 4, seed=1)
@@ -153,3 +154,9 @@ CASES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+def test_what_is_skipped_with_channels_last_beside_images_with_channels_first_is_refused() -> None:
+    case = grouped("SkipGroupNorm", {"x": random(2, 6, 4, 5), "skip": random(2, 1, 1, 6)}, activation=1, channels_last=0)
+    with pytest.raises(TranspileError, match="other dims than images whose channels come first"):
+        check_case(case)

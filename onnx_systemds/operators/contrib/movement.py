@@ -134,7 +134,7 @@ def is_all_finite(node: Expansion) -> None:
         flat = node.reshape(node.input(position), -1)
         tests = [node.emit("IsNaN", flat)] if not node.attribute("isinf_only") else []
         tests += [node.emit("IsInf", flat)] if not node.attribute("isnan_only") else []
-        found += [node.emit("ReduceMax", node.cast(test, "int32"), node.known([0]), keepdims=0) for test in tests]
+        found += [node.emit("ReduceSum", node.cast(test, "int32"), node.known([0]), keepdims=0) for test in tests]
     node.emit("Equal", node.emit("Max", *found), node.known(0, "int32"), to=node.output())
 
 

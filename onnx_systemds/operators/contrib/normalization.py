@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts
@@ -128,11 +129,18 @@ def group_norm(node: Expansion) -> None:
 
 @expander("SkipGroupNorm", domain=CONTRIB)
 def skip_group_norm(node: Expansion) -> None:
-    """GroupNormalization of a sum, which is an output, too; what is skipped may have one number per channel."""
+    """GroupNormalization of a sum, which is an output, too; what is skipped may have one number per channel.
+
+    Raises UnsupportedCase where it has them last and the images do not.
+    """
     rank, skip = node.rank("X"), node.input("skip")
     after = range(1, rank - 1) if node.attribute("channels_last") else range(2, rank)
     if node.rank("skip") == 2:
         skip = node.unsqueeze(skip, *after)
+    elif not node.attribute("channels_last") and any(
+        1 in pair and pair != (1, 1) for pair in zip(node.dims("X"), node.dims("skip"))
+    ):
+        raise UnsupportedCase("what is skipped has other dims than images whose channels come first")
     bias = node.input("bias")
     if bias and not node.attribute("channels_last"):
         bias = node.unsqueeze(bias, *range(1, rank - 1))
