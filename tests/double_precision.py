@@ -6,7 +6,7 @@ Its Erf is of FP32 even then, and its Gelu adds 1 to that, which leaves nothing 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,10 +21,15 @@ from onnx_systemds.verifying.judging import Array, loaded
 _NARROW = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
-def in_double(model: ModelProto | Path, feeds: Mapping[str, Array]) -> dict[str, Array]:
-    """The outputs of ONNX's reference implementation with every narrower float of the model as double."""
+def in_double(
+    model: ModelProto | Path, feeds: Mapping[str, Array], further: Sequence[type[OpRun]] = ()
+) -> dict[str, Array]:
+    """The outputs of ONNX's reference implementation with every narrower float of the model as double.
+
+    further: operators that it has not.
+    """
     wide, given = in_double_type(model, feeds)
-    outputs = ReferenceEvaluator(wide, new_ops=[Erf, Gelu]).run(None, given)
+    outputs = ReferenceEvaluator(wide, new_ops=[Erf, Gelu, *further]).run(None, given)
     return {info.name: np.asarray(output) for info, output in zip(wide.graph.output, outputs)}
 
 

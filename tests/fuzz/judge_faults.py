@@ -299,7 +299,7 @@ _PRODUCTS = frozenset({"Mul", "Div", "MatMul", "Gemm", "Conv", "ConvTranspose", 
                        "BatchNormalization", "InstanceNormalization", "LayerNormalization", "GroupNormalization",
                        "RMSNormalization", "SimplifiedLayerNormalization", "SkipLayerNormalization", "PRelu", "Softsign", "HardSwish", "Softmax", "LogSoftmax",
                        "SkipSimplifiedLayerNormalization", "RNN", "GRU", "LSTM", "FusedGemm", "Normalizer",
-                       "TransposeMatMul", "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign",
+                       "TransposeMatMul", "ComplexMul", "ComplexMulConj", "Attention", "CDist", "DeformConv", "Resize", "Upsample", "RoiAlign",
                        "GridSample"})  # fmt: skip
 
 _Floats = np.ndarray[Any, np.dtype[np.float64]]

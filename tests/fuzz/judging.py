@@ -27,6 +27,7 @@ from onnx_systemds.runtime.scoring import ScoringFunction
 from onnx_systemds.verifying.comparing import compare_tensors, spread
 from onnx_systemds.verifying.judging import judge, run
 from tests.double_precision import in_double, in_double_type
+from tests.fuzz import contrib_reference
 from tests.fuzz.finding import Finding
 from tests.fuzz.judge_faults import is_untrusted, tolerated
 from tests.fuzz.nudging import within_rounding
@@ -113,10 +114,10 @@ class Verdict:
             if name == "exact":
                 return judge(self.model, self.feeds)
             if name == "double":
-                return dict(in_double(self.model, self.feeds))
+                return dict(in_double(self.model, self.feeds, contrib_reference.OPERATORS))
             if name == "wide":
                 return run(*in_double_type(self.model, self.feeds), optimized=False)
-            outputs = ReferenceEvaluator(self.model).run(None, dict(self.feeds))
+            outputs = ReferenceEvaluator(self.model, new_ops=contrib_reference.OPERATORS).run(None, dict(self.feeds))
         return {info.name: output for info, output in zip(self.model.graph.output, outputs)}
 
     def runs(self) -> bool:

@@ -16,6 +16,7 @@ from onnx_systemds.engine import Session
 from onnx_systemds.inference.registry import Identity, expanders, operator_generators
 from onnx_systemds.model.protos import numpy_dtype
 from tests.fuzz import (
+    operators_accelerated,
     operators_contrib,
     operators_core,
     operators_functions,
@@ -38,8 +39,8 @@ _OF_ML = "ai.onnx.ml"
 _OF_FUNCTIONS = ("Attention", "CastLike", "CausalConvWithState", "LinearAttention", "NegativeLogLikelihoodLoss",
                  "RotaryEmbedding", "SequenceMap", "SoftmaxCrossEntropyLoss", "SwiGLU")  # fmt: skip
 """Operators without a generator: ONNX defines them by others."""
-_KINDS = (operators_core, operators_functions, operators_layers, operators_ml, operators_other, operators_quantized,
-          operators_shapes)  # fmt: skip
+_KINDS = (operators_accelerated, operators_core, operators_functions, operators_layers, operators_ml, operators_other,
+          operators_quantized, operators_shapes)  # fmt: skip
 # importing them registers what they make
 
 

@@ -165,7 +165,8 @@ _ITEMWISE = {"Neg": 1, "Abs": 1, "Identity": 1, "Add": 2, "Mul": 2, "Max": 2, "S
 def sequence_map(draw: Draw) -> Node:
     """One or two sequences, a tensor for all items, and a body of a few nodes that gives one or two of its values."""
     dtype = draw.one("float", "float", *NUMBERS)
-    inputs: dict[str, Any] = {"s": sequence(draw, dtype=dtype)}
+    items = sequence(draw, dtype=dtype)
+    inputs: dict[str, Any] = {"s": [item for item in items if item.ndim == items[0].ndim]}
     if draw.chance(0.4):
         inputs["t"] = [draw.array(dtype, item.shape) for item in inputs["s"]]
     if draw.chance(0.5):

@@ -9,9 +9,13 @@ import pytest
 from onnx_systemds import import_model
 from onnx_systemds.engine.session import shared_session
 from onnx_systemds.inference.facts import NodeFacts
+from onnx_systemds.inference.registry import expanders, operator_generators
 from onnx_systemds.verifying.judging import run
 from tests.fuzz import graphs, operators
 from tests.fuzz.judging import ModelCase, check_model
+
+NOT_DRAWN = {"If": "graphs and loops", "Loop": "loops", "Scan": "loops"}
+"""Operators that are no cases of their own, by the kind of cases that has them."""
 
 
 def test_operators_that_onnx_defines_by_others() -> None:
@@ -46,3 +50,8 @@ def test_numbers_of_what_the_judges_refuse_are_found(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(NodeFacts, "assume", lambda *_: None)
     finding = check_model(case, shared_session())
     assert finding is not None and "of what the judges refuse" in finding.detail
+
+
+def test_all_operators_are_drawn() -> None:
+    known = {identity for identity in [*operator_generators, *expanders] if identity[1] not in NOT_DRAWN}
+    assert not known.difference(operators.identities())
