@@ -280,7 +280,8 @@ def test_list_interface_of_the_script() -> None:
      "position 1 is out of range for a sequence of 1"),
     ("g (float[2] x) => (float[2] y) { s = SequenceEmpty() p = Constant <value = int64 {0}> () y = SequenceAt(s, p) }",
      "position 0 is out of range for a sequence of 0"),
-    ("g (float[2] x, int64[2] z) => (seq(float[2]) s) { s = SequenceConstruct(x, z) }", "different types"),
+    ("g (float[2] x, int64[2] z) => (seq(float[2]) s) { s = SequenceConstruct(x, z) }",
+     r"its input 1 \(inputs\) is int64, an input that it shares its type with is float"),
     ("g () => (float[2] y) { o = Optional <type = float[2]> () y = OptionalGetElement(o) }", "has no element"),
 ])
 def test_refused(text: str, message: str) -> None:
