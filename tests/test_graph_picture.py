@@ -118,5 +118,22 @@ def test_boxes_lie_apart_and_lines_go_down(seed: int) -> None:
     assert min(x for x, _ in layout.corners) >= 0
 
 
+def residual_chain(layers: int) -> Layout:
+    """Layers of two branches that join, around each of which a line leads."""
+    widths, edges = [60.0], []
+    for _ in range(layers):
+        start = len(widths) - 1
+        widths += [77.0, 60.0, 62.0, 70.0, 66.0]
+        edges += [(start, start + 1), (start + 1, start + 2), (start + 1, start + 3), (start + 2, start + 4),
+                  (start + 3, start + 4), (start + 4, start + 5), (start, start + 5)]  # fmt: skip
+    return layered(widths, 30, edges)
+
+
+def test_a_long_chain_of_residuals_stays_upright() -> None:
+    short, long = residual_chain(5), residual_chain(150)
+    assert long.width < short.width + 40
+    assert max(abs(x - long.corners[0][0]) for x, _ in long.corners) < 100
+
+
 def test_nothing_to_lay_out() -> None:
     assert layered([], 30, []) == Layout([], {}, 0.0, 0.0)

@@ -10,6 +10,7 @@ _SWEEPS = 6
 _GAP = 16.0
 _LAYER_GAP = 34.0
 _BEND_WIDTH = 6.0
+_BEND_WEIGHT = 1e-3  # lines make room for boxes: were they equals, each residual would move what follows to one side
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ def layered(widths: Sequence[float], height: float, edges: Sequence[tuple[int, i
     rows: list[list[int]] = [[] for _ in range(max(layer, default=-1) + 1)]
     for box, row in enumerate(layer):
         rows[row].append(box)
-    centers = _centers(rows, sizes, above, below)
+    weights = [1.0] * count + [_BEND_WEIGHT] * (len(sizes) - count)
+    centers = _centers(rows, sizes, weights, (above, below))
     left = min((centers[box] - sizes[box] / 2 for box in range(len(sizes))), default=0.0)
     step = height + _LAYER_GAP
     corners = [(centers[box] - sizes[box] / 2 - left, layer[box] * step) for box in range(count)]
@@ -75,44 +77,46 @@ def _layers(count: int, edges: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _centers(
-    rows: Sequence[list[int]], sizes: Sequence[float], above: Sequence[list[int]], below: Sequence[list[int]]
+    rows: Sequence[list[int]], sizes: Sequence[float], weights: Sequence[float], joints: Sequence[Sequence[list[int]]]
 ) -> list[float]:
-    """Horizontal centers: boxes are sorted by, and drawn to, the mean of those that they are joined to."""
+    """Horizontal centers: boxes are sorted by, and drawn to, the mean of those that they are joined to.
+
+    joints: of each box those above it, and those below it.
+    """
     centers = [0.0] * len(sizes)
     for row in rows:
-        _spread(row, [0.0] * len(row), sizes, centers)
+        _spread(row, {}, sizes, weights, centers)
     for sweep in range(_SWEEPS):
-        joined, order = (above, rows) if sweep % 2 == 0 else (below, rows[::-1])
+        joined, order = joints[sweep % 2], rows if sweep % 2 == 0 else rows[::-1]
         for row in order:
-            wanted = {box: _mean([centers[other] for other in joined[box]], centers[box]) for box in row}
-            row.sort(key=wanted.__getitem__)
-            _spread(row, [wanted[box] for box in row], sizes, centers)
+            wanted = {box: _mean(joined[box], weights, centers) for box in row if joined[box]}
+            row.sort(key=lambda box: wanted.get(box, centers[box]))
+            _spread(row, wanted, sizes, weights, centers)
     return centers
 
 
-def _spread(row: Sequence[int], wanted: Sequence[float], sizes: Sequence[float], centers: list[float]) -> None:
-    """Put the boxes of a row where they are wanted, side by side; groups that touch keep their mean."""
-    groups: list[tuple[float, list[int]]] = []  # sum of the wanted left edges of a group, and its boxes
-    for box, center in zip(row, wanted):
-        total, boxes = center - sizes[box] / 2, [box]
-        while groups and _right(*groups[-1], sizes) > total / len(boxes):
-            before, others = groups.pop()
-            total += before - len(boxes) * sum(sizes[other] + _GAP for other in others)
-            boxes = others + boxes
-        groups.append((total, boxes))
-    for total, boxes in groups:
-        left = total / len(boxes)
+def _spread(
+    row: Sequence[int], wanted: Mapping[int, float], sizes: Sequence[float], weights: Sequence[float],
+    centers: list[float],
+) -> None:  # fmt: skip
+    """Put the boxes of a row where they are wanted, or else are, side by side; groups that touch keep their mean."""
+    groups: list[tuple[float, float, float, list[int]]] = []  # left edge, weight, width with a gap, boxes
+    for box in row:
+        left, weight = wanted.get(box, centers[box]) - sizes[box] / 2, weights[box]
+        width, boxes = sizes[box] + _GAP, [box]
+        while groups and groups[-1][0] + groups[-1][2] > left:
+            place, mass, taken, others = groups.pop()
+            left = (place * mass + (left - taken) * weight) / (mass + weight)
+            weight, width, boxes = mass + weight, taken + width, others + boxes
+        groups.append((left, weight, width, boxes))
+    for left, _, _, boxes in groups:
         for box in boxes:
             centers[box] = left + sizes[box] / 2
             left += sizes[box] + _GAP
 
 
-def _right(total: float, boxes: Sequence[int], sizes: Sequence[float]) -> float:
-    return total / len(boxes) + sum(sizes[box] + _GAP for box in boxes)
-
-
-def _mean(numbers: Sequence[float], default: float) -> float:
-    return sum(numbers) / len(numbers) if numbers else default
+def _mean(boxes: Sequence[int], weights: Sequence[float], centers: Sequence[float]) -> float:
+    return sum(weights[box] * centers[box] for box in boxes) / sum(weights[box] for box in boxes)
 
 
 def _points(
