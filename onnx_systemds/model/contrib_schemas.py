@@ -1,6 +1,7 @@
 """Signatures of onnxruntime's own operators, which ONNX has no schemas for: names, and the attributes' defaults.
 
-Nearly all are of domain com.microsoft, version 1; a few layer normalizations stand in ONNX's own domain.
+Nearly all are of domain com.microsoft, version 1; a few layer normalizations, and what ONNX once tried out, stand in
+ONNX's own domain.
 Names end in ``?`` where they are optional and in ``*`` where there may be any number.
 Defaults are those of onnxruntime's schemas, or of its documentation where a schema is silent.
 """
@@ -120,6 +121,7 @@ _add(("", "LayerNormalization"), "X Scale B?", "Y Mean? InvStdDev?", _STASHED)
 _add(("", "SimplifiedLayerNormalization"), "X scale", "Y inv_std_var?", _STASHED)
 _operator("SkipLayerNormalization", "input skip gamma beta? bias?",
           "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
+_add(("", "ImageScaler"), "input", "output", {"bias": None, "scale": 1.0})  # of ONNX before opset 10
 _operator("SkipSimplifiedLayerNormalization", "input skip gamma bias?",
           "output mean? inv_std_var? input_skip_bias_sum?", epsilon=1e-12)  # fmt: skip
 _operator("EmbedLayerNormalization",

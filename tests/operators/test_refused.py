@@ -81,6 +81,8 @@ REFUSED: list[tuple[Case, type[TranspileError], str]] = [
      r"input 1 \(indices\) is float, the operator takes integers"),
     (Case("Where", 9, {"c": random(2), "x": random(2), "y": random(2)}), InvalidModel, "is float.*, the operator takes booleans"),
     (Case("Sin", 7, {"x": np.array(["a"], dtype=object)}), InvalidModel, "is string, the operator takes floats"),
+    (Case("ImageScaler", 9, {"x": random(1, 3, 2, 2)}, {"bias": [1.0, 2.0]}), InvalidModel, "2 biases for 3 channels"),
+    (Case("ImageScaler", 9, {"x": random(1, 3)}, {"bias": [1.0]}), InvalidModel, "images of rank 4"),
     (Case("Not", 1, {"x": np.array([1, 0], np.int32)}), InvalidModel, "is int32, the operator takes booleans"),
     (Case("Sin", 7, {"x": np.array([1, 0])}), InvalidModel, "is int64, the operator takes floats"),
     (Case("Add", 14, {"a": random(2) > 0, "b": random(2) > 0}), InvalidModel, "is bool, the operator takes floats or integers"),
