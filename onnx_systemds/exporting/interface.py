@@ -185,11 +185,11 @@ class Interface:
         sizes = [symbol(f"{name}_{part}") if dim is None else dim for dim, part in zip(dims, ("rows", "cols"))]
         return self.input(name, dims=sizes, frame=data_type == "frame")
 
-    def write(self, name: str, tensor: Any) -> None:
-        """Make a tensor an output of the model. Raises UnsupportedCase when the name is taken."""
+    def write(self, name: str, tensor: Any, *, again: bool = False) -> None:
+        """Make a tensor an output of the model; again: in place of one of its name, which is refused otherwise."""
         if self.graph.unit.caller is not None:
             raise UnsupportedCase(f"{quoted(name)} is written inside a function")
-        if name in self._outputs:
+        if name in self._outputs and not again:
             raise UnsupportedCase(f"{quoted(name)} is written twice")
         self._outputs.add(name)
         self.graph.output(name, tensor)

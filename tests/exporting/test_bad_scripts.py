@@ -93,12 +93,13 @@ LINES = [
     # what is written
     ("Y = list()", "3:1", "a list of 0 cannot be an output"),
     ("write(X)\nY = X", "2:1", "write needs the argument path"),
-    ('Y = X\nwrite(X, "Y")', "4:1", '"Y" is written twice'),
+    ('Y = X\nwrite(X, "Y.csv", format="csv")', "4:1", '"Y" is written twice'),
+    ('Y = X\nL = list(X, X)\nwrite(L, "Z")\nL = list(X)\nwrite(L, "Z")', "6:1", '"Z" is written twice, with other items'),
+    ('Y = X\nwrite(X, "Z")\nif (sum(X) > 0) { write(X, "Z") } else { write(Y, "Z") }', "4:1", '"Z" is written twice'),
     ('Y = X\nif (sum(X) > 0) { write(X, "Z") }', "3:1", '"Z" is written by one branch alone'),
     ('Y = X\nif (sum(X) > 0) { Y = X + 1\nwrite(X, "Z") }', "3:1", '"Z" is written by one branch alone'),
     ('Y = X\nif (sum(X) > 0) { write(X, "Z") } else { Z = toString(X)\nwrite(Z, "Z") }', "3:46", "toString has no counterpart"),
     ('Y = X\nif (toString(X) == "") { Y = X + 1\nwrite(X, "Z") }', "3:5", "toString has no counterpart"),
-    ('Y = X\nfor (i in 1:nrow(X)) { Y = Y + i\nwrite(Y, "Z") }', "4:1", '"Z" is written'),
     ('Y = X\nwhile (sum(Y) < 9) { Y = Y + 1\nwrite(Y, "Z") }', "4:1", '"Z" is written'),
     ('Y = X *', "3:7", "the variable Y is not defined here"),
 ]

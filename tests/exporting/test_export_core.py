@@ -244,6 +244,20 @@ def test_a_file_that_the_script_has_written_is_no_input() -> None:
     assert {name: array.sum() for name, array in found.items()} == {"kept": 8, "Y": 12}
 
 
+@pytest.mark.parametrize(
+    "body, expected",
+    {
+        "again": ('write(X, "k")\nA = read("k")\nB = A * 2\nwrite(B, "k")\nC = read("k")\nwrite(C, "l")', {"k": 2, "l": 2}),
+        "in a loop": ('for (i in 1:3) { A = X * i\nwrite(A, "k.csv", format="csv") }\nwrite(X, "l")', {"k": 3, "l": 1}),
+        "a list": ('L = list(a=X, b=X)\nwrite(L, "k")\nA = X * 2\nL["b"] = A\nwrite(L, "k")', {"k_a": 1, "k_b": 2}),
+    }.values(),
+)
+def test_a_file_that_is_written_again_holds_what_it_got_last(body: str, expected: dict[str, float]) -> None:
+    """As in the engine."""
+    found = run_model(export_script(f'X = read("X")\n{body}\n', inputs={"X": "double[1,1]"}), {"X": np.ones((1, 1))})
+    assert {name: array.item() for name, array in found.items()} == expected
+
+
 def test_only_what_says_the_format_of_a_file_is_left_out_of_the_name_of_its_output() -> None:
     paths = ["o/category.means", "o/category.counts", "Y.1", "Y.2", "a.csv", "b.mtx", "c.binary", "dominant.eigen.values", ".x"]
     found = run_model(export_script('X = read("X")\n' + "".join(f'write(X, "{path}")\n' for path in paths)), {"X": np.ones((2, 2))})

@@ -52,8 +52,17 @@ def write(
     sparse: bool = False, dataset: Value | None = None, indSep: Value | None = None,
     rows_in_block: Value | None = None, cols_in_block: Value | None = None,
 ) -> None:  # fmt: skip
-    """An output of the model, called like the file; of a list one for each item, with its name or number after it."""
-    put(ctx, output_name(path), x)
+    """An output of the model, called like the file; of a list one for each item, with its name or number after it.
+
+    A file that is written again holds what it got last, as in the engine.
+    """
+    name = output_name(path)
+    before = None if ctx.written else ctx.files.get(path)
+    if before is not None:
+        names = [[leaf for leaf, _ in leaves(name, value)] for value in (before, x)]
+        if names[0] != names[1]:
+            raise UnsupportedCase(f"{quoted(name)} is written twice, with other items")
+    put(ctx, name, x, again=before is not None)
     if not ctx.written:
         ctx.files[path] = x
 
@@ -65,20 +74,20 @@ def output_name(path: str) -> str:
     return (file.stem if _SHORT_ENDING.fullmatch(ending) or ending in _LONG_ENDINGS else file.name) or path
 
 
-def put(ctx: Context, name: str, value: Value, wanted: bool = False) -> None:
+def put(ctx: Context, name: str, value: Value, *, wanted: bool = False, again: bool = False) -> None:
     """Make a value an output; in a branch of an If it waits for what the other branch writes.
 
-    wanted: it is known to be; else the interface says so.
+    wanted: it is known to be; else the interface says so. again: in place of the one of this name.
     """
     wanted = ctx.interface.wants(name) or wanted
     if isinstance(value, ListValue) and value.items:
         for key, item in named_items(value):
-            put(ctx, f"{name}_{key}", item, wanted)
+            put(ctx, f"{name}_{key}", item, wanted=wanted, again=again)
         return
     if not wanted:
         return
     if not ctx.written:
-        ctx.interface.write(name, result_tensor(ctx, value))
+        ctx.interface.write(name, result_tensor(ctx, value), again=again)
         return
     branch = ctx.written[-1]
     if branch is None:
@@ -87,6 +96,15 @@ def put(ctx: Context, name: str, value: Value, wanted: bool = False) -> None:
     if name in branch:
         raise UnsupportedCase(f"{quoted(name)} is written twice")
     branch[name] = value
+
+
+def leaves(name: str, value: Value) -> Iterator[tuple[str, Value]]:
+    """Yield the outputs that a value is written as."""
+    if isinstance(value, ListValue) and value.items:
+        for key, item in named_items(value):
+            yield from leaves(f"{name}_{key}", item)
+    else:
+        yield name, value
 
 
 def named_items(value: ListValue) -> Iterator[tuple[str, Value]]:

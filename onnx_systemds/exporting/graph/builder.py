@@ -87,8 +87,9 @@ class GraphBuilder:
         return tensor
 
     def output(self, name: str, tensor: Tensor) -> None:
-        """Make a tensor an output of the model."""
-        self.outputs.append((name, tensor))
+        """Make a tensor an output of the model, in the place of an earlier one of its name."""
+        place = next((place for place, (other, _) in enumerate(self.outputs) if other == name), len(self.outputs))
+        self.outputs[place : place + 1] = [(name, tensor)]
 
     def constant(self, content: Any, kind: str | None = None) -> Tensor:
         """Return the tensor that holds `content`, always the same one for equal contents."""
