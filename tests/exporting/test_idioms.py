@@ -95,6 +95,9 @@ ACTIVATIONS: list[tuple[str, Callable[[Array], Array], Sequence[str]]] = [
     ("Y = log(exp(-X) + 1)", lambda x: np.log(1 + np.exp(-x)), ["Neg", "Softplus"]),
     ("Y = X * tanh(log(1 + exp(X)))", lambda x: x * np.tanh(np.log(1 + np.exp(x))), ["Softplus", "Tanh", "Mul"]),
     ("Y = (exp(X) - exp(-X)) / (exp(X) + exp(-X))", np.tanh, ["Tanh"]),
+    *((f"Y = log({text})", lambda x: np.logaddexp(x, -x) - np.log(2), ["Abs", "Mul", "Softplus", "Add", "Sub"])
+      for text in ("cosh(X)", "(exp(X) + exp(-X)) / 2", "0.5 * (exp(-X) + exp(X))")),
+    ("Y = log((exp(X) + exp(-X)) / 3)", lambda x: np.logaddexp(x, -x) - np.log(3), []),
     ("s = sigmoid(2 * X)\nY = 2 * s - 1", np.tanh, ["Tanh"]),
     ("Y = 2 * sigmoid(X) - 1", lambda x: np.tanh(x / 2), ["Sigmoid", "Mul", "Sub"]),
     ("Y = max(0, X) + min(0, 1.5 * (exp(X) - 1))", lambda x: np.where(x > 0, x, 1.5 * np.expm1(x)), ["Elu"]),

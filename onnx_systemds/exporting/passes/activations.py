@@ -1,4 +1,4 @@
-"""Activations that scripts spell out: Elu, Selu, LeakyRelu, Softplus, Tanh and LogSoftmax.
+"""Activations that scripts spell out: Elu, Selu, LeakyRelu, Softplus, Tanh and LogSoftmax, and logarithms of cosh.
 
 They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. Each rule turns
 the last node of a formula into the operator and returns whether it did. onnxruntime knows the operators for float32
@@ -61,21 +61,51 @@ def softplus(fusing: Fusing, node: Node) -> bool:
     return _fits(fusing, node, x) and fusing.become(node, "Softplus", [x])
 
 
+def log_cosh(fusing: Fusing, node: Node) -> bool:
+    """``log(cosh(X))``, also spelled by powers: ``|X| + log(1 + exp(-2 |X|)) - log(2)``."""
+    made = fusing.single(node.inputs[0], "Cosh")
+    x = _mean_of_powers(fusing, node.inputs[0]) if made is None else made.inputs[0]
+    if x is None or not _fits(fusing, node, x):
+        return False
+
+    def step(op: str, *inputs: Tensor) -> Tensor:
+        found = Tensor(FLOAT, x.dims)
+        found.node = fusing.inserted(node, op, inputs, found, {})
+        return found
+
+    size = step("Abs", x)
+    rest = step("Softplus", step("Mul", size, fusing.builder.number(-2.0)))
+    return fusing.become(node, "Sub", [step("Add", size, rest), fusing.builder.number(math.log(2))])
+
+
 def tangent(fusing: Fusing, node: Node) -> bool:
     """``(exp(X) - exp(-X)) / (exp(X) + exp(-X))``."""
     difference, total = fusing.single(node.inputs[0], "Sub"), fusing.single(node.inputs[1], "Add")
     if difference is None or total is None:
         return False
     one, other = difference.inputs
-    if one is None or other is None or not any(a is one and b is other for a, b in pairs(total)):
+    x = _of_opposite_powers(one, other)
+    if x is None or not any(a is one and b is other for a, b in pairs(total)):
         return False
-    grown, shrunk = one.node, other.node
+    return fusing.become(node, "Tanh", [x])
+
+
+def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
+    """Return X of ``(exp(X) + exp(-X)) / 2``, None for anything else."""
+    divided = fusing.single(tensor, "Div")
+    halved = divided.inputs[0] if divided is not None and is_number(divided.inputs[1], 2.0) else None
+    total = fusing.single(halved or beside_number(fusing, tensor, "Mul", 0.5), "Add")
+    found = (_of_opposite_powers(one, other) for one, other in pairs(total)) if total is not None else ()
+    return next(filter(None, found), None)
+
+
+def _of_opposite_powers(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """Return X of ``exp(X)`` and ``exp(-X)``, None for anything else."""
+    grown, shrunk = (None if tensor is None else tensor.node for tensor in (one, other))
     if grown is None or shrunk is None or grown.op != "Exp" or shrunk.op != "Exp" or shrunk.inputs[0] is None:
-        return False
-    turned = shrunk.inputs[0].node
-    if turned is None or turned.op != "Neg" or turned.inputs[0] is not grown.inputs[0]:
-        return False
-    return fusing.become(node, "Tanh", [grown.inputs[0]])
+        return None
+    x, turned = grown.inputs[0], shrunk.inputs[0].node
+    return x if turned is not None and turned.op == "Neg" and turned.inputs[0] is x else None
 
 
 def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:

@@ -19,6 +19,7 @@ from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.activations import (
     doubled_sigmoid,
     leaky,
+    log_cosh,
     log_softmax,
     normalized_logarithm,
     rectified,
@@ -85,7 +86,7 @@ class _Fusing:
             "Sub": self.formulas(lowered, normalized_logarithm, doubled_sigmoid),
             "Mul": self.formulas(scaled, gelu, normalized_scaled, moved_back),
             "Div": (*self.formulas(divided), self.softmax, *self.formulas(layer_normalization, unit_rows, tangent)),
-            "Log": self.formulas(log_softmax, softplus),
+            "Log": self.formulas(log_softmax, softplus, log_cosh),
             "Where": self.formulas(rectified),
             "If": self.formulas(missing_replaced),
             "Transpose": (self.turned,),
