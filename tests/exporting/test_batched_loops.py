@@ -47,6 +47,13 @@ INDEPENDENT = [
          "Y[n,] = matrix(M %*% t(M), 1, 9) }"),
     rows("sums", "Y = matrix(0, 6, 6)\ns = 0\nfor (n in 1:nrow(X)) { Y = Y + t(X[n,]) %*% X[n,]\ns = s + sum(X[n,]) * n }\n"
          "Y = Y + s"),
+    rows("a count of branches", "k = 0\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { k = k + 1 } }\nY = as.matrix(k)"),
+    rows("a sum of some rows", "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { s = s + X[n,]\ns = s + n } }\nY = s"),
+    rows("a sum of one thing or the other", "s = 1.5\nfor (n in 1:nrow(X)) { s = s + n\nif (as.scalar(X[n,1]) > 0) { s = s + n * 2 } else "
+         "{ if (as.scalar(X[n,2]) > 0) { s = s + sum(X[n,]) } } }\nY = matrix(s, 1, 1)"),
+    rows("a product of some rows", "s = matrix(2, 1, 6)\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { print(n) } else { s = s * X[n,] } }\nY = s"),
+    rows("counts for each row", COLUMN + "for (n in 1:nrow(X)) { k = 0\nfor (m in 1:nrow(X)) { "
+         "if (as.scalar(X[m,1]) > as.scalar(X[n,1])) { k = k + 1 } }\nY[n,1] = k }"),
     rows("extremes", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = max(Y, X[n,] * n) }"),
     rows("the last row", "for (n in 1:nrow(X)) { Y = exp(X[n,]) + n }"),
     rows("rows of another matrix", "Y = matrix(0, nrow(X), 2)\nfor (n in 1:nrow(X)) { i = as.integer(as.scalar(X[n,1])^2 > 1) + 1\n"
@@ -87,7 +94,6 @@ DEPENDENT = [
     rows("ranges of rows, centered", f"{RANGES} {{ {RANGE}\nY[beg:end,] = X[beg:end,] - colMeans(X[beg:end,]) }}"),
     rows("ranges of rows, turned", f"{RANGES} {{ {RANGE}\nY[beg:end,] = rev(X[beg:end,]) }}"),
     rows("ranges that leave rows", f"{RANGES.replace('1:ceil(nrow(X) / 2)', 'seq(1, floor(nrow(X) / 2), 1)')} {{ {RANGE}\nY[beg:end,] = X[beg:end,] + 1 }}"),
-    rows("a count of branches", "k = 0\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { k = k + 1 } }\nY = as.matrix(k)"),
     rows("what the last branch set", "s = 3\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { s = sum(X[n,]) } }\nY = as.matrix(s)"),
     rows("the row before in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { Y[n,] = X[n-1,] + X[n,] } }"),
     rows("the row after in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n,] = X[n+1,] } }"),

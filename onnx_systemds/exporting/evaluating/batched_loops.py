@@ -1,11 +1,12 @@
 """Loops whose trips do not depend on each other, as operators over all trips: `results`.
 
 What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
-or compares with an extreme), and what only the last trip leaves.
+or compares with an extreme), also in one branch of an if alone, and what only the last trip leaves.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -14,13 +15,15 @@ from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
-from onnx_systemds.exporting.graph.nodes import Range, Replacement, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
 from onnx_systemds.inference.dims import Dim, Dims, add, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
+_NEUTRAL = {"Add": 0.0, "Mul": 1.0}
+"""What a trip combines with a state where it leaves it as it is."""
 
 
 def may_not_run(trips: Dim) -> bool:
@@ -130,28 +133,66 @@ def _with_blocks(
 
 def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
     """Return what a state is after all trips that add to it, or the like; None where they do something else."""
-    op = end.node.op if end.node is not None else ""
-    parts = _operands(op, end, state) if op in _GATHERED else None
+    found = ((op, _operands(graph, op, end, state)) for op in _GATHERED)
+    op, parts = next(((op, parts) for op, parts in found if parts is not None), ("", None))
     if parts is None or (op in ("Max", "Min") and may_not_run(batching.trips)):
         return None
     for part in parts:
         every = batching.repeated(batching.of(part), part.dims)
         initial = graph.binary(op, initial, graph.reduce(_GATHERED[op], every, (0,), keepdims=False))
-    return initial
+    return graph.reshape(initial, state.dims)
 
 
-def _operands(op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
+def _operands(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
     """Return what nodes `op` on the way from a state to its end combine it with; None where something else is there."""
+    node = end.node
     if end is state:
         return []
-    if end.node is None or end.node.op != op or len(end.node.inputs) != 2 or end.dims != state.dims:
+    is_number = _is_one(end.dims) and _is_one(state.dims)
+    if node is None or not (end.dims == state.dims or is_number):
         return None
-    for one, other in (end.node.inputs, end.node.inputs[::-1]):
+    if node.op == "Identity" or (node.op == "Reshape" and is_number):
+        assert node.inputs[0] is not None
+        return _operands(graph, op, node.inputs[0], state)
+    if node.op == "If":
+        return _operands_of_branches(graph, op, end, state)
+    if node.op != op or len(node.inputs) != 2:
+        return None
+    for one, other in (node.inputs, node.inputs[::-1]):
         assert one is not None and other is not None
-        found = _operands(op, one, state)
+        found = _operands(graph, op, one, state)
         if found is not None:
             return [*found, other]
     return None
+
+
+def _is_one(dims: Dims) -> bool:
+    """Whether a tensor of these dims is a single number."""
+    return all(dim == 1 for dim in dims)
+
+
+def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor) -> list[Tensor] | None:
+    """Return what an If gives that chooses between the operands of its branches; what has none changes nothing."""
+    node = end.node
+    assert node is not None
+    bodies = [body for _, body in node.subgraphs()]
+    chains = [_operands(graph, op, body.outputs[list(node.outputs).index(end)], state) for body in bodies]
+    every = [part for chain in chains for part in chain or ()]
+    if None in chains or not every:
+        return None if None in chains else []
+    kinds, forms = {part.kind for part in every}, {part.dims for part in every}
+    kind, dims = kinds.pop(), forms.pop() if len(forms) == 1 else end.dims
+    if op not in _NEUTRAL or kinds or not (kind == FLOAT or _is_one(dims)):
+        return None
+    branches = []
+    for body, chain in zip(bodies, chains):
+        with graph.subgraph(body.scope):
+            neutral = graph.constant(_NEUTRAL[op], kind)
+            part = functools.reduce(functools.partial(graph.binary, op), chain) if chain else neutral
+            branches.append(SubGraph(body.scope, (), tuple(graph.own([graph.expand(part, dims)]))))
+    with graph.subgraph(node.scope):
+        made = graph.nodes("If", list(node.inputs), [(kind, dims)], then_branch=branches[0], else_branch=branches[1])
+    return list(made)
 
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
