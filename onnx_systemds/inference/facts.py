@@ -10,7 +10,7 @@ import onnx
 
 from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
-from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, not_negative, product, symbol
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, is_non_negative, not_negative, product, symbol
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -259,9 +259,9 @@ class NodeFacts:
         return Value(self.dtype(0) if dtype is None else dtype, None if dims is None else tuple(dims))
 
 
-def unknown_size(facts: NodeFacts, output: int, axis: int) -> Dim:
-    """A size that only the run decides: a symbol of its own, defined after the node."""
-    return symbol(f"?{facts.node.outputs[output]}_dim{axis}")
+def unknown_size(facts: NodeFacts, output: int, axis: int, *, or_none: bool = False) -> Dim:
+    """A size that only the run decides: a symbol of its own, defined after the node. or_none: whether it may be 0."""
+    return symbol(f"{RUN_SIZE if or_none else '?'}{facts.node.outputs[output]}_dim{axis}")
 
 
 @lru_cache(maxsize=2048)

@@ -50,7 +50,7 @@ def outer_list(value: Value, element: Value | None, local: set[str]) -> Value:
 def joined_dims(facts: InferenceFacts, position: int, one: Dims, other: Dims) -> Dims:
     """The dims of an output that has either of two dims of the same rank."""
     return tuple(
-        mine if mine == theirs else unknown_size(facts, position, axis)
+        mine if mine == theirs else unknown_size(facts, position, axis, or_none=may_be_zero((mine, theirs)))
         for axis, (mine, theirs) in enumerate(zip(one, other))
     )
 
@@ -143,7 +143,7 @@ def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[
     """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
     local = free_sizes(facts) | local_sizes(typed)
     return tuple(
-        unknown_size(facts, position, axis) if local.intersection(symbols(size)) else size
+        unknown_size(facts, position, axis, or_none=may_be_zero(size)) if local.intersection(symbols(size)) else size
         for size, axis in zip(dims, axes)
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference import dims as sizes
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, not_negative, product
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
@@ -224,7 +224,18 @@ def gather_elements(node: NodeView) -> Fragment:
     before = [f"{index} = {element_index(node, 1, node.axis())}"]
     x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
-    return node.result(text, View(count, 1), before=before)
+    return _unless_empty(node, text, View(count, 1), before)
+
+
+def _unless_empty(node: NodeView, text: str, view: View, before: Sequence[str]) -> Fragment:
+    """A result whose statements the engine cannot run where the run decides that it has no rows."""
+    if not may_be_zero(view.rows):
+        return node.result(text, view, before=before)
+    rows, cols = node.dim(view.rows), node.dim(view.cols)
+    statements: list[str] = []
+    found = node.named("found", f"matrix(0, rows={rows}, cols={cols})", statements)
+    statements += [f"if ({rows} > 0) {{", *before, f"{found} = {text}", "}"]
+    return node.result(found, view, before=["\n".join(statements)])
 
 
 @gradient("GatherElements")
@@ -262,7 +273,7 @@ def gather_nd(node: NodeView) -> Fragment:
     before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
     x = node.view("data", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
-    return node.result(text, View(count, cols), before=before)
+    return _unless_empty(node, text, View(count, cols), before)
 
 
 @gradient("GatherND")
@@ -303,7 +314,7 @@ def size_row(node: NodeView, row: Sequence[Dim], hint: str) -> str:
 def compress_rule(node: NodeFacts) -> tuple[Value, ...]:
     """How many are chosen is known when the condition is."""
     condition = node.constant("condition")
-    count: Dim = unknown_size(node, 0, 0) if condition is None else int(np.count_nonzero(condition))
+    count: Dim = unknown_size(node, 0, 0, or_none=True) if condition is None else int(np.count_nonzero(condition))
     flat = node.attribute("axis") is None
     dims, axis = list(node.dims("input")), 0 if flat else node.axis()
     length, whole = node.size("condition"), node.size("input") if flat else dims[axis]

@@ -174,7 +174,7 @@ def top_k(node: NodeView) -> Fragment:
 @shape_rule("NonZero")
 def non_zero_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row for each axis, a column for each element found."""
-    count = 0 if product(node.dims("X")) == 0 else unknown_size(node, 0, 1)
+    count = 0 if product(node.dims("X")) == 0 else unknown_size(node, 0, 1, or_none=True)
     return (node.tensor((node.rank("X"), count), "int64"),)
 
 

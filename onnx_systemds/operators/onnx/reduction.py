@@ -109,9 +109,9 @@ def reduced_axes(node: NodeFacts, reduction: Reduction) -> frozenset[int]:
 
 def _dims_left(node: NodeFacts, reduction: Reduction) -> tuple[Value, ...]:
     dims, axes = node.dims(0), reduced_axes(node, reduction)
-    for axis in sorted(axes):  # the engine's extremes and products of nothing are 0
-        is_sized = isinstance(dims[axis], int) or may_be_zero(dims[axis])
-        if reduction.aggregate in ("Maxs", "Mins", "Prods", "LogSumExp") and not is_sized:
+    for axis in sorted(axes):  # the engine's extremes, products and means of nothing are 0
+        is_open = may_be_zero(dims[axis]) if reduction.aggregate == "Means" else not isinstance(dims[axis], int)
+        if reduction.aggregate != "Sums" and is_open:
             node.assume(dims[axis], Relation.AT_LEAST, 1, node.axis_words(0, axis))
     kept = ((1 if axis in axes else dim) for axis, dim in enumerate(dims))
     if not node.attribute("keepdims"):

@@ -108,7 +108,7 @@ def non_max_suppression_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A row of batch, class and box for each box that is kept."""
     if (node.rank("boxes"), node.rank("scores")) != (3, 3):
         raise InvalidModel("boxes and scores have three axes")
-    count = 0 if product((*node.dims("boxes"), *node.dims("scores"))) == 0 else unknown_size(node, 0, 0)
+    count = 0 if product((*node.dims("boxes"), *node.dims("scores"))) == 0 else unknown_size(node, 0, 0, or_none=True)
     return (node.tensor((count, 3), "int64"),)
 
 

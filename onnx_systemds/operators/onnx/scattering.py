@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
-from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.dims import Dim, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.integer_spans import UNBOUNDED, Computes, IntegerUse, Moves, Span, Sums, Terms
@@ -76,14 +76,18 @@ def _scatter(node: NodeView, index: str, rows: Dim, count: Dim, cols: Dim) -> Fr
         raise UnsupportedCase(f"the reduction {quoted(reduction)} is none of {', '.join(REDUCTIONS)}")
     view = View(rows, cols)
     x, u = node.view("data", view), node.view("updates", View(count, cols))
-    if reduction == "none":
-        return node.result(node.call("scatter_rows", x, u, index), view)
     before: list[str] = []
-    if reduction == "add":
+    if reduction == "none":
+        text = node.call("scatter_rows", x, u, index)
+    elif reduction == "add":
         text = node.call("scatter_add", x, u, index)
     else:
         kind = f"wrap {reduction}" if reduction == "mul" and node.dtype("data") in NARROW else reduction
         text = node.call("scatter_reduce", x, u, index, f'"{kind}"')
+    if may_be_zero(count):
+        result = node.named("updated", x, before)
+        before.append(f"if ({node.dim(count)} > 0) {{ {result} = {text} }}")
+        text = result
     if reduction in ("add", "mul") and wrapped(node.dtype("data"), "x") != "x":
         name = node.named("sum", text, before)
         text = wrapped(node.dtype("data"), name)

@@ -1,0 +1,61 @@
+"""What takes the rows that NonZero, Compress or NonMaxSuppression find, where the run finds none."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import parser
+
+from onnx_systemds import import_model
+from onnx_systemds.engine import ScriptRuntimeError
+from onnx_systemds.runtime.scoring import ScoringFunction
+from onnx_systemds.verifying import judging
+from tests.operators.harness import compare
+
+HEAD = """<ir_version: 8, opset_import: ["": 18]>
+    g (float[n, 3] x, float[n] level) => (float[%s] y)
+    <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[2] column = {-1, 1},
+     float limit = {0.5}, float[3] factors = {1, 2, 3}> {
+      high = Greater(level, limit)
+      found = NonZero(high)
+      turned = Transpose<perm = [1, 0]>(found)
+      rows = Squeeze(turned, one)
+      taken = Gather<axis = 0>(x, rows)
+      changed = Mul(taken, factors)
+      upright = Reshape(rows, column)
+      shape = Shape(taken)
+"""
+CASES = {
+    "Concat": ("m, 3", "y = Concat<axis = 0>(taken, x, taken)"),
+    "Compress": ("m, 3", "y = Compress<axis = 0>(x, high)"),
+    "GatherElements": ("k, 3", "index = Expand(upright, shape) y = GatherElements<axis = 0>(x, index)"),
+    "GatherND": ("k, 3", "y = GatherND(x, turned)"),
+    "MatMul": ("3, 3", "t = Transpose<perm = [1, 0]>(taken) y = MatMul(t, taken)"),
+    "ReduceSum": ("3", "y = ReduceSum<keepdims = 0>(taken, zero)"),
+    "ScatterElements": ("n, 3", "index = Expand(upright, shape) y = ScatterElements<axis = 0>(x, index, changed)"),
+    "ScatterElements max":
+        ("n, 3", 'index = Expand(upright, shape) y = ScatterElements<axis = 0, reduction = "max">(x, index, changed)'),
+    "ScatterND": ("n, 3", "y = ScatterND(x, turned, changed)"),
+    "ScatterND add": ("n, 3", 'y = ScatterND<reduction = "add">(x, turned, changed)'),
+    "Slice": ("k, 2", "y = Slice(taken, one, three, one)"),
+    "Softmax": ("k, 3", "y = Softmax<axis = 1>(taken)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_case(case: str) -> None:
+    """One script serves some, no and all rows."""
+    dims, nodes = CASES[case]
+    model = parser.parse_model(f"{HEAD % dims}{nodes} }}")
+    x = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
+    with ScoringFunction(import_model(model)) as score:
+        for level in ([1, 0, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1]):
+            feeds = {"x": x, "level": np.array(level, np.float32)}
+            compare(score(feeds)["y"], judging.judge(model, feeds)["y"], 1e-5, f"{case} {level}")
+
+
+@pytest.mark.parametrize("op_type", ["ReduceMax", "ReduceMean", "ReduceProd"])
+def test_the_extreme_of_nothing_is_refused(op_type: str) -> None:
+    model = parser.parse_model(f"{HEAD % '3'} y = {op_type}<keepdims = 0>(taken, zero) }}")
+    with ScoringFunction(import_model(model)) as score, pytest.raises(ScriptRuntimeError, match='axis 0 of "taken" is 0'):
+        score({"x": np.ones((4, 3), np.float32), "level": np.zeros(4, np.float32)})
