@@ -88,11 +88,14 @@ def _power_is_none(node: NodeProto, feeds: Feeds) -> bool:
 
 
 def _crops_alike(node: NodeProto, feeds: Feeds) -> bool:
-    """Whether a Resize of a crop may have all scales 1."""
+    """Whether a Resize of a crop may have all scales 1, or keep a size that it is given."""
     names = {attribute.name for attribute in node.attribute}
     scales = np.asarray(feeds.get([*node.input, "", ""][2], 0))
     is_crop = any(attribute.s == b"tf_crop_and_resize" for attribute in node.attribute)
-    return is_crop and ("keep_aspect_ratio_policy" in names or bool((scales == 1).all()))
+    shape = np.shape(feeds.get(node.input[0], 0))
+    sizes = zip(feeds.get([*node.input, "", ""][3], ()), _numbers(node, "axes") or range(len(shape)))
+    keeps = any(size == shape[axis] for size, axis in sizes)
+    return is_crop and ("keep_aspect_ratio_policy" in names or keeps or bool((scales == 1).all()))
 
 
 def _scales_to_integer(node: NodeProto, feeds: Feeds) -> bool:
@@ -134,6 +137,13 @@ def _ends_before_start(node: NodeProto, feeds: Feeds) -> bool:
     """Whether a place is counted from the end to before the first axis."""
     rank = np.ndim(feeds.get(node.input[0], 0))
     return any(attribute.name in ("start", "end") and attribute.i < -rank for attribute in node.attribute)
+
+
+def _leaves_without_weight(node: NodeProto, feeds: Feeds) -> bool:
+    """Whether trees of one target have leaves that no weight is given of."""
+    modes = [mode for attribute in node.attribute if attribute.name == "nodes_modes" for mode in attribute.strings]
+    targets = [attribute.i for attribute in node.attribute if attribute.name == "n_targets"]
+    return targets == [1] and modes.count(b"LEAF") > len(_numbers(node, "target_nodeids"))
 
 
 def _has_infinite_features(node: NodeProto, feeds: Feeds) -> bool:
@@ -220,12 +230,14 @@ FAULTS: tuple[JudgeFault, ...] = (
                _has_type("i", "u")),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "it aligns corners of whole lengths, ONNX's cases of scaled ones",
                _aligns_fractions),
-    JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where all scales are 1 it copies the image, not the crop", _crops_alike),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Resize"}), "where a scale is 1 it copies the whole axis, not the crop", _crops_alike),
     JudgeFault(_ONNXRUNTIME, frozenset({"Resize", "Upsample"}), "it interpolates wide integers in FP32, which has not all of them",
                lambda node, feeds: _interpolates(node) and _has_wide_integers(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"Resize"}), "weights of 0 in a cubic make NaN of infinities, as the README says",
                lambda node, feeds: _interpolates(node) and _has_infinities(node, feeds)),
     JudgeFault(_REFERENCE, frozenset({"Resize", "Upsample"}), "it multiplies sizes in FP64, onnxruntime in FP32", _scales_to_integer),
+    JudgeFault(_ONNXRUNTIME, frozenset({"TreeEnsembleRegressor"}), "of a leaf without a weight it takes the cut that it does not have",
+               _leaves_without_weight),
     JudgeFault(_ONNXRUNTIME, frozenset({"LRN"}), "its running sums of squares cancel", _has_large_numbers),
     JudgeFault(_REFERENCE, frozenset({"QuantizeLinear"}), "what passes 32 bits is cut to them before it saturates",
                lambda node, feeds: any(np.abs(value[np.isfinite(value)]).max(initial=0) >= 2**31 * _least_scale(node, feeds)
