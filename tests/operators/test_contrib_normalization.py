@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,9 @@ CASES = [
           ("SkipGroupNorm", "flat", {"bias": random(6, seed=9)}, {"activation": 0}, 2),
           ("SkipGroupNorm", "one", {"bias": random(6, seed=9)}, {"activation": 1}, 1))],
     grouped("GroupNorm", {"x": random(2, 6, 4, 5)}, activation=1, channels_last=0),
+    *[replace(grouped(name, {"x": random(2, 4, 5, 6, dtype="float16"), **skip}, activation=1), output_dtypes=["float16"],
+              tolerance=2e-3)
+      for name, skip in (("GroupNorm", {}), ("SkipGroupNorm", {"skip": random(2, 6, seed=8, dtype="float16")}))],
     grouped("SkipGroupNorm", {"x": random(2, 6, 4, 5), "skip": random(2, 6, seed=8), "bias": random(6, seed=9)},
             activation=1, channels_last=0, outputs=2),
     *[at_sizes(grouped(name, SKIPS[skip], activation=1),

@@ -107,14 +107,21 @@ def embed_layer_normalization(node: Expansion) -> None:
 
 
 def _by_groups(node: Expansion, x: str, rank: int) -> None:
-    """Normalization over groups of channels, which lie last where ``channels_last``; SiLU after it where asked for."""
-    last = bool(node.attribute("channels_last"))
+    """Normalization over groups of channels, which lie last where ``channels_last``; SiLU after it where asked for.
+
+    In the type of the scale, which may be wider than that of the images.
+    """
+    last, dtype, wide = bool(node.attribute("channels_last")), node.dtype("X"), node.dtype("gamma")
+    if wide != dtype:
+        x = node.cast(x, wide)
     if last:
         x = node.emit("Transpose", x, perm=(0, rank - 1, *range(1, rank - 1)))
     y = node.emit("GroupNormalization", x, node.input("gamma"), node.input("beta"),
                   num_groups=int(node.attribute("groups")), epsilon=node.attribute("epsilon"))  # fmt: skip
     if node.attribute("activation"):
         y = node.emit("Mul", y, node.emit("Sigmoid", y))
+    if wide != dtype:
+        y = node.cast(y, dtype)
     if last:
         node.emit("Transpose", y, to=node.output(), perm=(0, *range(2, rank), 1))
     else:
