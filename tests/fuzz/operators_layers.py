@@ -321,6 +321,13 @@ def layer_normalization(draw: Draw) -> Node:
     return Node(inputs, attributes, draw.one(1, 1, 3), kept=frozenset({"scale", "B"}))
 
 
+@makes("ImageScaler")
+def image_scaler(draw: Draw) -> Node:
+    dims = draw.shape(4, 4, 1)
+    attributes: dict[str, Any] = {"bias": draw.parameters(dims[1]).tolist()}
+    return Node({"X": draw.array("float", dims)}, {**attributes, "scale": draw.real(-2, 2)} if draw.chance(0.8) else attributes)
+
+
 @makes("LRN")
 def lrn(draw: Draw) -> Node:
     attributes = {"size": draw.one(1, 3, 5), "alpha": draw.real(0.0001, 0.5), "beta": draw.real(0.2, 1),
