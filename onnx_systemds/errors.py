@@ -37,6 +37,11 @@ def quoted_list(names: Iterable[str]) -> str:
     return shown if len(every) <= _MOST_NAMES_SHOWN else f"{shown} and {len(every) - _MOST_NAMES_SHOWN} more"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return how many there are of what a noun names: "1 weight", "1,200 rows"."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def raise_all(reasons: Sequence[TranspileError], summary: str) -> None:
     """Raise the only reason itself, or a `MultipleErrors` that lists them all; return when there are none."""
     if len(reasons) == 1:

@@ -64,7 +64,7 @@ def test_success_says_what_was_written_and_how_it_is_called(relu: Path) -> None:
         "  Y = relu::gen_tiny(X)",
     ]
     result = invoke(target, "--function", "gen_tiny", "--input", "X=double[n,3]", "-o", relu.with_name("back.onnx"))
-    assert result.stderr == f"{target} -> {relu.with_name('back.onnx')}: X float[n, 3] -> Y float[n, 3], 1 operators of opset 21\n"
+    assert result.stderr == f"{target} -> {relu.with_name('back.onnx')}: X float[n, 3] -> Y float[n, 3], 1 operator of opset 21\n"
 
 
 def test_quiet_success_says_nothing(relu: Path) -> None:

@@ -19,7 +19,7 @@ from onnx_systemds.cli.explaining import explained
 from onnx_systemds.cli.options import FILE, ConversionOptions, conversion_options, print_stages
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions
-from onnx_systemds.errors import TranspileError, quoted
+from onnx_systemds.errors import TranspileError, counted, quoted
 from onnx_systemds.files import check_target, is_stream, replacing
 from onnx_systemds.importing.script import Script
 from onnx_systemds.model.ir import Model, Type
@@ -89,7 +89,7 @@ def score(  # noqa: PLR0913 - an argument for each option
                 seconds = time.perf_counter() - start
             words.append(f"{count} rows")
         print_stages(stages, verbose=options.verbose)
-    click.echo(f"{target}: {count:,} rows, {count / seconds:,.0f} rows/s", err=is_stream(target))
+    click.echo(f"{target}: {counted(count, 'row')}, {count / seconds:,.0f} rows/s", err=is_stream(target))
 
 
 def _spark_options(engine: str, master: str | None, settings: Sequence[str]) -> SparkOptions | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from onnx_systemds.dml.names import legal_identifier
-from onnx_systemds.errors import escaped
+from onnx_systemds.errors import counted, escaped
 from onnx_systemds.inference.dims import Dims, product, text
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
@@ -99,7 +99,7 @@ def signature(main: Interface) -> str:
 
 def success_lines(main: Interface, model: Path, target: Path) -> list[str]:
     """What was written from what, and how it is called."""
-    weights = f", {main.weights} weights in {target.with_suffix('.weights').name}" if main.weights else ""
+    weights = f", {counted(main.weights, 'weight')} in {target.with_suffix('.weights').name}" if main.weights else ""
     calls = call_lines(main, target.stem)
     return [f"{model} -> {target}: {signature(main)}{weights}", *(f"  {line}" for line in calls)]
 

@@ -56,7 +56,7 @@ def test_weights_are_loaded_first(tmp_path: Path) -> None:
     assert call_lines(script.interface, "a") == lines
     assert interface_lines(script.interface)[1].split() == ["weights", "the", "list", "of", "weights,", "which", "gen_linear_init", "gives"]
     assert success_lines(script.interface, Path("m.onnx"), tmp_path / "a.dml") == [
-        f"m.onnx -> {tmp_path}/a.dml: gen_linear(X [n, 200]) -> Y [n, 300], 1 weights in a.weights",
+        f"m.onnx -> {tmp_path}/a.dml: gen_linear(X [n, 200]) -> Y [n, 300], 1 weight in a.weights",
         *(f"  {line}" for line in lines),
     ]
     script.save(tmp_path / "a.dml")
