@@ -25,7 +25,7 @@ HEAD = """<ir_version: 8, opset_import: ["": 18]>
       upright = Reshape(rows, column)
       shape = Shape(taken)
 """
-CASES = {
+TAKING = {
     "Concat": ("m, 3", "y = Concat<axis = 0>(taken, x, taken)"),
     "Compress": ("m, 3", "y = Compress<axis = 0>(x, high)"),
     "GatherElements": ("k, 3", "index = Expand(upright, shape) y = GatherElements<axis = 0>(x, index)"),
@@ -42,10 +42,10 @@ CASES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", TAKING)
 def test_case(case: str) -> None:
     """One script serves some, no and all rows."""
-    dims, nodes = CASES[case]
+    dims, nodes = TAKING[case]
     model = parser.parse_model(f"{HEAD % dims}{nodes} }}")
     x = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
     with ScoringFunction(import_model(model)) as score:
