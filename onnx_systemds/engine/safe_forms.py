@@ -17,6 +17,16 @@ def progression(first: str, last: str, step: str) -> str:
     return f"seq({first}, {last}, {step})"
 
 
+def count_from_one(last: str) -> str:
+    """DML of the column 1, 2 .. ``last`` (sequence-to-zero, length-of-a-sequence-of-unknown-end).
+
+    The engine counts a sequence down to 0, and may keep a wrong length of one whose end it does not know.
+    """
+    number = number_in(last)
+    is_known = number is not None and number > 0
+    return f"seq(1, {last})" if is_known else f"cumsum(matrix(1, rows={last}, cols=1))"
+
+
 def matrix_product(left: str, right: str) -> str:
     """DML of the product of two operands (product-of-transposed); names are kept apart by `block_cuts`."""
     factors = called(left, "t"), called(right, "t")

@@ -62,7 +62,7 @@ SIZES: tuple[Fault, ...] = (
         "result = cbind(columns(X), columns(rbind(X, X)))",
         ((9, 15),),
         "templates/library/gathered_rows.dml, gathered_few_rows.dml, gathered_columns.dml: the length is an argument;"
-        " operators/onnx/filling.py (trilu): cumsum of ones",
+        " count_from_one of engine/safe_forms.py",
         inputs=((1, 2, 3),),
     ),
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from onnx_systemds.dml.literals import literal
+from onnx_systemds.engine.safe_forms import count_from_one
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
@@ -238,7 +239,7 @@ def trilu(node: NodeView) -> Fragment:
     count = product(dims[:-2])
     shift = f" + {node.scalar('k')}" if node.has("k") else ""
     kept, beyond = ("<=", ">") if node.attribute("upper") else (">=", "<")
-    row_numbers, col_numbers = f"{_counted(node, rows)}{shift}", f"t({_counted(node, cols)})"
+    row_numbers, col_numbers = f"{count_from_one(node.dim(rows))}{shift}", f"t({count_from_one(node.dim(cols))})"
     if count == 1 and not shift:
         side = "upper" if node.attribute("upper") else "lower"
         plane = View(rows, cols)
@@ -251,18 +252,9 @@ def trilu(node: NodeView) -> Fragment:
     # The zeros first, their size being as unknown as the mask's: engine fault ifelse-of-a-vector-of-unknown-length.
     view = View(count * rows, cols)
     if count != 1:
-        row_numbers = f"({_counted(node, view.rows)} - 1) %% {node.factor(rows)} + 1{shift}"
+        row_numbers = f"({count_from_one(node.dim(view.rows))} - 1) %% {node.factor(rows)} + 1{shift}"
     mask = f'outer({row_numbers}, {col_numbers}, "{beyond}")'
     return node.result(f"ifelse({mask}, {node.filled(0, view)}, {node.view('input', view)})", view)
-
-
-def _counted(node: NodeView, size: Dim) -> str:
-    """The column 1, 2 .. ``size``; no sequence where that is 0 (sequence-to-zero) or only the run knows it.
-
-    The engine may keep a wrong length of such a sequence (length-of-a-sequence-of-unknown-end).
-    """
-    is_known = isinstance(size, int) and size > 0
-    return f"seq(1, {size})" if is_known else f"cumsum(matrix(1, rows={node.dim(size)}, cols=1))"
 
 
 @gradient("Trilu")
