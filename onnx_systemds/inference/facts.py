@@ -264,6 +264,11 @@ def unknown_size(facts: NodeFacts, output: int, axis: int, *, or_none: bool = Fa
     return symbol(f"{RUN_SIZE if or_none else '?'}{facts.node.outputs[output]}_dim{axis}")
 
 
+def is_unknown_size(name: str, value: str) -> bool:
+    """Whether a symbol is an `unknown_size` of this value."""
+    return name.startswith((f"?{value}_dim", f"{RUN_SIZE}{value}_dim"))
+
+
 @lru_cache(maxsize=2048)
 def input_places(domain: str, op_type: str, version: int) -> Mapping[str, int]:
     """The places of an operator's inputs by their names in its schema, ONNX's or onnxruntime's."""

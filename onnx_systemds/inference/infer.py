@@ -24,8 +24,8 @@ from onnx_systemds.errors import (
 )
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, substitute, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
+from onnx_systemds.inference.facts import NodeFacts, find_schema, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -281,7 +281,7 @@ def _new_symbols(
             continue
         if context.is_new(name):
             new.append(name)
-        elif any(own and name.startswith((f"?{own}_dim", f"{RUN_SIZE}{own}_dim")) for own in node.outputs):
+        elif any(own and is_unknown_size(name, own) for own in node.outputs):
             new.append(context.fresh_symbol(name))
             renamed[name] = symbol(new[-1])
     if renamed:
