@@ -181,8 +181,8 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
     if None in chains or not every:
         return None if None in chains else []
     kinds, forms = {part.kind for part in every}, {part.dims for part in every}
-    kind, dims = kinds.pop(), forms.pop() if len(forms) == 1 else end.dims
-    if op not in _NEUTRAL or kinds or not (kind == FLOAT or _is_one(dims)):
+    kind, dims = every[0].kind, every[0].dims if len(forms) == 1 else end.dims
+    if op not in _NEUTRAL or len(kinds) > 1 or not (kind == FLOAT or _is_one(dims)):
         return None
     branches = []
     for body, chain in zip(bodies, chains):
