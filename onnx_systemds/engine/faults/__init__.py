@@ -1,4 +1,4 @@
-"""Known faults of the engine: what goes wrong, in which versions, a script that shows it, and how to be safe from it.
+"""Known faults of the engine, SystemDS 3.4.0: what goes wrong, a script that shows it, and how to be safe from it.
 
 Each fault has one entry in a module of its kind, and one function that generators use instead of the faulty form: of
 `safe_forms`, of the library, or a pass, as the entry says. `tests/engine/test_faults.py` runs each reproducer of FAULTS

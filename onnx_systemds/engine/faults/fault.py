@@ -9,17 +9,16 @@ from dataclasses import dataclass
 class Fault:
     """One fault of the engine.
 
-    identifier: kebab-case, named by workarounds in comments. versions: of SystemDS, those known to have it.
-    script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``, a frame where these
-    are texts), of a size the compiler does not know, and the folder ``{folder}``, which holds the list "parts": a
-    matrix of ones, 2 x 1, in a directory of two files.
+    identifier: kebab-case, named by workarounds in comments.
+    script: DML that assigns the matrix ``result``; it may use ``X`` (``inputs``, a frame where these are texts), of a
+    size the compiler does not know, and the folder ``{folder}``, which holds the list "parts": a matrix of ones, 2 x 1,
+    in a directory of two files.
     right: the rows that ``result`` should have. raises: part of the engine's message where it ends in an error instead
     of a wrong number; "" for a silent fault. workaround: the function, pass or template that is safe from it.
     """
 
     identifier: str
     summary: str
-    versions: str
     script: str
     right: tuple[tuple[float, ...], ...]
     workaround: str

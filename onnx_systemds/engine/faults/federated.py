@@ -8,7 +8,6 @@ FEDERATED: tuple[Fault, ...] = (
     Fault(
         "rows-below-federated-ones",
         "rows of the coordinator that rbind puts below federated ones never reach a site: who reads them finds no file",
-        "3.4.0",
         "Y = rbind(X, matrix(7, rows=1, cols=2))\nresult = 2 * Y",
         ((2, 4), (6, 8), (14, 14)),
         "score_at_site of templates/score.dml.jinja: sites compute whole functions of their rows",
@@ -18,7 +17,6 @@ FEDERATED: tuple[Fault, ...] = (
     Fault(
         "empty-text-of-one-column",
         "a site cannot read a csv file of a frame of one column where a line is empty, for an empty text",
-        "3.4.0",
         'result = as.matrix(map(X, "x -> x.isEmpty() ? 1 : 2"))',
         ((2,), (1,), (2,)),
         "none is needed, as the run ends with an error",

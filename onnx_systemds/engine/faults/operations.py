@@ -8,7 +8,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "round-takes-nan-for-zero",
         "round(NaN) is 0, and of an infinity the largest 64-bit integer",
-        "3.4.0",
         'result = round(matrix("NaN 1.4", rows=1, cols=2))',
         ((float("nan"), 1.0),),
         "templates/library/round_half_even.dml",
@@ -16,7 +15,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "bias-multiply-of-sparse",
         "bias_multiply(X, s) gives X where X is sparse, at many densities below 0.5",
-        "3.4.0",
         "result = bias_multiply(X, matrix(2, rows=8, cols=1))",
         ((0, 0, 2, 0, 0, 0, 0, 0), (0, 0, 0, 2, 0, 0, 0, 0)),
         "templates/library/scaled_channels.dml",
@@ -26,7 +24,6 @@ OPERATIONS: tuple[Fault, ...] = (
         "filled-with-unknown-number",
         "matrix(s, ..) of a number that only the run knows is taken for one without zeros: sum(matrix(s, ..) != 0) is"
         " its length, ifelse(matrix(s, ..), A, B) is A",
-        "3.4.0",
         "result = as.matrix(sum(matrix(as.scalar(X), rows=2, cols=2) != 0))",
         ((0,),),
         "full_matrix",
@@ -36,7 +33,6 @@ OPERATIONS: tuple[Fault, ...] = (
         "sums-of-infinities",
         "sums with infinities are the last one of these, whatever the others or NaN are; so are the means of rows and"
         " columns, of a wrong sign",
-        "3.4.0",
         "result = cbind(as.matrix(sum(X)), rowSums(X), as.matrix(mean(X[1, 1:2])))",
         ((float("nan"), float("nan"), float("nan")),),
         "row_sums, col_sums, total",
@@ -45,7 +41,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "products-with-nan",
         "prod, rowProds and colProds are 0 once a factor is 0, whatever NaN or infinities follow; colProds of NaN is 0",
-        "3.4.0",
         "result = cbind(rowProds(X), colProds(t(X)))",
         ((float("nan"), float("nan")),),
         "templates/library/col_prods.dml",
@@ -54,7 +49,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "factor-of-one-cell",
         "A %*% as.matrix(F) of a frame of one cell multiplies by the frame: as.scalar(as.matrix(F)) is taken for F",
-        "3.4.0",
         'result = X %*% as.matrix(as.frame("3"))',
         ((3,), (6,)),
         "templates/library/values_of_codes.dml",
@@ -64,7 +58,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "scalar-of-item",
         "as.scalar(as.matrix(L[1])) of a list is taken for L[1], which is no number",
-        "3.4.0",
         "L = list(X)\nresult = as.matrix(abs(as.scalar(as.matrix(L[1]))))",
         ((2,),),
         "SequenceAt of operators/onnx/sequences.py: a cell of the item as a matrix",
@@ -75,7 +68,6 @@ OPERATIONS: tuple[Fault, ...] = (
         "parts-in-lists",
         "a matrix in a directory of part files, as the engine itself writes large ones, cannot be read out of a list of"
         " the local file system: its path has got a scheme by then, and is not seen to be a directory",
-        "3.4.0",
         'parts = read("{folder}/parts", data_type="list")\nresult = as.matrix(parts[1])',
         ((1,), (1,)),
         "engine.matrix_files.write_list",
@@ -84,7 +76,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "and-with-one",
         "X & 1 is 0 everywhere",
-        "3.4.0",
         "result = X & 1",
         ((1, 0),),
         "and_ of operators/onnx/elementwise.py: a product of 0 and 1",
@@ -93,7 +84,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "last-of-equal-maxima",
         "rowIndexMax and rowIndexMin give the last of equal elements, and leave NaN out",
-        "3.4.0",
         "result = rowIndexMax(X)",
         ((2,),),
         "templates/library/row_arg_max.dml and its like",
@@ -102,7 +92,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "zero-times-infinity",
         "X * 0 and the product with a matrix of zeros are 0 where X is infinite or NaN",
-        "3.4.0",
         "result = cbind(X * 0, X %*% matrix(0, rows=1, cols=1))",
         ((float("nan"), float("nan")),),
         "ifelse in the place of masks that are multiplied",
@@ -111,7 +100,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "negative-zero",
         "-X is 0 - X, so that zeros keep no sign; sparse matrices forget it, too",
-        "3.4.0",
         "result = 1 / (-X)",
         ((float("-inf"), -1),),
         "none: zeros have no sign (README)",
@@ -120,7 +108,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "gather-spreads-nan",
         "the product of a small 0/1 matrix, which is dense, and a matrix with NaN or infinities spreads these",
-        "3.4.0",
         "result = table(seq(1, 2), X[, 2], 2, 2) %*% X[, 1]",
         ((2,), (float("nan"),)),
         "gather_rows_text of broadcasting.py: rows of zeros below make the 0/1 matrix sparse",
@@ -130,7 +117,6 @@ OPERATIONS: tuple[Fault, ...] = (
         "sequence-to-zero",
         "seq(1, n, 1) counts down to 0 where n is 0; in table(seq(1, n), X, n, m) the engine does without, counting the"
         " rows of X, only where the compiler sees that these are n",
-        "3.4.0",
         'p = removeEmpty(target=X, margin="rows", select=X > 2, empty.return=FALSE)\n'
         "n = as.integer(sum(X > 2))\nresult = colSums(table(seq(1, n), p, n, 2))",
         ((0, 0),),
@@ -141,7 +127,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "outer-with-filled-row",
         'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
-        "3.4.0",
         'result = outer(X, matrix(0, rows=1, cols=3), "+")',
         ((1, 1, 1), (2, 2, 2)),
         "FILLED_ROW of importing/passes/joined_operations.py, repeated_column of broadcasting.py, %*% for a product",
@@ -151,7 +136,6 @@ OPERATIONS: tuple[Fault, ...] = (
         "row-index-of-outer",
         'rowIndexMin(outer(c, r, "!=")) is 0 where no element is equal; of other comparisons it may be the place of an'
         " element that is not the least, and rowIndexMax may stop",
-        "3.4.0",
         'result = rowIndexMin(outer(X, matrix("2 4", rows=1, cols=2), "!="))',
         ((1,),),
         "none: templates/library/row_arg_max.dml and its like take no comparison as it is",
@@ -160,7 +144,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "reversed-sequence",
         "x = rev(seq(..)) that has several users reverses the sequence in place, and for all but one user once more",
-        "3.4.0",
         "x = rev(seq(0, 2))\nresult = cbind(x - (x + x), X)",
         ((-2, 1), (-1, 1), (0, 1)),
         "templates/library/count_up.dml, Range of operators/onnx/filling.py: a sequence and a number",
@@ -169,7 +152,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "product-of-embeddings",
         "a product with what transformapply makes of embeddings of words is 0",
-        "3.4.0",
         'F = frame(data=["a", "b"], rows=2, cols=1)\nE = matrix("1 2 3 4", 2, 2)\n'
         '[Z, M] = transformencode(target=F, spec="{ids: true, recode: [1]}")\n'
         'Y = transformapply(target=F, spec="{ids: true, word_embedding: [1]}", meta=M, embedding=E)\n'
@@ -180,7 +162,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "imputed-column-after-dummies",
         "a column that is imputed after one that dummycode has made several is not filled: another one is",
-        "3.4.0",
         'F = frame(data=["a", "1", "b", "NaN", "a", "3"], rows=3, cols=2)\n'
         's = "{ids: true, recode: [1], dummycode: [1], impute: [{id: 2, method: global_mean}]}"\n'
         "[result, M] = transformencode(target=F, spec=s)",
@@ -190,7 +171,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "imputation-in-another-order",
         "columns that are imputed in another order than that of the frame get each other's methods and numbers",
-        "3.4.0",
         'F = frame(data=["1", "NaN", "NaN", "2"], rows=2, cols=2)\n'
         's = "{ids: true, impute: [{id: 2, method: constant, value: 7}, {id: 1, method: constant, value: 5}]}"\n'
         "[result, M] = transformencode(target=F, spec=s)",
@@ -200,7 +180,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "table-of-rows-with-nan",
         "table(seq(1, n), X) without sizes puts a 1 of another row into the rows after one with NaN",
-        "3.4.0",
         "result = table(seq(1, nrow(X)), X)",
         ((1, 0, 0), (0, 0, 0), (0, 1, 0), (0, 0, 1)),
         "none is needed, as no generator gives table NaN",
@@ -209,7 +188,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "cumsum-forgets-nan",
         "cumsum and rowcumsum are infinite from an infinity on, after NaN as well",
-        "3.4.0",
         "result = cumsum(X)",
         ((float("nan"),), (float("nan"),)),
         "templates/library/cumulative_sum.dml, cumulative_row_sum.dml",
@@ -218,7 +196,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "convolution-of-nearly-empty-images",
         "conv2d of several filters without a bias is wrong where less than 0.00004 of the images differs from 0",
-        "3.4.0",
         "Z = cbind(X, matrix(0, rows=1, cols=249999))\nW = rbind(X, 2 * X)\n"
         "Y = conv2d(Z, W, input_shape=[1, 1, 500, 500], filter_shape=[2, 1, 1, 1], stride=[1, 1], padding=[0, 0])\n"
         "result = cbind(Y[1, 1], Y[1, 250001])",
@@ -229,7 +206,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "maximum-of-infinities",
         "max_pool of a window of -Inf with a stride is the lowest finite number; that of FP64 alone differs from -Inf",
-        "3.4.0",
         "result = max_pool(X, input_shape=[1, 1, 1, 4], pool_size=[1, 2], stride=[1, 2], padding=[0, 0])",
         ((float("-inf"), 3),),
         "engine/safe_forms.py: window_maxima",
@@ -238,7 +214,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "several-items-below-a-named-list",
         "rbind of a list with names and of one with more than one item is refused",
-        "3.4.0",
         'L = rbind(list(a=X), list(b=X, c=X))\nresult = as.matrix(L["c"])',
         ((1,),),
         "templates/init.dml.jinja: one item at a time",
@@ -248,7 +223,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "one-value-by-two-names-in-lists",
         "lists that hold the same value by different names are compared in one block, which ends in an error",
-        "3.4.0",
         'L = list(a=2 * X)\nM = list(b=2 * X)\nresult = as.matrix(L["a"]) + as.matrix(M["b"])',
         ((4,),),
         "LISTED_CUT of importing/passes/block_cuts.py",
@@ -258,7 +232,6 @@ OPERATIONS: tuple[Fault, ...] = (
     Fault(
         "normalized-without-means",
         "batch_norm2d in the mode test ends in an error where all images, or all means, are 0",
-        "3.4.0",
         "o = matrix(1, rows=1, cols=1)\nz = X[, 1]\n"
         '[result, m, v, k, w] = batch_norm2d(X, o, o, z, o, "test", 0.5, 0.9)',
         ((1, 1),),

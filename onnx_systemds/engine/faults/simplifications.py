@@ -8,7 +8,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "product-of-transposed",
         "t(A) %*% t(B) ends in an error where t(A) has more elements than t(B) and the product, also over statements",
-        "3.4.0",
         "result = t(X) %*% t(X[1, 1:8])",
         ((8,),) * 8,
         "matrix_product, importing/passes/block_cuts.py",
@@ -18,7 +17,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "transposed-product-beside-matrix",
         "t(t(A) %*% t(B) op C) is B %*% A + t(C) for every operator",
-        "3.4.0",
         "result = t(t(X) %*% t(X) - X)",
         ((6, 8), (12, 18)),
         "matrix_product, importing/passes/block_cuts.py",
@@ -28,7 +26,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "zero-beside-filled-matrix",
         "0 op matrix(c, ..) is -c for every operator and for min and max, once the compiler sees the 0; matrices of"
         " zeros count as such",
-        "3.4.0",
         "result = cbind(0 < matrix(2, rows=nrow(X), cols=1), 0 / matrix(3, rows=nrow(X), cols=1))",
         ((1, 0),),
         "full_matrix, infix of operators/onnx/combining.py",
@@ -38,7 +35,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "zeros-beside-shifted-zeros",
         "of rev(x) / (x + 1), where x turns out to hold zeros only, the engine makes 0 / matrix(1, ..), and of that -1;"
         " so of any moved or calculated zeros on the left, for every operator and for min and max",
-        "3.4.0",
         "result = rev(X) / (abs(X) + 1)",
         ((0,), (0,)),
         "SHIFTED_CUT of importing/passes/block_cuts.py; Softsign as a product",
@@ -47,7 +43,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "quotient-of-filled-matrix",
         "matrix(c, ..) / s is c * (1 / s), which rounds twice: floor(matrix(49, ..) / 49) is 0",
-        "3.4.0",
         "result = floor(matrix(49, rows=nrow(X), cols=1) / 49)",
         ((1,),),
         "full_matrix",
@@ -56,7 +51,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "table-of-descending-places",
         "table(seq(1, n), seq(n, 1, -1), rows, cols) %*% X is taken for rev(X), whatever the sizes of the two are",
-        "3.4.0",
         "n = nrow(X) - 1\nresult = table(seq(1, n), seq(n, 1, -1), n, n + 1) %*% X",
         ((2,), (1,)),
         "progression",
@@ -65,7 +59,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "sums-of-numbers-in-another-order",
         "a + (b + c) of scalars is computed as (a + b) + c, which loses digits that the first form keeps",
-        "3.4.0",
         "a = as.scalar(X[1, 1])\nb = as.scalar(X[2, 1])\nc = as.scalar(X[3, 1])\nresult = as.matrix(a + (b + c))",
         ((2.0**53 + 2,),),
         "inference/wide_integers.py (a check between the sums); templates/library/wide_bits.dml",
@@ -74,7 +67,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "product-with-ones",
         "a right operand c %*% matrix(1, ..) or matrix(1, ..) %*% r is taken for c or r, in cbind and rbind as well",
-        "3.4.0",
         "result = cbind(X, X %*% matrix(1, rows=1, cols=2))",
         ((1, 1, 1), (2, 2, 2)),
         "repeated_row and repeated_column of broadcasting.py",
@@ -83,7 +75,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "negated-difference",
         "-(X - v) with a vector v is taken for v - X, which is refused",
-        "3.4.0",
         "result = -(X - colSums(X))",
         ((3, 4), (1, 2)),
         "minus_vector of broadcasting.py",
@@ -93,7 +84,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "maximum-of-maximum",
         "max(max(A, B), C), over statements as well, puts numbers of sparse matrices into wrong rows; so does min",
-        "3.4.0",
         "result = max(max(X[1:2, ], X[3:4, ]), X[5:6, ])",
         ((1, *[0] * 9), (0, 2, *[0] * 8)),
         "extreme of operators/onnx/combining.py, EXTREMES_CUT of importing/passes/block_cuts.py",
@@ -102,7 +92,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "comparison-of-comparison",
         "(x < y) == 0 and !(x < y) become x >= y, (x > 0) - (x < 0) becomes sign(x): wrong for NaN",
-        "3.4.0",
         "result = cbind((X < 1) == 0, !(X < 1), (X > 0) - (X < 0))",
         ((1, 1, 0),),
         "COMPARED_CUT of importing/passes/block_cuts.py; not_1 of operators/onnx/elementwise.py",
@@ -111,7 +100,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "product-with-comparison",
         "X * (X > 0) becomes max(X, 0): 0 for -Inf",
-        "3.4.0",
         "result = X * (X > 0)",
         ((float("nan"),),),
         "COMPARED_CUT of importing/passes/block_cuts.py",
@@ -120,7 +108,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "sums-from-the-end",
         "rev(cumsum(rev(X))) becomes X + colSums(X) - cumsum(X), which cancels",
-        "3.4.0",
         "result = rev(cumsum(rev(X)))",
         ((1e20,), (1,)),
         "templates/library/cumulative_sum.dml: its condition keeps it from being inlined",
@@ -129,7 +116,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "sum-with-own-product",
         "X + X * Y, over statements as well, becomes X * (1 + Y), and so do the differences: wrong for infinities",
-        "3.4.0",
         "result = X[1, 1:2] + X[1, 1:2] * X[2, 1:2]",
         ((float("nan"), float("inf")),),
         "COMMON_FACTOR of importing/passes/joined_operations.py",
@@ -139,7 +125,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "sum-of-products-of-one-matrix",
         "A %*% B + A %*% C, over statements as well, becomes A %*% (B + C) where all are known to be dense: wrong for "
         "infinities",
-        "3.4.0",
         "result = X %*% X + X %*% t(X)",
         ((float("inf"), float("nan")), (float("-inf"), 4)),
         "COMMON_LEFT_FACTOR of importing/passes/joined_operations.py",
@@ -149,7 +134,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "product-with-nonzeros",
         "(X != 0) * log(X), over statements as well, is 0 where X is; X - s * (X != 0) and X + (X == 0) * s are X"
         " where s is multiplied by 0, and s may be infinite",
-        "3.4.0",
         "result = cbind((X != 0) * log(X), X - Inf * (X != 0), X + (X == 0) * Inf)",
         ((float("nan"), 0, float("nan"), float("-inf"), float("inf"), float("nan")),),
         "NONZEROS_ONLY of importing/passes/joined_operations.py",
@@ -159,7 +143,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "weighted-product",
         "W * sigmoid(A %*% B) and its logarithm, over statements as well, are 0 where W is, whatever the product is; so"
         " are W * f(A %*% B) and W / f(A %*% B) with more than 1,000 columns, and such weights between two products",
-        "3.4.0",
         "Y = X * (1 / (1 + exp(-(X %*% X))))\nresult = Y[1, 1]",
         ((float("nan"),),),
         "WEIGHTED_PRODUCT of importing/passes/joined_operations.py",
@@ -169,7 +152,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "zeros-beside-product",
         "cbind(A %*% B, matrix(0, ..)), over statements as well, becomes A %*% cbind(B, matrix(0, ..)) where A has many"
         " rows: NaN for infinities",
-        "3.4.0",
         'result = cbind(X %*% matrix("1 2", rows=2, cols=1), matrix(0, rows=nrow(X), cols=1))',
         ((float("inf"), 0), *((3, 0),) * 5),
         "ZEROS_BESIDE_PRODUCT of importing/passes/joined_operations.py",
@@ -179,7 +161,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "sums-of-matrices-in-another-order",
         "X + (Y + Z) of matrices becomes (X + Y) + Z, (X + a) + b, (a - X) + b and t(X + a) + b add the numbers first,"
         " all over statements as well: what cancels takes the digits of the others with it",
-        "3.4.0",
         "result = cbind(X[1, ] + (X[2, ] + X[3, ]), (X[3, ] + 1e20) + 1, (1e20 - X[2, ]) - 1)",
         ((1, 1, -1),),
         "ANOTHER_ORDER of importing/passes/joined_operations.py",
@@ -188,7 +169,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "products-of-matrices-in-another-order",
         "(A %*% B) %*% C, over statements as well, is calculated in the cheapest order: wrong for infinities",
-        "3.4.0",
         "result = (X[, 1] %*% t(X[, 2])) %*% X[, 3]",
         ((float("nan"),), (-1,), (-1,)),
         "FACTORS_IN_ANOTHER_ORDER of importing/passes/joined_operations.py",
@@ -197,7 +177,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "products-of-numbers-first",
         "(X * a) * b multiplies the numbers first, over statements as well: a * b overflows where X * a does not",
-        "3.4.0",
         "a = as.scalar(X[1, 2])\nb = as.scalar(X[1, 3])\nresult = (X[1, 1] * a) * b",
         ((2.0**300,),),
         "none: of numbers of single precision eight in a row overflow, larger ones are in models of doubles",
@@ -207,7 +186,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "element-of-product",
         "(A %*% B)[k, l], over statements as well, becomes A[k, ] %*% B[, l], again and again: the second row of A[k, ]"
         " is none",
-        "3.4.0",
         "P = X %*% X\nresult = P[2, 1]",
         ((15,),),
         "SLICED_PRODUCT of importing/passes/joined_operations.py",
@@ -217,7 +195,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "sum-of-scaled-matrix",
         "sum(s * X) becomes s * sum(X), rowSums and colSums as well: wrong for an infinite s",
-        "3.4.0",
         "result = as.matrix(sum(Inf * X))",
         ((float("nan"),),),
         "none is needed, as generators write sums as products",
@@ -226,7 +203,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "means-of-deviations",
         "colMeans(X - colMeans(X)) is 0, whatever X holds",
-        "3.4.0",
         "result = colMeans(X - colMeans(X))",
         ((float("nan"),),),
         "none is needed, as generators write means as products",
@@ -236,7 +212,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
         "means-of-several-users",
         "m = rowSums(X) / ncol(X), or colSums(X) / nrow(X), becomes a mean that is divided once more for each further"
         " operation that uses m",
-        "3.4.0",
         "m = rowSums(X) / ncol(X)\nresult = m + m * 2",
         ((4.5,), (10.5,)),
         "none is needed, as generators write means as products",
@@ -245,7 +220,6 @@ SIMPLIFICATIONS: tuple[Fault, ...] = (
     Fault(
         "determinant-of-product",
         "det(X %*% Y) becomes det(X) * det(Y), which are refused where these are not square",
-        "3.4.0",
         "result = as.matrix(det(X %*% t(X)))",
         ((5,),),
         "none is needed: templates/library/determinants.dml takes them of slices",

@@ -8,7 +8,6 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "sum-beside-one-number",
         "sum(X + v), sum(X - v) and rowSums of one row take a 1 x 1 matrix v, whose size the compiler knows, for a row",
-        "3.4.0",
         "x = X[1, 1:3]\nresult = as.matrix(sum(x + rowSums(x)))",
         ((24,),),
         "total, row_sums",
@@ -17,7 +16,6 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "ifelse-of-a-vector-of-unknown-length",
         "ifelse(m, A, B) is A where m is a single row or column of unknown length and A is of known size",
-        "3.4.0",
         "n = as.integer(sum(X))\nresult = ifelse(seq(1, n) > 2, matrix(X, rows=3, cols=1), 7)",
         ((7,), (7,), (1,)),
         "templates/library/where.dml; operators/onnx/filling.py (trilu)",
@@ -26,7 +24,6 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "sums-of-a-squared-row",
         "colSums(X ^ 2) and colSums(X * X) are X where the run finds out that X, a reshape, has one row",
-        "3.4.0",
         "result = colSums(matrix(X, rows=nrow(X), cols=2) ^ 2)",
         ((9, 4),),
         "col_sums",
@@ -35,7 +32,6 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "ifelse-with-number",
         "ifelse(M, X, number) of sizes that are not known is taken for 0 x 0",
-        "3.4.0",
         "Y = ifelse(X > 1, X, 0)\nresult = Y[1:1, ]",
         ((0, 2),),
         "NodeView.filled: both branches are matrices",
@@ -45,7 +41,6 @@ SIZES: tuple[Fault, ...] = (
     Fault(
         "distinct-rows-of-joined-matrices",
         "the number of rows of unique(rbind(A, B)), which gives rows and not elements, is taken to be that of A",
-        "3.4.0",
         "Z = unique(rbind(X, 7 * X))\nresult = matrix(nrow(Z), rows=1, cols=1)",
         ((4,),),
         "none is needed, as no generator joins what it takes distinct elements of; exported models count the rows",
@@ -55,7 +50,6 @@ SIZES: tuple[Fault, ...] = (
         "length-of-a-sequence-of-unknown-end",
         "in a function of one matrix X that is called twice, nrow of seq(.., ncol(X) - 1) is 3333 and of "
         "seq(.., nrow(X) - 1) 7777: the compiler tries the function with that size, and keeps it of sequences",
-        "3.4.0",
         "length_of = function(matrix[double] I) return (matrix[double] Y) {\n  Y = matrix(nrow(I), rows=1, cols=1)\n}\n"
         "columns = function(matrix[double] X) return (matrix[double] Y) {\n"
         "  Y = length_of(seq(0, ncol(X) - 1, 1)) + sum(X)\n}\n"
