@@ -6,6 +6,7 @@ and what is `live` after it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, TypeVar
 
@@ -42,6 +43,16 @@ def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
         else:
             found.update(dict.fromkeys(_assigned(statement)))
     return tuple(found)
+
+
+def assignment_counts(block: Iterable[tree.Statement]) -> Counter[str]:
+    """Return in how many statements of `block` each variable may be assigned."""
+    return Counter(name for statement in block for name in assigned((statement,)))
+
+
+def name_counts(block: Iterable[tree.Statement]) -> Counter[str]:
+    """Return how often the name of each variable stands in `block` without an index, also where it is assigned."""
+    return Counter(node.name for node in tree.walk(*block) if isinstance(node, tree.Name))
 
 
 @once

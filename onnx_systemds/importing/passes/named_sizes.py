@@ -14,7 +14,7 @@ from typing import Any
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names
 from onnx_systemds.dml.rewrite import with_origin
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, assignment_counts
 from onnx_systemds.importing.parameters import INTEGER
 from onnx_systemds.importing.script import Script, with_functions
 
@@ -51,7 +51,7 @@ def _symbols(function: tree.Function) -> set[str]:
     symbols = {parameter.name for parameter in function.parameters if parameter.type == INTEGER}
     symbols |= {it.target.name for it in function.body if isinstance(it, tree.Assign) and reads_size(it)}
     if symbols:
-        counts = Counter(name for statement in function.body for name in assigned((statement,)))
+        counts = assignment_counts(function.body)
         given = {parameter.name for parameter in function.parameters}
         symbols = {name for name in symbols if counts[name] + (name in given) == 1}
     return symbols

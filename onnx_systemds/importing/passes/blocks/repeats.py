@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.names import Names as Identifiers
-from onnx_systemds.dml.scopes import assigned, mentioned, once
+from onnx_systemds.dml.scopes import assigned, assignment_counts, mentioned, once
 from onnx_systemds.importing.passes.blocks.block_names import Path, common_scope
 from onnx_systemds.importing.passes.named_sizes import reads_size
 from onnx_systemds.importing.passes.specialisation.trees import reads
@@ -118,7 +118,7 @@ def _reshaped(statement: tree.Statement) -> tree.Assign | None:
 class _Finder:
     def __init__(self, body: tree.Block, given: frozenset[str], results: frozenset[str]) -> None:
         self.body = body
-        self.counts = Counter([*given, *(name for statement in body for name in assigned((statement,)))])
+        self.counts = assignment_counts(body) + Counter(given)
         numbers: dict[Hashable, int] = {}
         self.shapes = [numbers.setdefault(_shape(statement), len(numbers)) if self._is_plain(statement) else None
                        for statement in body]  # fmt: skip

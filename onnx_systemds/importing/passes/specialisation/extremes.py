@@ -10,11 +10,11 @@ share the work without it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import name_counts
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, followed
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS
 from onnx_systemds.importing.passes.specialisation.trees import call, is_number
@@ -68,8 +68,8 @@ def _is_extreme(value: tree.Expression) -> bool:
 
 def _read_once(body: tree.Block) -> set[str]:
     """The variables that are read once, as the first operand of a pooling."""
-    read = Counter(node.name for statement in body for node in tree.walk(statement) if isinstance(node, tree.Name))
-    calls = (node for statement in body for node in tree.walk(statement) if isinstance(node, tree.Call))
+    read = name_counts(body)
+    calls = (node for node in tree.walk(*body) if isinstance(node, tree.Call))
     operands = [call.arguments[0].value for call in calls if call.function in POOLINGS]
     # a name counts twice: where it is assigned and where it is read
     return {operand.name for operand in operands if isinstance(operand, tree.Name) and read[operand.name] == 2}

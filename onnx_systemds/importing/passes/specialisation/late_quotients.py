@@ -6,13 +6,12 @@ each feature of a head. An exponential that is no number, or beyond all, makes t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned, read_in
+from onnx_systemds.dml.scopes import assignment_counts, name_counts, read_in
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Known, Shape, followed
 from onnx_systemds.importing.passes.specialisation.products import ROW_AGGREGATES
 
@@ -37,8 +36,8 @@ def with_late_quotients(
     functions: of the script, by name. given: sizes of parameters. What a branch or a loop assigns or reads stays, and
     so does what several statements read.
     """
-    read = Counter(node.name for statement in body for node in tree.walk(statement) if isinstance(node, tree.Name))
-    counts = Counter(name for statement in body for name in assigned((statement,)))
+    read = name_counts(body)
+    counts = assignment_counts(body)
     exponentials: set[str] = set()
     quotients: dict[str, tuple[int, _Quotient]] = {}
     changed: list[tree.Statement | None] = []

@@ -6,10 +6,8 @@ at each call, all of it. A load tells the sizes: after a cut they are known.
 
 from __future__ import annotations
 
-from collections import Counter
-
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assigned, assignment_counts
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut
 from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
@@ -20,7 +18,7 @@ def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
     most: bytes that are taken at once, where it is not all of them; then the statements are in parts, each with its
     loads in front.
     """
-    counts = Counter(name for statement in body for name in assigned((statement,)))
+    counts = assignment_counts(body)
     never = cut(NEVER)
     parts = [_Part()]
     for statement in body:

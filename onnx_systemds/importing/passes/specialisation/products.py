@@ -8,13 +8,12 @@ products with a column, which do not correct the rounding of each addition.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assignment_counts, name_counts
 from onnx_systemds.importing.passes.specialisation.trees import call, known_sizes, whole_number
 
 MOST_ENTRIES = 40_000_000
@@ -81,13 +80,8 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
     constant: the numbers of the constant statements. Convolutions of sizes that are not known stay, and so do those
     that would exceed `MOST_ENTRIES`. Also gives the convolutions, by the names of their matrices.
     """
-    counts = Counter(name for statement in body for name in assigned((statement,)))
-    read = Counter(
-        node.name
-        for statement in body
-        for node in tree.walk(statement.value if isinstance(statement, tree.Assign) else statement)
-        if isinstance(node, tree.Name)
-    )
+    counts = assignment_counts(body)
+    seen = name_counts(body)
     sizes = known_sizes(body)
     filters = {
         statement.target.name: number
@@ -96,7 +90,8 @@ def with_sparse_products(body: tree.Block, constant: frozenset[int]) -> tuple[tr
         and isinstance(statement, tree.Assign)
         and isinstance(statement.value, tree.Call)
         and statement.value.function == FILTERS
-        and counts[statement.target.name] == read[statement.target.name] == 1
+        and counts[statement.target.name] == 1
+        and seen[statement.target.name] == 2  # here, and where it is read
     }
     found: dict[str, Convolution] = {}
     left = MOST_ENTRIES

@@ -21,7 +21,7 @@ from typing import TypeGuard
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigned, read_in
+from onnx_systemds.dml.scopes import assigned, assignment_counts, name_counts, read_in
 from onnx_systemds.importing.passes.specialisation.images import Images, filled, is_zero, reshaped, shape_of, stacked
 from onnx_systemds.importing.passes.specialisation.products import Convolution, convolution_of, transposed
 from onnx_systemds.importing.passes.specialisation.tap_sums import (
@@ -65,7 +65,7 @@ def with_sample_columns(
     sums = tap_sums(body, sizes)
     if not products and not sums:
         return SampleColumns(body, ())
-    counts = Counter(name for statement in body for name in assigned((statement,)))
+    counts = assignment_counts(body)
     names = read_in(tree.Script(body)) | counts.keys()
     suffix = "_columns"
     while any(suffix in name for name in names):
@@ -95,13 +95,12 @@ def _joinable(
     body: tree.Block, counts: Mapping[str, int], sizes: Mapping[str, int], results: Collection[str]
 ) -> set[str]:
     """The variables that are only read by a maximum with a number, which only convolutions of single pixels read."""
-    nodes = [node for statement in body for node in tree.walk(statement)]
-    read = Counter(node.name for node in nodes if isinstance(node, tree.Name))
+    read = name_counts(body)
     read.subtract(counts.keys())  # where they are assigned
     read.update(results)
     convolved = Counter(
         node.arguments[0].value.name
-        for node in nodes
+        for node in tree.walk(*body)
         if isinstance(node, tree.Call) and node.function == "conv2d" and isinstance(node.arguments[0].value, tree.Name)
         if (convolution := convolution_of(node, sizes)) is not None and convolution.is_pointwise
     )

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned
+from onnx_systemds.dml.scopes import assignment_counts, name_counts
 from onnx_systemds.importing.passes.specialisation.images import reshaped, shape_of
 from onnx_systemds.importing.passes.specialisation.products import transposed
 from onnx_systemds.importing.passes.specialisation.trees import call
@@ -59,11 +58,10 @@ def tap_sums(body: tree.Block, sizes: Mapping[str, int]) -> dict[str, TapSum]:
     }
     if not made:
         return {}
-    counts = Counter(name for statement in body for name in assigned((statement,)))
-    nodes = [node for statement in body for node in tree.walk(statement)]
-    seen = Counter(node.name for node in nodes if isinstance(node, tree.Name))
+    counts = assignment_counts(body)
+    seen = name_counts(body)
     found = {}
-    for node in nodes:
+    for node in tree.walk(*body):
         sum_of = tap_sum_of(node, sizes) if isinstance(node, tree.Call) else None
         if sum_of is None or sum_of.shifts not in made:
             continue

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import assigned, called_in, read_in
+from onnx_systemds.dml.scopes import assignment_counts, called_in, read_in
 
 
 def reads(statement: tree.Statement) -> frozenset[str]:
@@ -63,7 +62,7 @@ def whole_number(node: tree.Expression, known: Mapping[str, int]) -> int | None:
 
 def known_sizes(body: tree.Block) -> dict[str, int]:
     """The whole numbers among the variables that are assigned once, and not in a branch or a loop."""
-    counts = Counter(name for statement in body for name in assigned((statement,)))
+    counts = assignment_counts(body)
     sizes: dict[str, int] = {}
     for statement in body:
         if isinstance(statement, tree.Assign) and counts[statement.target.name] == 1:
