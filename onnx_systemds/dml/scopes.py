@@ -45,6 +45,21 @@ def assigned(block: Iterable[tree.Statement]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def blocks_in(statement: tree.Statement) -> tuple[tree.Block, ...]:
+    """Return the bodies of a branch or a loop; none of other statements."""
+    if isinstance(statement, tree.If):
+        return statement.body, statement.otherwise
+    return (statement.body,) if isinstance(statement, (tree.For, tree.While)) else ()
+
+
+def statements_in(block: Iterable[tree.Statement]) -> Iterator[tree.Statement]:
+    """Yield the statements of `block`, those of branches and loops behind the whole that they are in."""
+    for statement in block:
+        yield statement
+        for inner in blocks_in(statement):
+            yield from statements_in(inner)
+
+
 def assignment_counts(block: Iterable[tree.Statement]) -> Counter[str]:
     """Return in how many statements of `block` each variable may be assigned."""
     return Counter(name for statement in block for name in assigned((statement,)))

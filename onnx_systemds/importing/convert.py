@@ -163,10 +163,19 @@ def script_of(
 ) -> Script:
     """The script of a typed model; see `import_model`. Raises TranspileError with all reasons against it."""
     stages = stages or Stages()
-    model, typed, context = source.model, source.graph, source.context
-    context.errors.raise_any("the model cannot be converted")
-    context.check_fixed_dims()
-    function = function_name or generate_function_name(model.graph.name)
+    source.context.errors.raise_any("the model cannot be converted")
+    source.context.check_fixed_dims()
+    function = function_name or generate_function_name(source.model.graph.name)
+    script = _with_passes(_written(source, function, writing, progress, stages), writing, stages)
+    stages.remarks += note_lines(script.notes)
+    return script
+
+
+def _written(
+    source: TypedModel, function: str, writing: Writing, progress: Progress | None, stages: Stages
+) -> Script:
+    """The script as its nodes are rendered, one by one."""
+    model, typed = source.model, source.graph
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     parts.integers = integers = WideIntegers(typed)
     main = integers.of(typed)
@@ -177,7 +186,7 @@ def script_of(
     parts.errors.raise_any("the model cannot be converted")
     library = library_functions(parts.imports)
     called = {function.name: function for function in (*library, *rendered.functions)}
-    script = Script(
+    return Script(
         function,
         tuple(_bounded(_port(typed, name), main.largest_input(name)) for name in typed.inputs),
         tuple(_bounded(_port(typed, name), main.largest_output(name)) for name in typed.outputs),
@@ -189,11 +198,15 @@ def script_of(
         tuple(with_hidden_zeros(function, called) for function in rendered.functions),
         Batching(typed),
         rendered.unchecked,
-        context.notes.all(),
+        source.context.notes.all(),
         written=parts.written,
         texts=tuple(parts.vocabulary.numbers),
         sources=tuple(tree.Source(f"nn/layers/{name}.dml", name) for name in sorted(parts.layers)),
     )
+
+
+def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
+    """The script after the passes over all of its functions."""
     if writing.specialised:
         with stages.stage("specialise"):
             found = specialise(script, {})
@@ -206,9 +219,9 @@ def script_of(
         script = with_large_loads_apart(script)
     script = with_named_sizes(with_named_products(without_aliases(script)))
     script = with_first_calls_apart(with_known_products(script))
-    commented = replace(script.main, body=with_scope_comments(script.main.body))
-    stages.remarks += note_lines(script.notes)
-    return replace(script, functions=tuple(commented if it.name == function else it for it in script.functions))
+    main = script.main
+    commented = replace(main, body=with_scope_comments(main.body))
+    return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
 
 
 def with_types(graph: Graph, types: Mapping[str, Type]) -> Graph:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.parser import parse_script
+from onnx_systemds.dml.scopes import blocks_in
 from onnx_systemds.errors import NodePlace, escaped
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
@@ -159,10 +160,8 @@ def _in_block(block: tree.Block, function: str, around: PlacedStatement | None =
         line, column = statement.position.line, statement.position.column
         found = PlacedStatement(line, column, function, statement, origin, around is None, shared, calls)
         yield found
-        if isinstance(statement, (tree.If, tree.For, tree.While)):
-            yield from _in_block(statement.body, function, found)
-        if isinstance(statement, tree.If):
-            yield from _in_block(statement.otherwise, function, found)
+        for inner in blocks_in(statement):
+            yield from _in_block(inner, function, found)
 
 
 def statements_between(places: Sequence[PlacedStatement], first: int, last: int) -> Sequence[PlacedStatement]:

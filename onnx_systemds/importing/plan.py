@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from onnx_systemds.dml import syntax as tree
 from onnx_systemds.engine.placing import BUDGET_SHARE, IN_DRIVER
 from onnx_systemds.importing.block_sizes import BLOCK_BYTES
 from onnx_systemds.importing.convert import import_model, with_types
-from onnx_systemds.importing.passes.specialisation.trees import calls
+from onnx_systemds.importing.passes.specialisation.trees import callers, calls
 from onnx_systemds.importing.score_program import Places, places_of
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
@@ -111,7 +110,8 @@ class _Rows:
         self.block = {name: size for name, size in sizes.items() if name != plan.symbol}
         if plan.symbol is not None and plan.block_rows is not None:
             self.block[plan.symbol] = plan.block_rows
-        self.driver_functions = _reaching(script.unspecialised)
+        called = script.unspecialised
+        self.driver_functions = callers((*called.library, *called.functions), IN_DRIVER)
 
     def rows(self) -> Iterator[PlanRow]:
         """One for each node that the script computes, in their order."""
@@ -159,16 +159,3 @@ class _Rows:
 
 def _heap(size: int) -> str:
     return f"a heap above {size / BUDGET_SHARE / 1e9:.1f} GB, or fewer rows a call"
-
-
-def _reaching(script: Script) -> frozenset[str]:
-    """`IN_DRIVER` and the functions of a script that call them, directly or not."""
-    called = {function.name: calls(function) for function in _functions(script)}
-    found = set(IN_DRIVER)
-    while more := {name for name, names in called.items() if name not in found and not names.isdisjoint(found)}:
-        found |= more
-    return frozenset(found)
-
-
-def _functions(script: Script) -> tuple[tree.Function, ...]:
-    return (*script.library, *script.functions)

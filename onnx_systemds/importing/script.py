@@ -178,6 +178,11 @@ def with_functions(script: Script, functions: tuple[tree.Function, ...]) -> Scri
     return replace(script, functions=functions, general=script.unspecialised)
 
 
+def with_main(script: Script, main: tree.Function) -> Script:
+    """The script with another main function, see `with_functions`."""
+    return with_functions(script, tuple(main if it is script.main else it for it in script.functions))
+
+
 def weights_argument(name: str) -> str:
     """The name of the argument by which the engine is told where the weights of the script ``<name>.dml`` are."""
     return legal_identifier(f"{name}_weights")

@@ -15,7 +15,7 @@ from typing import TypeGuard
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import mentioned
+from onnx_systemds.dml.scopes import mentioned, statements_in
 from onnx_systemds.dml.snippets import parse_snippet
 from onnx_systemds.importing.passes.inlined_calls import inlined
 from onnx_systemds.importing.passes.joined_operations import JoinedOperations
@@ -74,17 +74,7 @@ def is_loaded_cut(statement: tree.Statement) -> bool:
 def with_never(statements: Sequence[tree.Statement]) -> tuple[tree.Statement, ...]:
     """The statements with the definition of ``never`` in front, where it is used, and nowhere else."""
     others = tuple(statement for statement in statements if statement != cut(NEVER))
-    return (cut(NEVER), *others) if _uses_never(others) else others
-
-
-def _uses_never(block: Iterable[tree.Statement]) -> bool:
-    for statement in block:
-        if isinstance(statement, tree.If):
-            if statement.condition == _NEVER or _uses_never(statement.body) or _uses_never(statement.otherwise):
-                return True
-        elif isinstance(statement, (tree.For, tree.While)) and _uses_never(statement.body):
-            return True
-    return False
+    return (cut(NEVER), *others) if any(map(is_never, statements_in(others))) else others
 
 
 def cut_blocks(

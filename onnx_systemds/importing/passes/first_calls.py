@@ -14,7 +14,7 @@ from onnx_systemds.dml.scopes import called_in
 from onnx_systemds.importing.passes.block_cuts import CALLED_CUT, cut, is_never, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.passes.named_sizes import reads_size
-from onnx_systemds.importing.script import Script, with_functions
+from onnx_systemds.importing.script import Script, with_main
 
 
 def with_first_calls_apart(script: Script) -> Script:
@@ -23,8 +23,7 @@ def with_first_calls_apart(script: Script) -> Script:
     body = _with_cuts(script.main.body, apart)
     if len(body) == len(script.main.body):
         return script
-    main = replace(script.main, body=with_never(body))
-    return with_functions(script, tuple(main if it is script.main else it for it in script.functions))
+    return with_main(script, replace(script.main, body=with_never(body)))
 
 
 def _with_cuts(body: tree.Block, apart: set[str]) -> list[tree.Statement]:

@@ -16,7 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
 from onnx_systemds.dml.scopes import assigned
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
-from onnx_systemds.importing.passes.inlined_calls import is_straight
+from onnx_systemds.importing.passes.inlined_calls import has_loop, is_straight
 
 Roots = frozenset[str]
 """The variables whose zeros are those of a matrix for the compiler, among them `_ZEROS` and `_FILLED`."""
@@ -35,7 +35,7 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
 
     functions: those that it calls, by name.
     """
-    if not _has_loop(function.body):
+    if not has_loop(function):
         return function  # the engine compiles it once, or anew at each call
     names = [parameter.name for parameter in function.parameters if parameter.type.kind == "matrix"]
     hidden, read = set[str](), _read(function.body, functions)
@@ -52,15 +52,6 @@ def with_hidden_zeros(function: tree.Function, functions: Mapping[str, tree.Func
     if hidden:
         first.append(_hide([name for name in names if name in hidden], _lasting("in one call", "in the next")))
     return replace(function, body=(*body[:place], *first, *body[place:]))
-
-
-def _has_loop(block: tree.Block) -> bool:
-    for statement in block:
-        if isinstance(statement, (tree.For, tree.While)):
-            return True
-        if isinstance(statement, tree.If) and (_has_loop(statement.body) or _has_loop(statement.otherwise)):
-            return True
-    return False
 
 
 def _read(body: tree.Block, functions: Mapping[str, tree.Function]) -> set[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten
+from onnx_systemds.dml.scopes import statements_in
 
 
 def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -> Iterator[tree.Assign]:
@@ -45,6 +46,11 @@ def inlined(statement: tree.Statement, functions: Mapping[str, tree.Function]) -
             yield from inlined(replace(inner, target=target, value=value), functions)
     for name, result in zip(names, function.results):
         yield tree.Assign(tree.Name(name), given.get(result.name, tree.Name(f"{names[0]}.{result.name}")))
+
+
+def has_loop(function: tree.Function) -> bool:
+    """Whether there is a loop in a function, be it in a branch."""
+    return any(isinstance(statement, (tree.For, tree.While)) for statement in statements_in(function.body))
 
 
 def is_straight(statements: Iterable[tree.Statement]) -> bool:

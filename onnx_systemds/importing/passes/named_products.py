@@ -7,7 +7,7 @@ the engine may take it for another number, see ``engine/faults/sizes.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from onnx_systemds.dml.library import library_functions
 from onnx_systemds.dml.operands import expression_of
 from onnx_systemds.dml.rewrite import rewritten
 from onnx_systemds.dml.scopes import binaries_in, mentioned, results
+from onnx_systemds.importing.passes.specialisation.trees import call
 from onnx_systemds.importing.script import Script
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS
 
@@ -60,7 +61,7 @@ def with_named_products_in(function: tree.Function, named: set[str]) -> tree.Fun
             arguments = _arguments(node, product)
             if arguments is not None:
                 named.add(product.function)
-                return _call(product.function, arguments)
+                return call(product.function, *arguments)
         return node
 
     def in_assignment(node: Any) -> Any:
@@ -110,12 +111,8 @@ def _gathered_columns(function: tree.Function, first: tree.Statement, second: tr
     uses = sum(mentioned(statement).variables.count(product.name) for statement in function.body)
     if uses > 2:  # where it is assigned, and here
         return None
-    value = _call("gathered_columns", (found["X"], found["I"], found["n"], found["m"]))
+    value = call("gathered_columns", found["X"], found["I"], found["n"], found["m"])
     return replace(second, value=value, comments=first.comments)
-
-
-def _call(function: str, arguments: Iterable[tree.Expression]) -> tree.Call:
-    return tree.Call(function, tuple(tree.CallArgument(None, argument) for argument in arguments))
 
 
 def _arguments(node: tree.Binary, product: _Product) -> tuple[tree.Expression, ...] | None:

@@ -70,9 +70,7 @@ def _of_operand(
         return NUMBER
     if isinstance(value, tree.BooleanLiteral):
         return _BOOLEAN
-    if isinstance(value, tree.Name):
-        return known.get(value.name)
-    if isinstance(value, tree.Indexed):
+    if isinstance(value, (tree.Name, tree.Indexed)):
         return known.get(value.name)
     if isinstance(value, tree.Unary):
         return _kind(value.operand, known, functions)

@@ -17,7 +17,7 @@ from onnx_systemds.importing.passes.block_cuts import is_never
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape, sizes_in
 from onnx_systemds.importing.passes.specialisation.products import MATRIX
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS, SHIFTS_OF_SAMPLES
-from onnx_systemds.importing.passes.specialisation.trees import calls, known_sizes, reads
+from onnx_systemds.importing.passes.specialisation.trees import callers, calls, known_sizes, reads
 from onnx_systemds.operators.rendering.weight_loads import entry, is_entry, is_load, load
 
 # Calls that may give something else each time, that do something, or whose results are no matrix and no number.
@@ -100,12 +100,8 @@ def flow_of(body: tree.Block, fixed: Iterable[str], results: Iterable[str], impu
 
 def impure_functions(functions: Mapping[str, tree.Function]) -> frozenset[str]:
     """The functions, builtins among them, that may not give the same matrix or number for the same arguments."""
-    called = {name: calls(function) for name, function in functions.items()}
     impure = {name for name, function in functions.items() if not _gives_one_matrix(function)}
-    impure |= _NEVER_CONSTANT - functions.keys()
-    while more := {name for name, others in called.items() if name not in impure and others & impure}:
-        impure |= more
-    return frozenset(impure)
+    return callers(functions.values(), impure | (_NEVER_CONSTANT - functions.keys()))
 
 
 def hoisted(

@@ -16,6 +16,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import rewritten, with_origin
 from onnx_systemds.dml.scopes import assigned, called_in
 from onnx_systemds.importing.passes.block_cuts import is_never
+from onnx_systemds.importing.passes.inlined_calls import has_loop
 
 LONGEST_BODY = 200
 """Statements of a function that take the place of its calls."""
@@ -42,7 +43,7 @@ def called_with_loops(main: tree.Function, functions: Mapping[str, tree.Function
         node.function for node in tree.walk(main) if isinstance(node, tree.Call) and node.function in functions
     )
     return frozenset(name for name, count in places.items() if count > 1 and _is_short(functions[name])
-                     and _has_own_loop(functions[name]))  # fmt: skip
+                     and has_loop(functions[name]))  # fmt: skip
 
 
 def with_bodies(main: tree.Function, functions: Collection[tree.Function]) -> tree.Function:
@@ -114,9 +115,8 @@ class _Copies:
         """Whether there is a loop in a function, which has to be short, or in one that it calls."""
         if name not in self._loops:
             self._loops[name] = False  # of one that calls itself
-            function = self._functions[name]
-            has_loop = _has_own_loop(function) or any(map(self._has_loop, self._calls[name]))
-            self._loops[name] = has_loop and _is_short(function)
+            function, called = self._functions[name], self._calls[name]
+            self._loops[name] = _is_short(function) and (has_loop(function) or any(map(self._has_loop, called)))
         return self._loops[name]
 
     def _below(self, name: str) -> set[str]:
@@ -241,10 +241,6 @@ class _Bodies:
 
 def _is_short(function: tree.Function) -> bool:
     return sum(isinstance(node, tree.StatementNode) for node in tree.walk(function)) <= LONGEST_BODY
-
-
-def _has_own_loop(function: tree.Function) -> bool:
-    return any(isinstance(node, (tree.For, tree.While)) for node in tree.walk(function))
 
 
 def _calls(block: tree.Block, functions: Mapping[str, tree.Function]) -> Counter[str]:

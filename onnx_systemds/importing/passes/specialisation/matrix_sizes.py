@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.rewrite import left_operands
-from onnx_systemds.dml.scopes import assigned, read_in
+from onnx_systemds.dml.scopes import assigned, blocks_in, read_in
 from onnx_systemds.importing.passes.specialisation.products import POOLINGS, convolution_of
 from onnx_systemds.importing.passes.specialisation.trees import whole_number
 
@@ -64,8 +64,7 @@ class _Sizes:
 
     def _run_maybe(self, statement: tree.Statement) -> None:
         """A branch or a loop: what is another size after it is not known."""
-        blocks = [statement.body] if isinstance(statement, (tree.For, tree.While)) else []
-        blocks += [statement.body, statement.otherwise] if isinstance(statement, tree.If) else []
+        blocks = blocks_in(statement)
         names = assigned((statement,))
         changing = {name for name in names if not blocks or not isinstance(self.known.get(name), tuple)}
         while True:  # what another run of the body gives other sizes is not known in the next one
@@ -204,20 +203,13 @@ _RULES: dict[str, Callable[[list[Known]], Known | None]] = {
     "as.integer": lambda values: values[0] if isinstance(values[0], int) else _NUMBER,
     "as.scalar": lambda values: _NUMBER,
     "cbind": _bound(1),
-    "colMaxs": _of_first(lambda shape: (1, shape[1])),
-    "colMeans": _of_first(lambda shape: (1, shape[1])),
-    "colMins": _of_first(lambda shape: (1, shape[1])),
-    "colSums": _of_first(lambda shape: (1, shape[1])),
+    **dict.fromkeys(("colMaxs", "colMeans", "colMins", "colSums"), _of_first(lambda shape: (1, shape[1]))),
     "ifelse": _common,
-    "max": lambda values: _common(values) if len(values) > 1 else None,
-    "min": lambda values: _common(values) if len(values) > 1 else None,
+    **dict.fromkeys(("max", "min"), lambda values: _common(values) if len(values) > 1 else None),
     "ncol": _of_first(lambda shape: shape[1]),
     "nrow": _of_first(lambda shape: shape[0]),
     "rbind": _bound(0),
-    "rowMaxs": _of_first(lambda shape: (shape[0], 1)),
-    "rowMeans": _of_first(lambda shape: (shape[0], 1)),
-    "rowMins": _of_first(lambda shape: (shape[0], 1)),
-    "rowSums": _of_first(lambda shape: (shape[0], 1)),
+    **dict.fromkeys(("rowMaxs", "rowMeans", "rowMins", "rowSums"), _of_first(lambda shape: (shape[0], 1))),
     "seq": _sequence,
     "sum": lambda values: _NUMBER,
     "t": _of_first(lambda shape: (shape[1], shape[0])),

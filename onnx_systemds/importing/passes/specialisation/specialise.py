@@ -45,7 +45,7 @@ from onnx_systemds.importing.passes.specialisation.settled_checks import without
 from onnx_systemds.importing.passes.specialisation.tap_sums import SHIFTS_OF_SAMPLES
 from onnx_systemds.importing.passes.specialisation.trees import called_functions, known_sizes
 from onnx_systemds.importing.passes.specialisation.work import Form, Work
-from onnx_systemds.importing.script import Constants, Script, with_functions
+from onnx_systemds.importing.script import Constants, Script, with_main
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.notes import Note
@@ -104,7 +104,7 @@ def with_large_loads_apart(script: Script) -> Script:
         return script
     body = with_loads_first(script.main.body, LARGEST_EARLY)
     main = script.main if body is script.main.body else replace(script.main, body=body)
-    return with_functions(script, tuple(main if it is script.main else it for it in script.functions))
+    return with_main(script, main)
 
 
 def inlinable(script: Script) -> frozenset[str]:

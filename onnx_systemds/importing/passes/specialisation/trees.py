@@ -34,6 +34,15 @@ def called_functions(script: tree.Script, roots: Iterable[tree.Node]) -> list[tr
     return [function for name, function in functions.items() if name in wanted]
 
 
+def callers(functions: Iterable[tree.Function], names: Iterable[str]) -> frozenset[str]:
+    """The names of some functions, and those of the functions that call them, directly or not."""
+    called = {function.name: calls(function) for function in functions}
+    found = set(names)
+    while more := {name for name, others in called.items() if name not in found and not others.isdisjoint(found)}:
+        found |= more
+    return frozenset(found)
+
+
 def call(function: str, *operands: tree.Expression) -> tree.Call:
     """A call with these arguments by their places."""
     return tree.Call(function, tuple(tree.CallArgument(None, operand) for operand in operands))
