@@ -13,7 +13,7 @@ from onnx_systemds.cli.layered_layout import layered
 from onnx_systemds.dml.templates import page
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.values import Value, dims_words
 from onnx_systemds.model.ir import Node
 
 SUFFIXES = (".txt", ".svg", ".html")
@@ -74,8 +74,7 @@ def type_words(value: Value) -> str:
     """Element type and dims of a value, or the kind of one that is no tensor."""
     if value.type is not None:
         return type(value.type).__name__.removesuffix("Type").lower()
-    dims = "of any rank" if value.dims is None else f"[{', '.join(escaped(str(size)) for size in value.dims)}]"
-    return f"{value.dtype or 'unknown'} {dims}"
+    return f"{value.dtype or 'unknown'} {dims_words(value.dims)}"
 
 
 def _shown(typed: TypedGraph) -> list[tuple[int, Node]]:

@@ -19,6 +19,7 @@ from onnx_systemds.inference.memory import Memory, memory_of
 from onnx_systemds.inference.onnx_inference import has_dims, unsupported
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators
+from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import (
     Array,
     Graph,
@@ -270,9 +271,8 @@ def _interface(model: Model) -> Iterator[str]:
 
 def _type_text(type_: Type | None, name: str, context: Context) -> str:
     if isinstance(type_, (TensorType, SparseTensorType)):
-        dims = context.dims(type_.dims, name)
-        shape = "of any rank" if dims is None else f"[{', '.join(escaped(str(size)) for size in dims)}]"
-        return f"{'sparse ' if isinstance(type_, SparseTensorType) else ''}{type_.dtype} {shape}"
+        kind = "sparse " if isinstance(type_, SparseTensorType) else ""
+        return f"{kind}{type_.dtype} {dims_words(context.dims(type_.dims, name))}"
     if isinstance(type_, SequenceType):
         return f"sequence of {_type_text(type_.element, name, context)}"
     if isinstance(type_, OptionalType):

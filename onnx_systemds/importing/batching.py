@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from onnx_systemds.errors import TranspileError, escaped, quoted
+from onnx_systemds.errors import TranspileError
 from onnx_systemds.importing.text_uses import telling_node
+from onnx_systemds.inference.assumptions import node_words
 from onnx_systemds.inference.dims import Dim, divide_exactly, lone_symbol, product, substitute, symbol, symbols
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import BatchRule, batch_rules, find
@@ -44,7 +45,7 @@ class Batching:
         self._typed: TypedGraph | None = typed
         self._batch: Batch | None = None
         self._mixing = ""
-        self.text = "" if (told := telling_node(typed)) is None else _shown(told)
+        self.text = "" if (told := telling_node(typed)) is None else node_words(told)
         self._products: frozenset[Dim] = frozenset()
 
     @property
@@ -53,7 +54,7 @@ class Batching:
         typed = self._typed
         if typed is not None:
             self._batch, mixing = find_batch(typed)
-            self._mixing = "" if mixing is None else _shown(mixing)
+            self._mixing = "" if mixing is None else node_words(mixing)
             self._products = frozenset(
                 product(value.dims) for value in typed.own.values() if value.dims is not None and value.constant is None
             )
@@ -120,10 +121,6 @@ def _first_mixing(search: _Search) -> Node | None:
                 found = node
             needed |= names_read(node)
     return found
-
-
-def _shown(node: Node) -> str:
-    return f"node {quoted(node.label)} ({escaped(node.op_type)})"
 
 
 class _Search:

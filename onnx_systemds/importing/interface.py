@@ -10,6 +10,7 @@ from pathlib import Path
 from onnx_systemds.dml.names import legal_identifier
 from onnx_systemds.errors import counted, escaped
 from onnx_systemds.inference.dims import Dims, product, text
+from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import MapType
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -110,8 +111,12 @@ def described(port: Port) -> str:
         return "a map: a row for each key, the keys and the values"
     if port.is_list:
         return f"a list ({port.kind}) of {port.dtype}{_dims_text(port)}"
-    keys = f", columns {', '.join(escaped(str(key)) for key in port.keys)}" if port.keys else ""
-    return f"{port.dtype}{_dims_text(port)}{keys or _layout(port)}"
+    return f"{port.dtype}{_dims_text(port)}{key_words(port) or _layout(port)}"
+
+
+def key_words(port: Port) -> str:
+    """The keys of a sequence of maps, which are its columns; "" for all else."""
+    return f", columns {', '.join(escaped(str(key)) for key in port.keys)}" if port.keys else ""
 
 
 def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -122,7 +127,7 @@ def _described(names: Sequence[str], ports: Sequence[Port], sizes: Iterable[str]
 
 
 def _dims_text(port: Port) -> str:
-    return f" [{', '.join(escaped(str(size)) for size in port.dims)}]" if port.dims else ""
+    return f" {dims_words(port.dims)}" if port.dims else ""
 
 
 def _layout(port: Port) -> str:

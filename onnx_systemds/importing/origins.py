@@ -17,7 +17,7 @@ from onnx_systemds.dml.scopes import blocks_in
 from onnx_systemds.errors import NodePlace, escaped
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.values import Value
+from onnx_systemds.inference.values import Value, dims_words
 from onnx_systemds.operators.api.node_view import NodeView
 
 
@@ -33,8 +33,8 @@ class Taken:
         """Name, type and dims, with numbers for symbols whose sizes are known."""
         if self.dims is None:
             return f"{escaped(self.name)} {self.dtype}".rstrip()
-        shown = ", ".join(escaped(str(dim.substitute(size, sizes))) for size in self.dims)
-        return f"{escaped(self.name)} {self.dtype} [{shown}]"
+        dims = tuple(dim.substitute(size, sizes) for size in self.dims)
+        return f"{escaped(self.name)} {self.dtype} {dims_words(dims)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

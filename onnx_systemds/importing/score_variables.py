@@ -127,7 +127,8 @@ class Program:
     def at_mixing(self, reason: str) -> str:
         """The reason and the node that mixes samples."""
         batching = self.script.batching
-        return _at(reason, "" if batching is None else batching.mixing)
+        mixing = "" if batching is None else batching.mixing
+        return f"{reason}: {mixing}" if mixing else reason
 
     @property
     def has_texts(self) -> bool:
@@ -190,7 +191,3 @@ def _is_cut(variable: Variable) -> bool:
     if axis == 0:
         return not variable.is_text or isinstance(variable.columns, int)
     return axis is None or (axis == 1 and not variable.is_text and isinstance(dim.product(port.dims[2:]), int))
-
-
-def _at(reason: str, node: str) -> str:
-    return f"{reason}: {node}" if node else reason

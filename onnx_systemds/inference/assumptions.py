@@ -13,7 +13,7 @@ from enum import Enum
 from operator import eq, gt, lt, ne
 
 from onnx_systemds.dml.literals import message_literal
-from onnx_systemds.errors import quoted
+from onnx_systemds.errors import escaped, quoted
 from onnx_systemds.inference.dims import Dim, Expression, Operation, is_non_negative, substitute, symbols
 from onnx_systemds.model.ir import Node
 
@@ -100,8 +100,8 @@ class Assumption:
 
 
 def node_words(node: Node) -> str:
-    """The node in a message of a script."""
-    return f"node {quoted(node.label)} ({node.op_type})"
+    """The node in a message."""
+    return f"node {quoted(node.label)} ({escaped(node.op_type)})"
 
 
 def axis_words(value: str, axis: int) -> str:

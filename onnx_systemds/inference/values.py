@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.errors import escaped
 from onnx_systemds.inference.dims import Dims, all_known, is_of_run, product
 from onnx_systemds.model import protos
 from onnx_systemds.model.ir import Array, OptionalType, SequenceType, Type
@@ -80,6 +81,11 @@ class Value:
 def constant_value(array: Array) -> Value:
     """The value of a known content."""
     return Value(protos.dtype_of(array), tuple(array.shape), constant=array)
+
+
+def dims_words(dims: Dims | None) -> str:
+    """Dims in a message or a comment: ``[n, 3]``."""
+    return "of any rank" if dims is None else f"[{', '.join(escaped(str(size)) for size in dims)}]"
 
 
 def has_known_elements(value: Value) -> bool:
