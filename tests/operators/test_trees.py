@@ -40,6 +40,16 @@ def ensemble(note: str, rows: Any = None, **attributes: Any) -> Case:
     return Case("TreeEnsemble", 5, {"X": data(40) if rows is None else rows}, attributes, domain=ML, note=note)
 
 
+def repeated(attributes: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """The attributes with a second, other weight for each leaf and target."""
+    names = [f"{prefix}_{name}" for name in ("treeids", "nodeids", "ids")]
+    weights = attributes[f"{prefix}_weights"]
+    return {
+        **attributes, **{name: attributes[name] * 2 for name in names},
+        f"{prefix}_weights": [*weights, *(weight + 1 for weight in weights)],
+    }  # fmt: skip
+
+
 REGRESSORS = [
     *[regressor(mode, **listed("target", 3, 4, 1, modes=[mode])) for mode in MODES],
     *[regressor(f"{mode} no missing", **listed("target", 3, 4, 1, modes=[mode], missing=False)) for mode in MODES],
@@ -62,6 +72,11 @@ REGRESSORS = [
         regressor(transform, **listed("target", 3, 3, 3, seed=7), n_targets=3, post_transform=transform)
         for transform in ("LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO")
     ],
+    *[
+        regressor(f"weights repeated {function} {targets}", **repeated(listed("target", 3, 3, targets), "target"),
+                  n_targets=targets, aggregate_function=function)
+        for function in ("SUM", "AVERAGE", "MIN", "MAX") for targets in (1, 2)
+    ],
     regressor("single LOGISTIC", **listed("target", 3, 3, 1), post_transform="LOGISTIC"),
     regressor("PROBIT", **listed("target", 1, 3, 1, positive=True, seed=3), post_transform="PROBIT"),
 ]
@@ -72,6 +87,10 @@ CLASSIFIERS = [
     classifier("base", (0, 1, 2), **listed("class", 4, 4, 3), base_values=[0.5, -1.0, 2.0]),
     classifier("some weights", (2, 0, 1), **listed("class", 1, 4, 3, complete=False, seed=8)),
     classifier("one class", (4,), **listed("class", 3, 4, 1)),
+    *[
+        classifier(f"weights repeated {len(labels)}", labels, **repeated(listed("class", 3, 4, len(labels)), "class"))
+        for labels in ((4,), (4, 5), (4, 5, 6))
+    ],
     classifier("one class, base", (4,), **listed("class", 3, 4, 1), base_values=[0.5]),
     classifier("doubles", (0, 1, 2), rows=data(40, dtype="float64"), **listed("class", 4, 4, 3, double=True)),
     classifier("int64", (0, 1, 2), rows=data(40, dtype="int64"), **listed("class", 4, 4, 3)),

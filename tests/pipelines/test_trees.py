@@ -22,6 +22,7 @@ import pytest
 import skl2onnx
 import xgboost
 from onnxmltools.convert.common.data_types import FloatTensorType
+from sklearn import ensemble, tree
 
 from onnx_systemds import import_model
 from onnx_systemds.runtime.scoring import ScoringFunction
@@ -119,6 +120,20 @@ def test_sklearn(name: str, options: dict[str, Any], classes: int, monkeypatch: 
     same_labels(actual[0], estimator.predict(held_out))
     if zipmap:
         close(actual[1], estimator.predict_proba(held_out))
+
+
+@pytest.mark.parametrize("kind", [tree.DecisionTreeClassifier, tree.DecisionTreeRegressor, ensemble.RandomForestClassifier])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_leaves(kind: Any, classes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leaf of each tree that a row comes to, and the way there as text."""
+    monkeypatch.setattr(onnx.helper, "make_attribute", plain_lists(onnx.helper.make_attribute))
+    x, y = rows(classes)
+    forest = {"n_estimators": 3} if kind is ensemble.RandomForestClassifier else {}
+    estimator = kind(max_depth=4, random_state=0, **forest).fit(x[:300], y[:300])
+    options = {"decision_path": True, "decision_leaf": True, **({"zipmap": False} if hasattr(estimator, "predict_proba") else {})}
+    model = skl2onnx.to_onnx(estimator, x[:1], target_opset=OPSETS, options={id(estimator): options})
+    leaves = scored(model, x[300:])["decision_leaf"]
+    assert (leaves.squeeze() == estimator.apply(x[300:])).all()
 
 
 @pytest.mark.parametrize("classes", [0, 2, 3])

@@ -88,11 +88,22 @@ def listed_ensemble(attributes: Mapping[str, Any], prefix: str, targets: int) ->
     tree_ids = _integers(attributes, f"{prefix}_treeids")
     if not len(nodes) == len(values) == len(ids_of_targets) == len(tree_ids):
         raise UnsupportedCase("the lists of weights differ in length")
+    leaves = numbered(tree_ids, nodes)
+    counted = _counted_weights(leaves, targets)
     return _checked(Ensemble(
         mode, feature, threshold, children[0], children[1], _missing(attributes, count), {},
         np.flatnonzero(np.diff(trees, prepend=trees[0] - 1)),  # the first node listed of each tree
-        numbered(tree_ids, nodes), ids_of_targets, values, targets,
+        leaves[counted], ids_of_targets[counted], values[counted], targets,
     ))
+
+
+def _counted_weights(leaves: Array, targets: int) -> Array:
+    """The places of the weights that count, where their ``leaves`` may have several.
+
+    For a single target onnxruntime takes the first one of each leaf, where ONNX's reference adds them up. skl2onnx
+    relies on that: it repeats a leaf for each class, also where it asks for nothing but the number of the leaf.
+    """
+    return np.sort(np.unique(leaves, return_index=True)[1]) if targets == 1 else np.arange(len(leaves))
 
 
 def split_ensemble(attributes: Mapping[str, Any]) -> Ensemble:
