@@ -74,6 +74,15 @@ INDEPENDENT = [
          "else { Y[n,1] = sqrt(abs(sum(X[n,]))) } } else { if (as.scalar(X[n,3]) < 0) { Y[n,1] = 3 } else { Y[n,1] = 4 } } }"),
     rows("the best column", COLUMN + "for (n in 1:nrow(X)) { best = 0\nhighest = -99\nfor (c in 1:ncol(X)) { v = as.scalar(X[n,c])\n"
          "if (v > highest) { highest = v\nbest = c } }\nY[n,1] = best }"),
+    *[rows(f"an extreme by {comparison}", f"m = {start}\nk = 0\nb = X[1,]\nfor (n in 1:nrow(X)) {{ v = as.scalar(X[n,1])\n"
+           f"if ({comparison}) {{ m = v\nk = n\nb = X[n,] }} }}\nY = cbind(as.matrix(m), as.matrix(k), b)",
+           {"X": np.array([[0, 2], [np.nan, 3], [4, 5], [-4, 6], [4, 7], [-4, 8], [np.nan, 9.0]])})
+      for comparison, start in (("v > m", "0"), ("m <= v", "-1/0"), ("v < m", "1/0"), ("m >= v", "as.scalar(X[1,1])"), ("v > m", "0/0"))],
+    rows("an extreme of some rows", "m = 1/0\nk = 0\nfor (n in 1:nrow(X)) { if (n != 2) { d = sum((X[n,] - X[1,])^2)\n"
+         "if (d < m & as.scalar(X[n,1]) > -1) { m = d\nk = n } } }\nY = cbind(as.matrix(m), as.matrix(k))"),
+    rows("the nearest of all rows", COLUMN + "for (n in 1:nrow(X)) { m = 1/0\nk = 0\nfor (o in 1:nrow(X)) { d = sum(abs(X[n,] - X[o,]))\n"
+         "if (d < m & o != n) { m = d\nk = o } }\nY[n,1] = k }"),
+    rows("what the last branch set", "s = 3\nk = FALSE\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { s = sum(X[n,])\nk = TRUE } }\nY = as.matrix(s + ifelse(k, 1, 0))"),
     rows("a scalar of a branch", COLUMN + "for (n in 1:nrow(X)) { s = 0.5\nif (sum(X[n,]) > 0) { s = exp(max(X[n,])) }\nY[n,1] = s * 2 }"),
     rows("columns in branches", "Y = X\nfor (c in 1:ncol(X)) { d = sd(X[,c])\nif (is.nan(d) | d == 0) { Y[,c] = X[,c] * 0 } else { Y[,c] = X[,c] / d } }"),
     rows("cells in branches", EMPTY + "for (n in 1:nrow(X)) { for (c in 1:ncol(X)) { v = as.scalar(X[n,c])\n"
@@ -94,7 +103,7 @@ DEPENDENT = [
     rows("ranges of rows, centered", f"{RANGES} {{ {RANGE}\nY[beg:end,] = X[beg:end,] - colMeans(X[beg:end,]) }}"),
     rows("ranges of rows, turned", f"{RANGES} {{ {RANGE}\nY[beg:end,] = rev(X[beg:end,]) }}"),
     rows("ranges that leave rows", f"{RANGES.replace('1:ceil(nrow(X) / 2)', 'seq(1, floor(nrow(X) / 2), 1)')} {{ {RANGE}\nY[beg:end,] = X[beg:end,] + 1 }}"),
-    rows("what the last branch set", "s = 3\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { s = sum(X[n,]) } }\nY = as.matrix(s)"),
+    rows("a place beside another extreme", "m = -99\nk = 0\nfor (n in 1:nrow(X)) { v = sum(X[n,])\nif (v > m) { k = m\nm = v } }\nY = cbind(as.matrix(m), as.matrix(k))"),
     rows("the row before in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { Y[n,] = X[n-1,] + X[n,] } }"),
     rows("the row after in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n,] = X[n+1,] } }"),
     rows("a branch that writes the row after", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n+1,] = X[n,] } }"),

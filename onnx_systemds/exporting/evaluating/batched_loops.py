@@ -1,7 +1,8 @@
 """Loops whose trips do not depend on each other, as operators over all trips: `results`.
 
 What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
-or compares with an extreme), also in one branch of an if alone, and what only the last trip leaves.
+or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for (`exchanges`),
+and what only the last trip leaves.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import suppress
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes
+from onnx_systemds.exporting.evaluating.exchanges import Exchanges
 from onnx_systemds.exporting.evaluating.indexing import replaced
 from onnx_systemds.exporting.evaluating.writes import Writes, plain_writes
 from onnx_systemds.exporting.graph.liveness import captured
@@ -49,13 +51,15 @@ def results(
         if block is not None:
             batching.keep(state, start, block)
     found = []
+    exchanges = Exchanges(graph, batching, initial, ends)
     for (state, start), end, writes, block in zip(initial.items(), ends, made, blocks):
         if end is state:
             found.append(start)
         elif writes and block is not None:
             found.append(_written(graph, batching, start, writes, block))
         else:
-            found.append(_gathered(graph, batching, state, start, end) or _last(graph, batching, end))
+            gathered = _gathered(graph, batching, state, start, end) or exchanges.of(state)
+            found.append(gathered or _last(graph, batching, end))
     return found
 
 

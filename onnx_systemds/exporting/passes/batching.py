@@ -14,11 +14,11 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.exporting.passes.hoisting import HARMLESS
-from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, substitute, symbol
+from onnx_systemds.inference.dims import Dim, Dims, lone_symbol, not_negative, substitute, symbol
 
 _HARMLESS = HARMLESS | {"CumSum", "LogSoftmax", "Slice"}
 """Operators that give something whatever their operands hold: what only some trips need may be made for all."""
@@ -80,11 +80,17 @@ class Batching:
         self.kept[state] = initial, block
         self.largest = max(self.largest, estimated_elements(initial.dims))
 
-    def of(self, tensor: Tensor) -> Batched:
-        """Return a tensor of the body for all trips. Raises UnsupportedCase where that is not possible."""
-        for node in needed_nodes(self.scope, [], [tensor]):
+    def of(self, tensor: Tensor, branches: Sequence[SubGraph] = ()) -> Batched:
+        """Return a tensor of the body, or of branches in it, for all trips.
+
+        Raises UnsupportedCase where that is not possible.
+        """
+        inside = [node for branch in branches for node in branch.scope.nodes]
+        for node in needed_nodes(self.scope, inside, [tensor]):
             if any(output not in self.found for output in node.outputs):
+                self.guarded = node.scope is not self.scope
                 self._make(node)
+        self.guarded = False
         return self._of(tensor)
 
     def _of(self, tensor: Tensor) -> Batched:
@@ -164,7 +170,8 @@ class Batching:
                 raise UnsupportedCase("a branch of this loop reads a computed range")
             start, stop, axis = (int(bound.item()) for bound in bounds if bound is not None)
             size = source.dims[axis]
-            if not isinstance(size, int) or not 0 <= start < min(stop, size):
+            stop = min(stop, size) if isinstance(size, int) else stop
+            if not (0 <= start < stop and not_negative(size - stop)):
                 raise UnsupportedCase("a trip of this loop may read outside of a matrix")
 
     def _check_size(self, dims: Dims, *operands: Tensor) -> None:

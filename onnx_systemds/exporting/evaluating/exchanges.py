@@ -1,0 +1,169 @@
+"""What a branch of an if sets in some trips of a loop, for all trips at once: `Exchanges`.
+
+``if (x > m) { m = x; k = i }`` looks for an extreme and its place, ``if (c) { m = x }`` keeps what the last of these
+trips has set. The trip that decides is found among all, 0 standing for none, and what it sets is gathered.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, SubGraph, Tensor
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.exporting.passes.batching import Batching
+from onnx_systemds.inference.dims import Dims
+
+_TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater", "LessOrEqual": "GreaterOrEqual"}
+
+
+@dataclass(frozen=True)
+class _Exchange:
+    """A state that holds `value` after a trip in which all `conditions` hold, each inside the branches before it."""
+
+    conditions: tuple[Tensor, ...]
+    branches: tuple[SubGraph, ...]
+    value: Tensor
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A condition ``value op state`` under which the state becomes the value."""
+
+    state: Tensor
+    op: str
+    value: Tensor
+
+
+class Exchanges:
+    """The states of a loop that are set by branches alone."""
+
+    def __init__(
+        self, graph: Operators, batching: Batching, initial: Mapping[Tensor, Tensor], ends: Sequence[Tensor]
+    ) -> None:
+        """`initial`: what the states hold before the loop. `ends`: what a trip leaves of each."""
+        self.graph, self.batching, self.initial = graph, batching, initial
+        self.trips = batching.trips
+        self._own = {state: found for state, end in zip(initial, ends) if (found := _exchange(end, state))}
+        self._places: dict[tuple[Tensor, ...], Tensor] = {}
+        self._extremes: dict[Tensor, Tensor] = {}
+
+    def of(self, state: Tensor) -> Tensor | None:
+        """Return what a state holds after the loop, None for one that trips set in another way.
+
+        Raises UnsupportedCase where a trip needs what another one has left.
+        """
+        own = self._own.get(state)
+        if own is None:
+            return None
+        if own.conditions not in self._places:
+            self._places[own.conditions] = self._place(own)
+        if state in self._extremes:
+            return self._extremes[state]
+        graph, initial = self.graph, self.initial[state]
+        every = self.batching.repeated(self.batching.of(own.value, own.branches), own.value.dims)
+        every = graph.reshape(every, (self.trips, *state.dims))
+        every = graph.concat([graph.reshape(initial, (1, *state.dims)), every], 0)
+        return graph.reshape(graph.gather(every, self._places[own.conditions], 0), state.dims)
+
+    def _place(self, own: _Exchange) -> Tensor:
+        """Return the trip, from 1 on, whose values the states with these conditions hold at last (int, 1 element)."""
+        graph, search, conditions = self.graph, None, []
+        for part in _parts(own.conditions):
+            found = self._search(part, own)
+            if found is None or search is not None:
+                conditions.append(self._column(part, own.branches))
+            else:
+                search = found
+        if search is None:
+            return self._last(functools.reduce(functools.partial(graph.binary, "And"), conditions))
+        start, value = graph.reshape(self.initial[search.state], (1,)), self._column(search.value, own.branches)
+        conditions.append(graph.binary(search.op, value, start))
+        return self._extreme(search, value, functools.reduce(functools.partial(graph.binary, "And"), conditions))
+
+    def _extreme(self, search: _Search, value: Tensor, taken: Tensor) -> Tensor:
+        """Return the trip of the extreme among those that are `taken`, and note the extreme.
+
+        They are better than what was there before, so none has NaN; of equal ones the first stays, or the last one.
+        """
+        graph, largest = self.graph, search.op.startswith("Greater")
+        none = graph.number(-np.inf if largest else np.inf)
+        kept = graph.where(taken, value, none)
+        padded = graph.concat([graph.reshape(none, (1,)), kept], 0)
+        best = graph.reduce("ReduceMax" if largest else "ReduceMin", padded, (0,))
+        initial = self.initial[search.state]
+        best_of_all = graph.binary("Max" if largest else "Min", graph.reshape(initial, (1,)), best)
+        self._extremes[search.state] = graph.reshape(best_of_all, search.state.dims)
+        if search.op.endswith("OrEqual"):
+            return self._last(graph.binary("And", taken, graph.binary("Equal", kept, best)))
+        return graph.node("ArgMax" if largest else "ArgMin", [padded], (1,), INT, axis=0, keepdims=1)
+
+    def _last(self, taken: Tensor) -> Tensor:
+        """Return the last trip that is taken, 0 for none."""
+        graph = self.graph
+        padded = graph.concat([graph.constant([1]), graph.cast(taken, INT)], 0)
+        return graph.node("ArgMax", [padded], (1,), INT, axis=0, keepdims=1, select_last_index=1)
+
+    def _column(self, tensor: Tensor, branches: Sequence[SubGraph]) -> Tensor:
+        """Return a number of the body in all trips, as a tensor of rank 1."""
+        found = self.batching.repeated(self.batching.of(tensor, branches), tensor.dims)
+        return self.graph.reshape(found, (self.trips,))
+
+    def _search(self, part: Tensor, own: _Exchange) -> _Search | None:
+        """Return what a condition compares with the state that it has set, None where it does something else."""
+        node = part.node
+        if node is None or node.op not in _TURNED:
+            return None
+        one, other = (_bare(tensor) for tensor in node.inputs if tensor is not None)
+        for op, value, state in ((node.op, one, other), (_TURNED[node.op], other, one)):
+            exchange = self._own.get(state)
+            if exchange is not None and exchange.conditions == own.conditions and state.kind == FLOAT:
+                if _bare(exchange.value) is not value or not _is_one(state.dims):
+                    raise UnsupportedCase("a trip of this loop compares with what the one before it has left")
+                return _Search(state, op, value)
+        return None
+
+
+def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
+    """Return under which conditions a trip sets a state, None where it does not depend on any."""
+    conditions: list[Tensor] = []
+    branches: list[SubGraph] = []
+    end = _bare(end)
+    while (node := end.node) is not None and node.op == "If":
+        place = list(node.outputs).index(end)
+        then, otherwise = (body for _, body in node.subgraphs())
+        if _bare(otherwise.outputs[place]) is not state or node.inputs[0] is None:
+            break
+        conditions.append(node.inputs[0])
+        branches.append(then)
+        end = _bare(then.outputs[place])
+    alike = end.kind == state.kind and (end.dims == state.dims or (_is_one(end.dims) and _is_one(state.dims)))
+    return _Exchange(tuple(conditions), tuple(branches), end) if conditions and alike else None
+
+
+def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
+    """Yield the conditions that all have to hold."""
+    for condition in map(_bare, conditions):
+        node = condition.node
+        if node is not None and node.op == "And":
+            yield from _parts([tensor for tensor in node.inputs if tensor is not None])
+        else:
+            yield condition
+
+
+def _bare(tensor: Tensor) -> Tensor:
+    """Return what a tensor is another name of, or the same number with other dims."""
+    while (node := tensor.node) is not None and node.inputs and (source := node.inputs[0]) is not None:
+        if node.op != "Identity" and not (node.op == "Reshape" and _is_one(source.dims) and _is_one(tensor.dims)):
+            break
+        tensor = source
+    return tensor
+
+
+def _is_one(dims: Dims) -> bool:
+    """Whether a tensor of these dims is a single number."""
+    return all(dim == 1 for dim in dims)
