@@ -40,7 +40,7 @@ class Block:
         """
         ends = (self.first, self.first + self.step * (trips - 1))
         lowest, highest = ends if self.step >= 0 else ends[::-1]
-        if surely and not (isinstance(lowest, int) and isinstance(highest + self.size - size, int)):
+        if surely and not (not_negative(lowest) and not_negative(size - highest - self.size)):
             raise UnsupportedCase("a trip of this loop may read or write outside of a matrix")
         for start in ends:
             beyond = start + self.size - size
