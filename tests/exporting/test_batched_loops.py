@@ -114,6 +114,16 @@ DEPENDENT = [
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
 ]  # fmt: skip
 
+SURELY_SOME = [
+    replace(rows(name, body), sizes=[{"X": X["X"][:3]}])
+    for name, body in (
+        ("differences", COLUMN + "for (n in 2:nrow(X)) { Y[n,1] = sum(X[n,] - X[n-1,]) }"),
+        ("windows", "m = nrow(X) - 2\nY = matrix(0, m, 3)\nfor (n in 1:m) { Y[n,] = t(X[n:(n+2),1]) }"),
+        ("the largest", "m = as.scalar(X[1,1])\nfor (n in 2:nrow(X)) { if (as.scalar(X[n,1]) > m) { m = as.scalar(X[n,1]) } }\nY = as.matrix(m)"),
+    )
+]
+"""Ranges that would go down for one row, or two, of which the engine then refuses the first place."""
+
 POSSIBLY_NONE = "for (n in seq(3, nrow(X), 1))"
 """Trips that two rows have none of, and one row less than none."""
 
@@ -139,7 +149,7 @@ def operators(model: onnx.ModelProto) -> set[str]:
     return {node.op_type for node in model.graph.node}
 
 
-@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT + NONE, ids=str)
+@pytest.mark.parametrize("case", INDEPENDENT + DEPENDENT + SURELY_SOME + NONE, ids=str)
 def test_loop_agrees_with_the_engine(case: ExportCase) -> None:
     check_export(case)
 
@@ -162,6 +172,16 @@ def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int
 @pytest.mark.parametrize("case", DEPENDENT, ids=str)
 def test_trips_that_depend_on_each_other_stay_a_loop(case: ExportCase) -> None:
     assert "Loop" in operators(model_of(case, "float32"))
+
+
+@pytest.mark.parametrize("case", SURELY_SOME, ids=str)
+def test_a_range_that_cannot_go_down_is_no_loop(case: ExportCase) -> None:
+    assert not {"Loop", "If"} & operators(model_of(case, "float32"))
+
+
+def test_a_range_goes_down_where_its_body_does_not_begin_outside() -> None:
+    body = "Y = matrix(0, 1, 6)\nfor (n in 2:nrow(X)) { if (n <= nrow(X)) { Y = Y * 2 + X[n,] } else { Y = Y + n } }"
+    check_export(rows("down", body))
 
 
 @pytest.mark.parametrize("case", TOO_LARGE_TOGETHER, ids=str)

@@ -7,18 +7,19 @@ from collections.abc import Callable, Mapping
 from onnx_systemds.dml import scopes
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
+from onnx_systemds.exporting.builtins.operators import compared_sizes
 from onnx_systemds.exporting.evaluating import merging
 from onnx_systemds.exporting.evaluating.batched_loops import Collected, of_all_rows, results
 from onnx_systemds.exporting.evaluating.blocks import execute
 from onnx_systemds.exporting.evaluating.branches import Variables, known_truth
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
+from onnx_systemds.exporting.evaluating.loop_ranges import loop_range
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
-from onnx_systemds.exporting.values import ListValue, Poison, Scalar, integer
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, floor_divide, maximum, may_be_zero, multiply
+from onnx_systemds.exporting.values import ListValue, Matrix, Poison, Scalar, integer
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, maximum, may_be_zero, multiply
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
@@ -32,19 +33,9 @@ _BATCHED, _STRICT = "batched", "strict"
 
 def run_for(evaluator: Evaluator, statement: tree.For, live: Live) -> None:
     """Run the body for each value of the loop variable."""
-    bounds = statement.range
     evaluator.enter_line(statement)
-    with evaluator.at(bounds):
-        ends = [evaluator.value(end) for end in (bounds.start, bounds.stop)]
-        start, stop = (evaluator.context.integer(end) for end in ends)
-        if bounds.step is not None:
-            step = evaluator.context.integer(evaluator.value(bounds.step))
-            if step == 0 or not isinstance(step, int):
-                raise UnsupportedCase("the step of a loop must be known and not 0")
-            trips = floor_divide(add(add(stop, multiply(-1, start)), step), step)
-        else:
-            step = direction(evaluator.context, start, stop)
-            trips = distance(start, stop, step)
+    with evaluator.at(statement.range):
+        start, step, trips = loop_range(evaluator, statement)
     if isinstance(trips, int) and isinstance(step, int):
         if trips <= 1:
             _unroll(evaluator, statement, start, step, trips)
@@ -167,6 +158,11 @@ def _try_loop(
     return None
 
 
+def _is_size(number: Dim, variables: Variables) -> bool:
+    """Whether a matrix has so many rows or columns, so that the number is not negative."""
+    return any(isinstance(value, Matrix) and number in value.dims for value in variables.values())
+
+
 class _Loop:
     """Writes one Loop. What its runs hand on is found by trying: first as what goes in, then ever more general."""
 
@@ -277,7 +273,7 @@ class _Loop:
         """Write what the loop does for all trips at once; return whether that is possible."""
         if self.trips is None or not isinstance(self.step, int) or self.form == _STRICT:
             return False
-        if compared_sizes(">=", self.trips, 0) is not True:
+        if compared_sizes(">=", self.trips, 0) is not True and not _is_size(self.trips, before):
             return False  # a range of none: operators over a negative number of trips are none
         graph, context = self.graph, self.evaluator.context
         try:

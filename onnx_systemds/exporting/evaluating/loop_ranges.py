@@ -1,0 +1,61 @@
+"""Which numbers a for loop runs over: `loop_range`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from onnx_systemds.dml import scopes
+from onnx_systemds.dml import syntax as tree
+from onnx_systemds.errors import UnsupportedCase
+from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
+from onnx_systemds.exporting.evaluating.evaluator import Evaluator
+from onnx_systemds.exporting.values import Matrix
+from onnx_systemds.inference.dims import Dim, add, floor_divide, multiply
+
+
+def loop_range(evaluator: Evaluator, statement: tree.For) -> tuple[Dim, Dim, Dim]:
+    """Return start, step and number of the trips of a loop. Raises UnsupportedCase for an unknown step."""
+    bounds, context = statement.range, evaluator.context
+    start, stop = (context.integer(end) for end in [evaluator.value(end) for end in (bounds.start, bounds.stop)])
+    if bounds.step is not None:
+        step = context.integer(evaluator.value(bounds.step))
+        if step == 0 or not isinstance(step, int):
+            raise UnsupportedCase("the step of a loop must be known and not 0")
+        return start, step, floor_divide(add(add(stop, multiply(-1, start)), step), step)
+    towards = 1 if _cannot_fall(evaluator, statement, start, stop) else direction(context, start, stop)
+    return start, towards, distance(start, stop, towards)
+
+
+def _cannot_fall(evaluator: Evaluator, statement: tree.For, start: Dim, stop: Dim) -> bool:
+    """Whether a range of unknown direction that goes down stops the engine in its first trip.
+
+    `start` is beyond `stop` then, where an axis of a matrix ends in which the body reads or writes that place.
+    """
+    place, body = tree.Name(statement.variable), statement.body
+    if compared_sizes("<=", start, stop) is not None or place.name in scopes.assigned(body):
+        return False
+    for node in _certain(body):
+        whole = evaluator.frame.variables.get(node.name) if isinstance(node, tree.Indexed) else None
+        if isinstance(node, tree.Indexed) and isinstance(whole, Matrix) and not _is_replaced(node.name, body):
+            spans = zip((node.rows, node.columns or tree.Span()), whole.dims)
+            if any(span.lower == place and size == stop for span, size in spans):
+                return True
+    return False
+
+
+def _certain(body: tree.Block) -> Iterator[tree.Node]:
+    """Yield the nodes that each trip evaluates, whatever its conditions say."""
+    for statement in body:
+        if isinstance(statement, tree.If | tree.While):
+            yield from tree.walk(statement.condition)
+        else:
+            yield from tree.walk(statement.range if isinstance(statement, tree.For) else statement)
+
+
+def _is_replaced(name: str, body: tree.Block) -> bool:
+    """Whether a body assigns a variable as a whole, and not only parts of it."""
+    for node in (node for statement in body for node in tree.walk(statement)):
+        targets = (node.target,) if isinstance(node, tree.Assign) else getattr(node, "targets", ())
+        if tree.Name(name) in targets:
+            return True
+    return False
