@@ -69,6 +69,7 @@ LINES = [
     ("Y = X[3:2, ]", "2:5", "the range 3:2 is empty"),
     ("Y = X[1 / 0, 1]", "2:9", "inf where an integer is needed"),
     ('Y = X["a", 1]', "2:7", "a string where an integer is needed"),
+    ("F = as.frame(X)\nF[1:2, 1] = as.frame(X)\nY = as.matrix(F)", "3:1", "a frame of 3 x 2 is assigned to a range of 2 x 1"),
     ("Y = X\nY[, 1:2] = X[, 1]", "3:1", "a matrix of 3 x 1 is assigned to a range of 3 x 2"),
     ("Y = X\nfor (i in 1:4) { Y[i, ] = X[1, ] }", "3:18", "the range 4:4 ends after the last of 3"),
     ("Y = X\nfor (i in 1:30) { Y[, i] = X[, 1] }", "3:19", "the range 3:3 ends after the last of 2"),

@@ -125,6 +125,8 @@ def _with_cells(evaluator: Evaluator, target: tree.Indexed, whole: FrameValue, v
     if part.kind != old.kind:
         raise UnsupportedCase(f"a part of {target.name}, a frame of another type, is assigned")
     rows, cols = ranges(evaluator, target, whole)
+    if isinstance(value, Matrix | FrameValue):
+        _check_fits(value, rows, cols)
     if not isinstance(value, FrameValue):
         part = evaluator.graph.expand(part, (rows.size, cols.size))
     return FrameValue((replaced(evaluator.graph, old, part, rows, cols),))
@@ -146,11 +148,16 @@ def _part(evaluator: Evaluator, value: Value, rows: Range, cols: Range) -> Tenso
     """Return what is assigned, with the dims of the range; a scalar fills it."""
     graph = evaluator.graph
     if isinstance(value, Matrix):
-        for own, wanted in zip(value.dims, (rows.size, cols.size)):
-            if isinstance(own, int) and isinstance(wanted, int) and own != wanted:
-                raise UnsupportedCase(f"{value} is assigned to a range of {rows.size} x {cols.size}")
+        _check_fits(value, rows, cols)
         return evaluator.context.flat(value)
     return graph.expand(evaluator.context.floats(value), (rows.size, cols.size))
+
+
+def _check_fits(value: Matrix | FrameValue, rows: Range, cols: Range) -> None:
+    """Raise UnsupportedCase where a part has not the size of the range that it is assigned to."""
+    for own, wanted in zip(value.dims, (rows.size, cols.size)):
+        if isinstance(own, int) and isinstance(wanted, int) and own != wanted:
+            raise UnsupportedCase(f"{value} is assigned to a range of {rows.size} x {cols.size}")
 
 
 def replaced(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Range) -> Tensor:
