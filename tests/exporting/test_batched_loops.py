@@ -90,6 +90,14 @@ INDEPENDENT = [
     rows("one condition for all", "Y = X\nlarge = sum(X) > 0\nfor (n in 1:nrow(X)) { if (large) { Y[n,1] = n } }"),
     rows("a quotient that only some have", COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 3)\n"
          "if (k > 0) { Y[n,1] = 7 %/% k } }"),
+    rows("the row before in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { Y[n,] = X[n-1,] + X[n,] } }"),
+    rows("the row after in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n,] = X[n+1,] } }"),
+    rows("a place that is looked up in a branch", "E = matrix(\"4 5 6\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 9)\n"
+         "if (k >= 1 & k <= 3) { Y[n,1] = E[k,1] } }"),
+    rows("rows beside it in branches", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { if (n < nrow(X)) { Y[n,] = X[n-1,] + X[n+1,] } } else { Y[n,] = X[n,] * 2 } }"),
+    rows("a line between places", "E = matrix(\"-1 0 1\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { v = as.scalar(X[n,1])\nif (v >= -1 & v < 1) { j = sum(E <= v)\n"
+         "a = as.scalar(E[j,1])\nb = as.scalar(E[j+1,1])\nY[n,1] = (v - a) / (b - a) } }"),
+    rows("the largest step", "m = 0\nk = 0\nfor (n in 1:nrow(X)) { if (n > 1) { d = sum(abs(X[n,] - X[n-1,]))\nif (d > m) { m = d\nk = n } } }\nY = as.matrix(m + k)"),
     layer("conv2d", "X=X, W=W, b=b", {**IMAGES, **FILTERS}),
     layer("max_pool2d", "X=X", IMAGES),
 ]  # fmt: skip
@@ -104,11 +112,7 @@ DEPENDENT = [
     rows("ranges of rows, turned", f"{RANGES} {{ {RANGE}\nY[beg:end,] = rev(X[beg:end,]) }}"),
     rows("ranges that leave rows", f"{RANGES.replace('1:ceil(nrow(X) / 2)', 'seq(1, floor(nrow(X) / 2), 1)')} {{ {RANGE}\nY[beg:end,] = X[beg:end,] + 1 }}"),
     rows("a place beside another extreme", "m = -99\nk = 0\nfor (n in 1:nrow(X)) { v = sum(X[n,])\nif (v > m) { k = m\nm = v } }\nY = cbind(as.matrix(m), as.matrix(k))"),
-    rows("the row before in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { Y[n,] = X[n-1,] + X[n,] } }"),
-    rows("the row after in a branch", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n,] = X[n+1,] } }"),
     rows("a branch that writes the row after", "Y = X\nfor (n in 1:nrow(X)) { if (n < nrow(X)) { Y[n+1,] = X[n,] } }"),
-    rows("a place that is looked up in a branch", "E = matrix(\"4 5 6\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 9)\n"
-         "if (k >= 1 & k <= 3) { Y[n,1] = E[k,1] } }"),
     rows("branches that write other ranges", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y[n,1] = 0 } else { Y[n,2] = 0 } }"),
     rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
@@ -172,6 +176,18 @@ def test_a_known_batch_gives_what_an_open_one_gives(case: ExportCase, count: int
 @pytest.mark.parametrize("case", DEPENDENT, ids=str)
 def test_trips_that_depend_on_each_other_stay_a_loop(case: ExportCase) -> None:
     assert "Loop" in operators(model_of(case, "float32"))
+
+
+def test_a_place_that_a_branch_reads_outside_of_its_matrix_stops_the_model() -> None:
+    body = 'E = matrix("4 5 6", 3, 1)\n' + COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]))\nif (k >= 1) { Y[n,1] = E[k,1] } }"
+    model = model_of(rows("outside", body), "float32")
+    assert "Loop" not in operators(model)
+    data = np.zeros((3, 6))
+    data[:, 0] = -9, 3, 0
+    assert run_model(model, {"X": data})["Y"].ravel().tolist() == [0, 6, 0]
+    data[2, 0] = 4
+    with pytest.raises(Exception, match="out of data bounds"):
+        run_model(model, {"X": data})
 
 
 @pytest.mark.parametrize("case", SURELY_SOME, ids=str)

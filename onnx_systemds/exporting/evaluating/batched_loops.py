@@ -85,7 +85,8 @@ def of_all_rows(
 def _check_partial(batching: Batching, chain: Writes, block: Block) -> None:
     """Raise UnsupportedCase where a range that only some trips write may be outside of the matrix."""
     for write in chain.partial:
-        block.check_inside(batching.trips, chain.state.dims[block.axis], surely=True)
+        if not block.is_inside(batching.trips, chain.state.dims[block.axis]):
+            raise UnsupportedCase("a trip of this loop may write outside of a matrix")
         other, size = ((write.cols, write.rows)[block.axis], chain.state.dims[1 - block.axis])
         if not isinstance(other.start, int) or other.start < 0 or not _known_at_most(other.stop, size):
             raise UnsupportedCase("a trip of this loop may write outside of a matrix")

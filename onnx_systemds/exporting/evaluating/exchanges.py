@@ -23,11 +23,15 @@ _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater"
 
 @dataclass(frozen=True)
 class _Exchange:
-    """A state that holds `value` after a trip in which all `conditions` hold, each inside the branches before it."""
+    """A state that holds `value` after a trip that takes all `branches`, each inside the one before it."""
 
-    conditions: tuple[Tensor, ...]
-    branches: tuple[SubGraph, ...]
+    branches: tuple[tuple[Tensor, SubGraph], ...]
     value: Tensor
+
+    @property
+    def conditions(self) -> tuple[Tensor, ...]:
+        """Under which it takes them."""
+        return tuple(condition for condition, _ in self.branches)
 
 
 @dataclass(frozen=True)
@@ -61,11 +65,15 @@ class Exchanges:
         if own is None:
             return None
         if own.conditions not in self._places:
+            outer = self.batching.scope
+            for condition, branch in own.branches:
+                self.batching.enter(outer, branch.scope, condition)
+                outer = branch.scope
             self._places[own.conditions] = self._place(own)
         if state in self._extremes:
             return self._extremes[state]
         graph, initial = self.graph, self.initial[state]
-        every = self.batching.repeated(self.batching.of(own.value, own.branches), own.value.dims)
+        every = self.batching.repeated(self.batching.of(own.value), own.value.dims)
         every = graph.reshape(every, (self.trips, *state.dims))
         every = graph.concat([graph.reshape(initial, (1, *state.dims)), every], 0)
         return graph.reshape(graph.gather(every, self._places[own.conditions], 0), state.dims)
@@ -76,12 +84,12 @@ class Exchanges:
         for part in _parts(own.conditions):
             found = self._search(part, own)
             if found is None or search is not None:
-                conditions.append(self._column(part, own.branches))
+                conditions.append(self._column(part))
             else:
                 search = found
         if search is None:
             return self._last(functools.reduce(functools.partial(graph.binary, "And"), conditions))
-        start, value = graph.reshape(self.initial[search.state], (1,)), self._column(search.value, own.branches)
+        start, value = graph.reshape(self.initial[search.state], (1,)), self._column(search.value)
         conditions.append(graph.binary(search.op, value, start))
         return self._extreme(search, value, functools.reduce(functools.partial(graph.binary, "And"), conditions))
 
@@ -108,9 +116,9 @@ class Exchanges:
         padded = graph.concat([graph.constant([1]), graph.cast(taken, INT)], 0)
         return graph.node("ArgMax", [padded], (1,), INT, axis=0, keepdims=1, select_last_index=1)
 
-    def _column(self, tensor: Tensor, branches: Sequence[SubGraph]) -> Tensor:
+    def _column(self, tensor: Tensor) -> Tensor:
         """Return a number of the body in all trips, as a tensor of rank 1."""
-        found = self.batching.repeated(self.batching.of(tensor, branches), tensor.dims)
+        found = self.batching.repeated(self.batching.of(tensor), tensor.dims)
         return self.graph.reshape(found, (self.trips,))
 
     def _search(self, part: Tensor, own: _Exchange) -> _Search | None:
@@ -130,19 +138,17 @@ class Exchanges:
 
 def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
     """Return under which conditions a trip sets a state, None where it does not depend on any."""
-    conditions: list[Tensor] = []
-    branches: list[SubGraph] = []
+    branches: list[tuple[Tensor, SubGraph]] = []
     end = _bare(end)
     while (node := end.node) is not None and node.op == "If":
         place = list(node.outputs).index(end)
         then, otherwise = (body for _, body in node.subgraphs())
         if _bare(otherwise.outputs[place]) is not state or node.inputs[0] is None:
             break
-        conditions.append(node.inputs[0])
-        branches.append(then)
+        branches.append((node.inputs[0], then))
         end = _bare(then.outputs[place])
     alike = end.kind == state.kind and (end.dims == state.dims or (_is_one(end.dims) and _is_one(state.dims)))
-    return _Exchange(tuple(conditions), tuple(branches), end) if conditions and alike else None
+    return _Exchange(tuple(branches), end) if branches and alike else None
 
 
 def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:

@@ -7,6 +7,7 @@ front.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.exporting.passes.hoisting import HARMLESS
@@ -33,16 +34,18 @@ class Block:
     step: int
     size: int
 
-    def check_inside(self, trips: Dim, size: Dim, surely: bool = False) -> None:
-        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where.
+    def is_inside(self, trips: Dim, size: Dim) -> bool:
+        """Whether no trip leaves an axis of `size`."""
+        lowest, highest = self.ends(trips) if self.step >= 0 else self.ends(trips)[::-1]
+        return not_negative(lowest) and not_negative(size - highest - self.size)
 
-        surely: also where that is not known, as for what only some trips read or write.
-        """
-        ends = (self.first, self.first + self.step * (trips - 1))
-        lowest, highest = ends if self.step >= 0 else ends[::-1]
-        if surely and not (not_negative(lowest) and not_negative(size - highest - self.size)):
-            raise UnsupportedCase("a trip of this loop may read or write outside of a matrix")
-        for start in ends:
+    def ends(self, trips: Dim) -> tuple[Dim, Dim]:
+        """Return where the first and the last trip begin."""
+        return self.first, self.first + self.step * (trips - 1)
+
+    def check_inside(self, trips: Dim, size: Dim) -> None:
+        """Raise UnsupportedCase where the first or last trip leaves an axis of `size`: alone, it says where."""
+        for start in self.ends(trips):
             beyond = start + self.size - size
             if (isinstance(start, int) and start < 0) or (isinstance(beyond, int) and beyond > 0):
                 raise UnsupportedCase("a trip of this loop reads or writes outside of a matrix")
@@ -73,25 +76,32 @@ class Batching:
         self.trip = trip
         self.kept: dict[Tensor, tuple[Tensor, Block]] = {}
         self.largest = LARGEST_BATCH
-        self.guarded = False  # whether what is made is of a branch, which not all trips take
+        self.conditions: dict[Scope, tuple[tuple[Tensor, bool], ...]] = {}  # of branches: which trips take them
 
     def keep(self, state: Tensor, initial: Tensor, block: Block) -> None:
         """Let the body read of `state`, which holds `initial` before the loop, the block that the trip writes."""
         self.kept[state] = initial, block
         self.largest = max(self.largest, estimated_elements(initial.dims))
 
-    def of(self, tensor: Tensor, branches: Sequence[SubGraph] = ()) -> Batched:
+    def of(self, tensor: Tensor) -> Batched:
         """Return a tensor of the body, or of branches in it, for all trips.
 
         Raises UnsupportedCase where that is not possible.
         """
-        inside = [node for branch in branches for node in branch.scope.nodes]
-        for node in needed_nodes(self.scope, inside, [tensor]):
+        for node in needed_nodes(self.scope, self._around(tensor), [tensor]):
             if any(output not in self.found for output in node.outputs):
-                self.guarded = node.scope is not self.scope
                 self._make(node)
-        self.guarded = False
         return self._of(tensor)
+
+    def _around(self, tensor: Tensor) -> list[Node]:
+        """Return the nodes of the branches that a tensor of the body is in."""
+        scopes = [] if tensor.node is None or tensor.node.scope is None else list(tensor.node.scope.with_parents())
+        inner = scopes[: scopes.index(self.scope)] if self.scope in scopes else []
+        return [node for scope in reversed(inner) for node in scope.nodes]
+
+    def enter(self, outer: Scope, branch: Scope, condition: Tensor, wanted: bool = True) -> None:
+        """Note that a branch inside of another one, or of the body, is taken where a condition is as `wanted`."""
+        self.conditions[branch] = (*self.conditions.get(outer, ()), (condition, wanted))
 
     def _of(self, tensor: Tensor) -> Batched:
         if tensor in self.found:
@@ -112,12 +122,11 @@ class Batching:
             make(node)
             graph.place = before
             return
-        if self.guarded:
-            self._check_harmless(node)
+        may_fail = self.may_fail(node)
         kept = self._kept(node)
         inputs = [None if tensor is None else kept or self._of(tensor) if place == 0 else self._of(tensor)
                   for place, tensor in enumerate(node.inputs)]  # fmt: skip
-        if all(found is None or found.same for found in inputs):
+        if all(found is None or found.same for found in inputs) and not may_fail:
             self._make_once(node, inputs)
         else:
             rule = self.rules.get(node.op)
@@ -134,15 +143,14 @@ class Batching:
     def _make_branches(self, node: Node) -> None:
         """Make both branches of an If for all trips, and choose for each trip what its branch gives."""
         bodies = [body for _, body in node.subgraphs()]
-        condition, guarded = node.inputs[0], self.guarded
-        assert condition is not None
+        condition, scope = node.inputs[0], node.scope
+        assert condition is not None and scope is not None
         chosen = [self._of(condition)]
-        self.guarded = True
-        for body in bodies:
+        for body, wanted in zip(bodies, (True, False)):
+            self.enter(scope, body.scope, condition, wanted)
             for inner in needed_nodes(body.scope, [], body.outputs):
                 if any(output not in self.found for output in inner.outputs):
                     self._make(inner)
-        self.guarded = guarded
         for output, *ends in zip(node.outputs, *(body.outputs for body in bodies)):
             if any(end.dims != output.dims for end in ends):
                 raise UnsupportedCase("the branches of this loop make matrices of different sizes")
@@ -154,25 +162,50 @@ class Batching:
                 self.found[output] = found = self.rules[choice.op](self, choice, inputs)
                 self._check_size(found.tensor.dims, *(own.tensor for own in inputs))
 
-    def _check_harmless(self, node: Node) -> None:
-        """Raise UnsupportedCase for a node of a branch that could fail in a trip that does not take the branch."""
+    def may_fail(self, node: Node) -> bool:
+        """Whether a node of a branch reads places that may be outside of a matrix in trips that do not take it.
+
+        Rules read other places for those (`safe_places`). Raises UnsupportedCase for what else could fail there.
+        """
+        if node.scope is self.scope:
+            return False
         whole = any(output.kind == INT for output in node.outputs) and node.op in ("Div", "Mod")
         computed = node.op == "Reshape" and (node.inputs[1] is None or node.inputs[1].constant is None)
         if node.op not in _HARMLESS or whole or computed:
             raise UnsupportedCase(f"{node.op} in a branch of this loop may fail where that is not taken")
-        block = self.block(node) if node.op == "Slice" else None
-        if block is not None and node.inputs[0] is not None:
-            block.check_inside(self.trips, node.inputs[0].dims[block.axis], surely=True)
-        elif node.op == "Slice":
-            bounds = [None if bound is None else bound.constant for bound in node.inputs[1:4]]
-            source = node.inputs[0]
-            if source is None or any(bound is None or bound.size != 1 for bound in bounds) or len(node.inputs) > 4:
-                raise UnsupportedCase("a branch of this loop reads a computed range")
-            start, stop, axis = (int(bound.item()) for bound in bounds if bound is not None)
-            size = source.dims[axis]
-            stop = min(stop, size) if isinstance(size, int) else stop
-            if not (0 <= start < stop and not_negative(size - stop)):
-                raise UnsupportedCase("a trip of this loop may read outside of a matrix")
+        return node.op == "Slice" and not self._is_inside(node)
+
+    def _is_inside(self, node: Node) -> bool:
+        """Whether a Slice reads places in all trips that are surely there."""
+        source, block = node.inputs[0], self.block(node)
+        if source is None:
+            return False
+        if block is not None:
+            return block.is_inside(self.trips, source.dims[block.axis])
+        bounds = [None if bound is None else bound.constant for bound in node.inputs[1:4]]
+        if any(bound is None or bound.size != 1 for bound in bounds) or len(node.inputs) > 4:
+            return False
+        start, stop, axis = (int(bound.item()) for bound in bounds if bound is not None)
+        size = source.dims[axis]
+        stop = min(stop, size) if isinstance(size, int) else stop
+        return 0 <= start < stop and not_negative(size - stop)
+
+    def safe_places(self, node: Node, places: Tensor, room: Dim) -> Tensor:
+        """Return the places, a column, from which on a node reads: the first in trips that do not take its branch.
+
+        room: how many places lie behind those that it then reads.
+        """
+        if not not_negative(room):
+            raise UnsupportedCase("a branch of this loop reads more than there may be")
+        assert node.scope is not None
+        taken = [self._holds(condition, wanted) for condition, wanted in self.conditions[node.scope]]
+        every = functools.reduce(functools.partial(self.graph.binary, "And"), taken)
+        return self.graph.where(every, places, self.graph.constant(0))
+
+    def _holds(self, condition: Tensor, wanted: bool) -> Tensor:
+        """Return in which trips a condition is as wanted, as a column."""
+        found = self.graph.reshape(self.repeated(self.of(condition), condition.dims), (self.trips, 1))
+        return found if wanted else self.graph.unary("Not", found)
 
     def _check_size(self, dims: Dims, *operands: Tensor) -> None:
         """Raise UnsupportedCase for a matrix that is large, and larger than its operands and what the loop writes."""

@@ -166,14 +166,15 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
         raise UnsupportedCase("a Slice along several axes")
     axis = int(axes.constant.item())
     bounds = [bound for bound in inputs[1:] if bound is not None]
-    if all(bound.same for bound in bounds):
+    is_safe = not batching.may_fail(node)
+    if all(bound.same for bound in bounds) and is_safe:
         in_place = _in_place(batching, node, inputs, [axis])
         if in_place is not None:
             return in_place
         operands = [batching.stacked(found, source.dims), *(bound.tensor for bound in bounds)]
         operands[3] = graph.constant([axis + 1])
         return Batched(graph.node("Slice", operands, (batching.trips, *result.dims), result.kind))
-    block = batching.block(node)
+    block = batching.block(node) if is_safe else None
     if block is not None:
         block.check_inside(batching.trips, source.dims[axis])
     size = result.dims[axis]
@@ -186,7 +187,8 @@ def _slice(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> 
         return Batched(moved_to_front(graph, parts, axis))
     if len(bounds) > 3 or not isinstance(size, int):
         raise UnsupportedCase("the trips of this loop read ranges of different sizes")
-    starts = graph.reshape(bounds[0].tensor, (batching.trips, 1))
+    own = graph.reshape(batching.repeated(bounds[0], (1,)), (batching.trips, 1))
+    starts = own if is_safe else batching.safe_places(node, own, source.dims[axis] - size)
     places = graph.binary("Add", starts, graph.constant(np.arange(size).reshape(1, size)))
     return _gathered(batching, source, found, Batched(places), axis)
 
