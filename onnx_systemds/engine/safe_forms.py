@@ -36,6 +36,14 @@ def matrix_product(left: str, right: str) -> str:
     return f"{left} %*% {right}"
 
 
+def equal_pairs(column: str, row: str) -> str:
+    """DML of where an element of a column is one of a row, which has no -0.0 (comparisons-with-sorted-row).
+
+    Numbers that nothing was added to may be -0.0; then adding 0 makes 0 of it.
+    """
+    return f'outer(({column}) + 0, {row}, "==")'
+
+
 def full_matrix(value: str, rows: str, cols: str) -> str:
     """DML of a matrix of one number that graphs calculate with (zero-beside-filled-matrix, filled-with-unknown-number).
 

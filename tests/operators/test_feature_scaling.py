@@ -74,6 +74,8 @@ CASES = [
     ml("OneHotEncoder", random(7, dtype="int64"), cats_int64s=[3, 1, 3, 0]),
     ml("OneHotEncoder", np.array(1), cats_int64s=[3, 1]),
     ml("OneHotEncoder", NAN, cats_int64s=[1, 0]),
+    ml("OneHotEncoder", np.array([-0.5, 0, 4, -0.0, 20], np.float32), cats_int64s=list(range(-10, 30, 2)),  # sorted: searched otherwise
+       expected=lambda a, **_: (np.trunc(a)[:, None] == np.arange(-10, 30, 2)).astype(np.float32)),
     ml("OneHotEncoder", np.array([[2, 0, 1]]), cats_int64s=[0, 1, 2], zeros=0),
     ml("OneHotEncoder", random(2, 2, 3, dtype="int32"), cats_int64s=[0, 1],
        expected=lambda a, cats_int64s: (a[..., None] == np.array(cats_int64s)).astype(np.float32)),

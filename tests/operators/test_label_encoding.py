@@ -50,6 +50,8 @@ CASES = [
     encoder(4, np.arange(-3, 9), "int64", keys_int64s=[-2, -1, 0, 1], values_int64s=[5, 6, 7, 7]),
     encoder(4, random(2, 3, 4, dtype="int64"), "int64", keys_int64s=list(range(-9, 10)), values_int64s=list(range(19))),
     encoder(4, random(2, 3, 4, 2, dtype="int64"), "int64", keys_int64s=[4, 2], values_int64s=[1, 0]),
+    encoder(2, np.array([-0.0, 0, 3, np.nan, 50], np.float32), "int64",  # as many sorted keys as the engine searches otherwise
+            keys_floats=[1.5 * key if key else -0.0 for key in range(-9, 10)], values_int64s=list(range(19))),
     encoder(4, np.array(4), "int64", keys_int64s=[4, 2], values_int64s=[1, 0]),
     encoder(4, np.array([4]), "int64", keys_int64s=[4, 2], values_int64s=[1, 0]),
     encoder(4, INTS, "int64", lambda x, **_: np.where(x == 3, 1, np.where(x == -1, 2, -1)),

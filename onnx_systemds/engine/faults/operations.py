@@ -133,6 +133,15 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((1,), (2,)),
     ),
     Fault(
+        "comparisons-with-sorted-row",
+        "comparisons in outer(c, r, op) with a sorted row of more than 16 elements find no -0.0 where 0 is, no 0 where"
+        " -0.0 is, and take NaN for more than all of them",
+        'P = outer(X, t(seq(0, 16)), "==")\nQ = outer(X, t(seq(0, 16)), ">")\nresult = cbind(P[, 1], Q[, 1])',
+        ((1, 0), (0, 0)),
+        "equal_pairs",
+        inputs=((-0.0,), (float("nan"),)),
+    ),
+    Fault(
         "row-index-of-outer",
         'rowIndexMin(outer(c, r, "!=")) is 0 where no element is equal; of other comparisons it may be the place of an'
         " element that is not the least, and rowIndexMax may stop",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnx_systemds.engine.safe_forms import equal_pairs
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.facts import NodeFacts
@@ -139,5 +140,5 @@ def one_hot_encoder(node: NodeView) -> Fragment:
     x = node.view("X", View(node.size("X"), 1)) if node.dims("X") else f"as.matrix({node.scalar('X')})"
     if node.dtype("X") not in INTEGER_DTYPES and node.dtype("X") != "string":
         x = truncated(x)
-    text = f'outer({x}, {node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories")}, "==")'
+    text = equal_pairs(x, node.constant_matrix(np.asarray(row, np.float64).reshape(1, -1), "categories"))
     return node.result(text if node.attribute("zeros") else node.call("known_categories", text), view)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from onnx_systemds.engine.safe_forms import equal_pairs
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, looks_up_text, shape_rule, takes_text
@@ -153,7 +154,7 @@ def _place_text(node: NodeView, x: str, keys: Column) -> str:
         first = int(keys[0])
         shifted = x if first == 1 else f"({x} - ({first - 1}))"
         return f"{shifted} * ({shifted} > 0) * ({shifted} <= {count})"
-    row = node.constant_matrix(keys.reshape(1, -1), "keys")
-    found = f'outer({x}, {row}, "==") %*% seq(1, {count})'
+    row = node.constant_matrix(keys.reshape(1, -1) + 0.0, "keys")
+    found = f"{equal_pairs(x, row)} %*% seq(1, {count})"
     unknown = np.flatnonzero(np.isnan(keys))
     return f"{found} + ({x} != {x}) * {int(unknown[0]) + 1}" if unknown.size else found

@@ -308,8 +308,8 @@ def one_hot(node: NodeView) -> Fragment:
         return node.fragment(before) + empty(node)
     transposed = prefix == 1 and suffix != 1
     indices = node.view("indices", View(1, count) if transposed else View(count, 1))
-    if node.version >= 11:
-        indices = f"{indices} + {node.factor(depth)} * ({indices} < 0)"
+    # either makes 0 of -0.0, which the engine would not find among sorted numbers (comparisons-with-sorted-row)
+    indices = f"{indices} + {node.factor(depth)} * ({indices} < 0)" if node.version >= 11 else f"{indices} + 0"
     steps = f"seq(0, {node.dim(depth - 1)})"
     if transposed:
         moved = Moved(f'outer({steps}, {indices}, "==")', View(depth, count))
