@@ -203,6 +203,17 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((float("nan"),), (float("inf"),)),
     ),
     Fault(
+        "cumprod-of-many-cells",
+        "cumprod of 262,144 cells or more, which several threads compute, takes 0 for what the rows in front give where"
+        " they have NaN, and in sparse matrices everywhere; cummax and cummin of these see a 0 there",
+        "Z = matrix(1, rows=2000, cols=200)\nZ[1, 1] = X\nP = cumprod(Z)\n"
+        "Q = cumprod(cbind(matrix(1, rows=2000, cols=1), matrix(0, rows=2000, cols=199)))\n"
+        "result = cbind(P[2000, 1], Q[2000, 1])",
+        ((float("nan"), 1),),
+        "templates/library/cumulative_product.dml",
+        inputs=((float("nan"),),),
+    ),
+    Fault(
         "convolution-of-nearly-empty-images",
         "conv2d of several filters without a bias is wrong where less than 0.00004 of the images differs from 0",
         "Z = cbind(X, matrix(0, rows=1, cols=249999))\nW = rbind(X, 2 * X)\n"

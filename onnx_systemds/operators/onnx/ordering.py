@@ -91,6 +91,9 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     return node.result(text, View(before, size), before=[f"{whole} = {node.call('cumulative_row_sum', x)}"])
 
 
+_SAFE = {"cumsum": "cumulative_sum", "cumprod": "cumulative_product"}
+
+
 def _cumulative(node: NodeView, function: str) -> Fragment:
     """Down the rows, with the axis in the rows; 32-bit integers wrap around."""
     dims = node.dims(0)
@@ -110,8 +113,8 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     if function == "cumprod" and node.dtype(0) in WORDS:
         text = node.call("wrapped_cumprod", x, sign_offset(node.dtype(0)))
     else:
-        name = function if is_finite(node, 0) or function == "cumprod" else "cumulative_sum"
-        text = f"{name}({x})" if name == function else node.call(name, x)
+        is_plain = function == "cumsum" and is_finite(node, 0)
+        text = f"cumsum({x})" if is_plain else node.call(_SAFE[function], x)
         if wraps:
             sums = node.named("sums", text, statements)
             text = wrapped(node.dtype(0), sums)
