@@ -147,10 +147,9 @@ def _boxes(typed: TypedGraph) -> tuple[list[Box], dict[tuple[int, int], str]]:
 def _read(typed: TypedGraph, position: int) -> Sequence[str]:
     """The values that a node reads, those that its sub-graphs take from around them included."""
     read = list(typed.nodes[position].inputs)
-    for (owner, _), body in typed.bodies.items():
-        if owner == position:
-            read += [name for inner in range(len(body.nodes)) for name in _read(body, inner) if name not in body.own]
-            read += [name for name in body.outputs if name not in body.own]
+    for body in typed.bodies_at(position):
+        read += [name for inner in range(len(body.nodes)) for name in _read(body, inner) if name not in body.own]
+        read += [name for name in body.outputs if name not in body.own]
     return list(dict.fromkeys(filter(None, read)))
 
 

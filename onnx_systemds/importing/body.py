@@ -32,9 +32,9 @@ from onnx_systemds.inference.registry import (
     text_operators,
     wrong_result,
 )
-from onnx_systemds.inference.signatures import refusal_by_onnx
+from onnx_systemds.inference.signatures import refusal_of
 from onnx_systemds.inference.wide_integers import check_constants
-from onnx_systemds.limits import OverBudget, exhausted
+from onnx_systemds.limits import OverBudget
 from onnx_systemds.model.ir import Node
 from onnx_systemds.model.walk import reverse_order
 from onnx_systemds.operators.api.fragment import Fragment
@@ -43,7 +43,6 @@ from onnx_systemds.operators.api.node_view import NodeView, RenderBody
 from onnx_systemds.operators.onnx.control_flow import call_function
 from onnx_systemds.operators.rendering.scope import Scope
 from onnx_systemds.operators.support.movement import without_elements
-from onnx_systemds.registration import failure
 
 Progress = Callable[[int], None]
 
@@ -135,13 +134,8 @@ class Body:
             error.sources = error.sources or graph.run_sizes.sources
             scope.parts.errors.add(error)
             return None
-        except (MemoryError, RecursionError) as error:
-            raise exhausted(error, view.place) from error
         except Exception as error:
-            refusal = refusal_by_onnx(view)
-            if refusal is None:
-                raise failure(error, view.place) from error
-            scope.parts.errors.add(refusal)
+            scope.parts.errors.add(refusal_of(error, view))
             return None
         lines = fragment.statements + tuple(sized)
         comments = [f"# {line}" for line in node_comments(node.doc_string)] if lines else []

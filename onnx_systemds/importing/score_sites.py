@@ -29,10 +29,7 @@ def sizes_at_sites(program: Program) -> dict[str, str]:
 
 def columns_side_by_side(program: Program) -> Dim:
     """How many columns all inputs have together."""
-    columns: Dim = 0
-    for variable in program.inputs:
-        columns = dim.add(columns, variable.columns)
-    return columns
+    return sum(variable.columns for variable in program.inputs)
 
 
 def is_joint(program: Program) -> bool:

@@ -40,22 +40,17 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     if schema is None:
         return None
     if schema.has_context_dependent_function:
-        versions = schema.context_dependent_function_opset_versions
-        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
         for position in range(facts.input_count):
             if facts.has(position) and not facts.value(position).dtype and facts.value(position).type is None:
                 raise ShapeUnknown(f"the type of its input {position} is unknown")
-        types = [
-            protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
-            for i in range(facts.input_count)
-        ]
+        types = [protos.type_proto(_type_of(facts, i)).SerializeToString() if facts.has(i) else b""
+                 for i in range(facts.input_count)]  # fmt: skip
         body = schema.get_context_dependent_function_with_opset_version(
-            max(fitting), protos.node_proto(node).SerializeToString(), types
+            _fitting(schema.context_dependent_function_opset_versions, node.version),
+            protos.node_proto(node).SerializeToString(), types,
         )
     elif schema.has_function:
-        versions = schema.function_opset_versions
-        fitting = [version for version in versions if version <= node.version] or list(versions)[:1]
-        body = schema.get_function_with_opset_version(max(fitting))
+        body = schema.get_function_with_opset_version(_fitting(schema.function_opset_versions, node.version))
     else:
         return None
     if not body:
@@ -71,6 +66,11 @@ def onnx_definition(facts: NodeFacts) -> Function | None:
     if any(reason.message.startswith("nothing produces") for reason in reasons.errors):
         raise UnsupportedCase("ONNX gives no whole definition of it for these attributes and inputs")
     return found
+
+
+def _fitting(versions: Sequence[int], version: int) -> int:
+    """The last version of a definition that is not above the node's, else the first one."""
+    return max([found for found in versions if found <= version] or list(versions)[:1])
 
 
 def _type_of(facts: NodeFacts, position: int) -> Type:
@@ -130,10 +130,9 @@ def inline_body(
         if output.name in produced and names[output.name].startswith(f"{prefix}/") and outer:
             names[output.name] = outer
         elif outer:
-            copies.append(_plain(node, "Identity", (names.get(output.name, output.name),), (outer,), {}))
-    constants = [
-        _plain(node, "Constant", (), (names[name],), {"value": array}) for name, array in graph.initializers.items()
-    ]
+            copies.append(node.inner("Identity", (names.get(output.name, output.name),), (outer,), {}))
+    constants = [node.inner("Constant", (), (names[name],), {"value": array})
+                 for name, array in graph.initializers.items()]  # fmt: skip
     scope = _Outer(names)
     nodes = [_rename(inner, scope, {}, prefix, node) for inner in graph.nodes]
     return (*constants, *nodes, *copies)
@@ -145,14 +144,6 @@ class _Outer(dict[str, str]):
     def setdefault(self, name: str, default: str = "") -> str:
         """The name inside the graph around."""
         return self.get(name, name)
-
-
-def _plain(
-    caller: Node, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
-) -> Node:
-    version = caller.version if caller.domain == "" else 13
-    return Node(op_type, "", inputs, outputs, attributes, f"{caller.name or caller.op_type}/{op_type}", "",
-                caller.index, version)  # fmt: skip
 
 
 def _rename(

@@ -7,6 +7,7 @@ as in any model. Their shapes are inferred as usual, so an expander may leave si
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,8 @@ class Expansion(NodeFacts):
         self, op_type: str, domain: str, inputs: tuple[str, ...], outputs: tuple[str, ...],
         attributes: Mapping[str, Attribute],
     ) -> None:  # fmt: skip
-        name = f"{self.node.name or self.node.op_type}/{op_type}"
-        version = 1 if domain == CONTRIB else OPSET
-        self.nodes.append(Node(op_type, domain, inputs, outputs, attributes, name, "", self.node.index, version))
+        made = self.node.inner(op_type, inputs, outputs, attributes, 1 if domain == CONTRIB else OPSET)
+        self.nodes.append(replace(made, domain=domain) if domain else made)
 
     def cast(self, name: str, dtype: str, to: str = "") -> str:
         """A value in another element type."""

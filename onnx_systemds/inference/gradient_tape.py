@@ -46,8 +46,7 @@ class Tape:
     def _add(
         self, op_type: str, inputs: tuple[str, ...], outputs: tuple[str, ...], attributes: Mapping[str, Attribute]
     ) -> None:
-        name = f"{self.caller.name or self.caller.op_type}/{op_type}"
-        self.nodes.append(Node(op_type, "", inputs, outputs, attributes, name, "", self.caller.index, OPSET))
+        self.nodes.append(self.caller.inner(op_type, inputs, outputs, attributes, OPSET))
 
     def number(self, value: float, dtype: str) -> str:
         """A constant of rank 0."""

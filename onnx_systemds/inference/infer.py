@@ -35,10 +35,10 @@ from onnx_systemds.inference.passes.continuations import check_one_rank
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, find, operator_generators, shape_rules, wrong_result
 from onnx_systemds.inference.run_sizes import RunSizes
-from onnx_systemds.inference.signatures import check_inputs, refusal_by_onnx
+from onnx_systemds.inference.signatures import check_inputs, refusal_of
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, INTEGER_DTYPES, Value, constant_value
-from onnx_systemds.limits import TooManyNodes, check_results, exhausted
+from onnx_systemds.limits import TooManyNodes, check_results
 from onnx_systemds.model import protos
 from onnx_systemds.model.contrib_schemas import unknown_parts
 from onnx_systemds.model.ir import (
@@ -52,7 +52,6 @@ from onnx_systemds.model.ir import (
     TensorType,
     ValueInfo,
 )
-from onnx_systemds.registration import failure
 
 
 def infer(graph: Graph, context: Context) -> TypedGraph:
@@ -127,46 +126,22 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         facts = InferenceFacts(node, values, graph.name, context, infer_body)
         facts.run_sizes = run_sizes
         try:
-            context.count_node()
-            if any(values.get(name) is FAILED for name in node.inputs):
-                outputs = _after_failure(facts)
-            else:
-                if context.function_of(node) is None:
-                    check_inputs(facts)
-                    _check_parts(node)
-                replacement = rewritten(facts, nodes)
-                if replacement is not None:
-                    waiting.extendleft(reversed(replacement))
-                    continue
-                outputs = _infer_node(facts)
-                known = (value.size for value in outputs if value.is_known_size)
-                check_results((values[name].size for name in node.inputs if name), known)
-                rest = rest_rewritten(facts, outputs, waiting, graph)
-                if rest is not None:
-                    waiting = deque(rest)
-                    continue
-            outputs, decided = _new_symbols(outputs, node, context)
+            found = _outputs(facts, nodes, waiting, graph)
+            if found is None:
+                continue
+            outputs, decided = _new_symbols(found, node, context)
             if facts.assumptions:
                 assumptions[len(nodes)] = facts.assumptions
             if decided:
                 sizes[len(nodes)] = decided
-        except TranspileError as error:
+        except TooManyNodes as error:
             error.place = error.place or facts.place
-            if isinstance(error, TooManyNodes):
-                raise
-            if isinstance(error, ConstantNeeded):
-                error.sources = _integer_sources(error.value_name, nodes, values)
-            elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
-                error.sources = run_sizes.sources
-            context.errors.add(error)
+            raise
+        except TranspileError as error:
+            context.errors.add(_placed(error, facts, run_sizes, nodes))
             outputs = (FAILED,) * len(node.outputs)
-        except (MemoryError, RecursionError) as error:
-            raise exhausted(error, facts.place) from error
         except Exception as error:
-            refusal = refusal_by_onnx(facts)
-            if refusal is None:
-                raise failure(error, facts.place) from error
-            context.errors.add(refusal)
+            context.errors.add(refusal_of(error, facts))
             outputs = (FAILED,) * len(node.outputs)
         for name, value in zip(node.outputs, outputs):
             if name:
@@ -188,6 +163,44 @@ def _infer_nodes(graph: Graph, own: dict[str, Value], values: Mapping[str, Value
         assumptions,
         graph,
     )
+
+
+def _outputs(
+    facts: InferenceFacts, before: Sequence[Node], waiting: deque[Node], graph: Graph
+) -> tuple[Value, ...] | None:
+    """The outputs of a node; None where other nodes stand for it, which then are among those that wait."""
+    node, values, context = facts.node, facts.values, facts.context
+    context.count_node()
+    if any(values.get(name) is FAILED for name in node.inputs):
+        return _after_failure(facts)
+    if context.function_of(node) is None:
+        check_inputs(facts)
+        _check_parts(node)
+    replacement = rewritten(facts, before)
+    if replacement is not None:
+        waiting.extendleft(reversed(replacement))
+        return None
+    outputs = _infer_node(facts)
+    known = (value.size for value in outputs if value.is_known_size)
+    check_results((values[name].size for name in node.inputs if name), known)
+    rest = rest_rewritten(facts, outputs, waiting, graph)
+    if rest is None:
+        return outputs
+    waiting.clear()
+    waiting.extend(rest)
+    return None
+
+
+def _placed(
+    error: TranspileError, facts: InferenceFacts, run_sizes: RunSizes, before: Sequence[Node]
+) -> TranspileError:
+    """A reason against a node, with its place and the values whose contents would help."""
+    error.place = error.place or facts.place
+    if isinstance(error, ConstantNeeded):
+        error.sources = _integer_sources(error.value_name, before, facts.values)
+    elif isinstance(error, (ShapeUnknown, UnsupportedCase)):
+        error.sources = run_sizes.sources
+    return error
 
 
 def _check_parts(node: Node) -> None:

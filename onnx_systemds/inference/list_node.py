@@ -48,11 +48,7 @@ class ListNode:
         self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **attributes: Attribute
     ) -> tuple[Node, ...]:
         """The nodes written so far and another one."""
-        version = self.node.version if self.node.domain == "" else 13
-        name = f"{self.node.name or self.node.op_type}/{op_type}"
-        self.written.append(
-            Node(op_type, "", tuple(inputs), tuple(outputs), attributes, name, "", self.node.index, version)
-        )
+        self.written.append(self.node.inner(op_type, inputs, outputs, attributes))
         return tuple(self.written)
 
     def constant(self, content: Array, output: str = "") -> str:

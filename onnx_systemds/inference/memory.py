@@ -65,8 +65,7 @@ def steps_of(graph: TypedGraph) -> Iterator[tuple[Step, tuple[str, ...]]]:
         made = {holders.get(name, name) for name in node.outputs if name} - given
         alive |= {name: _size(graph, name) for name in made}
         own = sum(_size(graph, name) for name in given | made) + _work_space(graph, node)
-        inner = [found for (place, _), body in graph.bodies.items() if place == position
-                 if (found := memory_of(body)) is not None]  # fmt: skip
+        inner = [found for body in graph.bodies_at(position) if (found := memory_of(body)) is not None]
         inside = max((found.peak.alive for found in inner), default=0)
         names = tuple(name for found in inner for name in found.unknown)
         yield Step(node, sum(alive.values()) + _work_space(graph, node) + inside, own + inside), names

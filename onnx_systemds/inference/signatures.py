@@ -14,7 +14,9 @@ import onnx
 from onnx_systemds.errors import InvalidModel, TranspileError, escaped
 from onnx_systemds.inference.facts import NodeFacts, find_any_schema, find_schema
 from onnx_systemds.inference.onnx_inference import infer_by_onnx
+from onnx_systemds.limits import exhausted
 from onnx_systemds.model.contrib_schemas import find_contrib_schema
+from onnx_systemds.registration import failure
 
 
 class Formal(NamedTuple):
@@ -70,8 +72,20 @@ def _is_held_as_float(facts: NodeFacts, position: int) -> bool:
     return position == 0 and facts.node.op_type == "DequantizeLinear" and _kind(facts.value(0).dtype) == "floats"
 
 
-def refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
-    """What ONNX's own inference has against a node that we could not make sense of; None where it has nothing."""
+def refusal_of(error: Exception, facts: NodeFacts) -> TranspileError:
+    """What ONNX's own inference has against a node that we could not make sense of, which ended in an error.
+
+    Raises what stands for the error where ONNX has nothing against the node.
+    """
+    if isinstance(error, (MemoryError, RecursionError)):
+        raise exhausted(error, facts.place) from error
+    refusal = _refusal_by_onnx(facts)
+    if refusal is None:
+        raise failure(error, facts.place) from error
+    return refusal
+
+
+def _refusal_by_onnx(facts: NodeFacts) -> TranspileError | None:
     if find_schema(facts.node.domain, facts.node.op_type, facts.node.version) is None:
         return None
     try:

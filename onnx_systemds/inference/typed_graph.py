@@ -36,6 +36,10 @@ class TypedGraph:
     assumptions: Mapping[int, Sequence[Assumption]]
     source: Graph
 
+    def bodies_at(self, position: int) -> list[TypedGraph]:
+        """The typed sub-graphs of a node, and the body of the function that it calls."""
+        return [body for (place, _), body in self.bodies.items() if place == position]
+
     @property
     def own_sizes(self) -> set[str]:
         """The symbols that nodes of this graph define."""

@@ -32,7 +32,6 @@ from onnx_systemds.inference.integer_spans import (
     sum_bound,
     symmetric,
 )
-from onnx_systemds.inference.local_functions import BODY
 from onnx_systemds.inference.registry import find, integer_rules
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
@@ -92,8 +91,7 @@ class WideIntegers:
         needs = dict(outputs)
         for position in reversed(range(len(graph.nodes))):
             node = graph.nodes[position]
-            bodies = [body for (place, _), body in _bodies(graph, position)]
-            for name, need in self._node_needs(graph, node, bodies, needs):
+            for name, need in self._node_needs(graph, node, graph.bodies_at(position), needs):
                 needs[name] = min(needs.get(name, NOWHERE), need)
         return needs
 
@@ -148,7 +146,7 @@ class WideIntegers:
                 span = given.get(name, Span(*TYPES[graph.values[name].dtype]))
                 spans.settle(name, span, computed=False, given=True)
         for position, node in enumerate(graph.nodes):
-            for _, body in _bodies(graph, position):
+            for body in graph.bodies_at(position):
                 inner = self._settled_needs(node, body, needs)
                 self._visit(body, inner, spans.around(), spans.given(node, body))
             spans.take(position, node)
@@ -171,12 +169,6 @@ def _operand_need(use: IntegerUse | None, node: Node, place: int, needs: Mapping
     if isinstance(use, Sums):
         return use.largest.get(place, LIMIT)
     return use.largest if isinstance(use, Computes) else LIMIT
-
-
-def _bodies(graph: TypedGraph, position: int) -> list[tuple[tuple[int, str], TypedGraph]]:
-    if not graph.bodies:
-        return []
-    return [(key, body) for key, body in graph.bodies.items() if key[0] == position]
 
 
 def _carried(node: Node, body: TypedGraph) -> list[tuple[str, str, str]]:
@@ -216,7 +208,7 @@ class _Spans:
         wide = [name for name in node.outputs if name and values[name].dtype in TYPES]
         if not wide:
             return
-        if _bodies(self._graph, position) or (position, BODY) in self._graph.bodies:
+        if self._graph.bodies_at(position):
             for name in wide:
                 self.settle(name, Span(*TYPES[values[name].dtype]), computed=False)
             return

@@ -6,7 +6,7 @@ Nodes, graphs, functions and models compare and hash by identity: they hold arra
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -116,6 +116,18 @@ class Node:
     def label(self) -> str:
         """What messages call it: its name, or its index where it has none."""
         return self.name or f"#{self.index}"
+
+    def inner(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], attributes: Mapping[str, Attribute],
+        version: int = 0,
+    ) -> Node:  # fmt: skip
+        """A node of ONNX's own domain that stands in the place of this one or of a part of it, and is named after it.
+
+        version: of its opset; 0: that of this node, or 13 where it is of another domain.
+        """
+        version = version or (self.version if self.domain == "" else 13)
+        name = f"{self.name or self.op_type}/{op_type}"
+        return Node(op_type, "", tuple(inputs), tuple(outputs), attributes, name, "", self.index, version)
 
     @property
     def identity(self) -> tuple[str, str]:

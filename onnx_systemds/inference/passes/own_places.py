@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.inference.dims import Dim, Dims, add, multiply, product
+from onnx_systemds.inference.dims import Dim, Dims, multiply, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
 from onnx_systemds.model.ir import Node
@@ -141,7 +141,7 @@ class _Places:
             known = [each for each in given if each is not None]
             if len(known) < len(given):
                 return None
-            return tuple(_sum(factors) for factors in zip(*known))
+            return tuple(map(sum, zip(*known)))
         if made.op_type == "Mul":
             for one, other in ((0, 1), (1, 0)):
                 by = node.integers(other)
@@ -169,10 +169,3 @@ class _Places:
             return None
         own = iter(factors)
         return tuple(0 if axis in new else next(own) for axis in range(len(dims)))
-
-
-def _sum(terms: Sequence[Dim]) -> Dim:
-    total: Dim = 0
-    for term in terms:
-        total = add(total, term)
-    return total

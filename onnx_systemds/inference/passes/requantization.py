@@ -39,13 +39,16 @@ def drop_requantization(facts: InferenceFacts, before: Sequence[Node]) -> tuple[
 
 def known_scale(facts: NodeFacts, node: Node) -> float | None:
     """The one known scale of a quantising or dequantising node."""
-    content = facts.values[node.inputs[1]].constant if node.op_type in _QUANTIZING else None
-    return float(content.item()) if content is not None and content.size == 1 else None
+    return _number(facts, node.inputs[1]) if node.op_type in _QUANTIZING else None
 
 
 def _zero(facts: NodeFacts, node: Node) -> float | None:
     """The one known zero point of a quantising or dequantising node."""
     if len(node.inputs) < 3 or not node.inputs[2]:
         return 0
-    content = facts.values[node.inputs[2]].constant
+    return _number(facts, node.inputs[2])
+
+
+def _number(facts: NodeFacts, name: str) -> float | None:
+    content = facts.values[name].constant
     return float(content.item()) if content is not None and content.size == 1 else None
