@@ -15,7 +15,7 @@ from typing import Union
 from onnx_systemds.errors import TranspileError, UnsupportedCase
 from onnx_systemds.exporting import limits
 from onnx_systemds.exporting.graph.nodes import Array, Tensor
-from onnx_systemds.inference.dims import Dim, Expression, add
+from onnx_systemds.inference.dims import Dim, Expression
 
 INTEGER, DOUBLE, BOOLEAN, STRING = "int", "double", "boolean", "string"
 Content = Union[bool, int, float, str, Expression, Tensor]
@@ -117,7 +117,7 @@ class FrameValue:
         """The number of columns of all parts."""
         total: Dim = 0
         for part in self.parts:
-            total = add(total, part.dims[1])
+            total += part.dims[1]
         return total
 
     @property

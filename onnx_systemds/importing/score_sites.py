@@ -74,9 +74,9 @@ def _runs(program: Program) -> Iterator[tuple[Dim, Dim, bool]]:
     """The first and the last column of inputs that are all texts, or all numbers, and which of them."""
     before: Dim = 0
     for is_text, run in groupby(program.inputs, lambda variable: variable.is_text):
-        first = dim.add(before, 1)
+        first = before + 1
         for variable in run:
-            before = dim.add(before, variable.columns)
+            before += variable.columns
         yield first, before, is_text
 
 
@@ -114,6 +114,6 @@ def columns_of(matrix: str, program: Program, sizes: Mapping[str, str]) -> Itera
         return
     before: Dim = 0
     for variable in program.inputs:
-        first, before = dim.add(before, 1), dim.add(before, variable.columns)
+        first, before = before + 1, before + variable.columns
         cells = _columns(matrix, first, before, sizes)
         yield f"{variable.name} = {f'as.matrix({cells})' if program.has_texts and not variable.is_text else cells}"

@@ -12,7 +12,7 @@ from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import ListValue, Matrix, Value
-from onnx_systemds.inference.dims import Dim, add
+from onnx_systemds.inference.dims import Dim
 
 _REDUCTIONS = {
     "Sums": ("ReduceSum", "sum"), "Means": ("ReduceMean", "mean"), "Maxs": ("ReduceMax", "largest element"),
@@ -161,7 +161,7 @@ def _last_index(ctx: Context, target: Matrix, largest: bool) -> Tensor:
         return g.floating(g.binary("Add", found, g.constant(1)))
     worst = g.number(-math.inf if largest else math.inf)
     best = g.reduce("ReduceMax" if largest else "ReduceMin", g.where(g.unary("IsNaN", x), worst, x), (1,))
-    numbers = g.floating(g.reshape(g.count(1, add(x.dims[1], 1)), (1, x.dims[1])))
+    numbers = g.floating(g.reshape(g.count(1, x.dims[1] + 1), (1, x.dims[1])))
     return g.reduce("ReduceMax", g.where(g.binary("Equal", x, best), numbers, g.number(1.0)), (1,))
 
 

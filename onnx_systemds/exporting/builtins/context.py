@@ -13,7 +13,7 @@ from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, TEXT, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.interface import Interface
 from onnx_systemds.exporting.values import BOOLEAN, DOUBLE, INTEGER, STRING, ListValue, Matrix, Scalar, Value, unfolded
-from onnx_systemds.inference.dims import Dim, Dims, Expression, multiply, product
+from onnx_systemds.inference.dims import Dim, Dims, Expression, product
 
 _BEYOND_INT64 = 2.0**63
 _KINDS = {INTEGER: INT, DOUBLE: FLOAT, BOOLEAN: BOOL, STRING: TEXT}
@@ -70,7 +70,7 @@ class Context:
 
     def column(self, matrix: Matrix) -> Tensor:
         """Return the elements of a matrix as a float tensor of rank 1."""
-        return self.viewed(matrix, (multiply(matrix.rows, matrix.cols),))
+        return self.viewed(matrix, (matrix.rows * matrix.cols,))
 
     def truth(self, value: Value) -> Tensor:
         """Return whether a scalar (rank 0) or each element of a matrix (its own dims) is not 0, as bool."""

@@ -10,7 +10,7 @@ from onnx_systemds.exporting.builtins.operators import tensor_operator
 from onnx_systemds.exporting.builtins.registry import Sizes, builtin, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, Dims, add, floor_divide, multiply, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 
 
 def image(ctx: Context, x: Matrix, shape: Dims) -> Tensor:
@@ -25,7 +25,7 @@ def _known(sizes: Dims, what: str) -> tuple[int, ...]:
 
 
 def _extent(size: Dim, window: int, stride: int, pad: int) -> Dim:
-    return add(floor_divide(add(size, 2 * pad - window), stride), 1)
+    return (size + 2 * pad - window) // stride + 1
 
 
 @builtin("conv2d")
@@ -158,7 +158,7 @@ def max_pool_backward(
     dims = (x.rows, input_shape[1], *windows.extents(input_shape))
     kinds = [(FLOAT, dims), (INT, dims)]
     _, places = g.nodes("MaxPool", [image(ctx, x, input_shape)], kinds, **windows.attributes)
-    total, flat = multiply(x.rows, x.cols), (product(dims),)
+    total, flat = x.rows * x.cols, (product(dims),)
     inputs = [g.filled(0.0, (total,)), g.reshape(places, flat), ctx.viewed(dout, flat)]
     return Matrix(g.node("ScatterElements", inputs, (total,), axis=0), x.rows, x.cols)
 
@@ -172,8 +172,8 @@ def avg_pool_backward(
     if window != strides or any(pads):
         raise UnsupportedCase("the gradient of pooling with overlapping or padded windows")
     g, channels = ctx.g, input_shape[1]
-    small = tuple(floor_divide(size, k) for size, k in zip(input_shape[2:], window))
-    if tuple(multiply(size, k) for size, k in zip(small, window)) != tuple(input_shape[2:]):
+    small = tuple(size // k for size, k in zip(input_shape[2:], window))
+    if tuple(size * k for size, k in zip(small, window)) != tuple(input_shape[2:]):
         raise UnsupportedCase("the gradient of pooling whose windows leave a rest of the image")
     spread = ctx.viewed(dout, (dout.rows, channels, small[0], 1, small[1], 1))
     whole = g.expand(spread, (dout.rows, channels, small[0], window[0], small[1], window[1]))
@@ -218,7 +218,7 @@ def _channel_view(x: Matrix, channels: int) -> Dims:
     for tensor in (x.tensor, before):
         if tensor is not None and tensor.rank > 2 and tensor.dims[:2] == (x.rows, channels):
             return tensor.dims
-    return (x.rows, channels, floor_divide(x.cols, channels))
+    return (x.rows, channels, x.cols // channels)
 
 
 def _moving(ctx: Context, old: Matrix, new: Tensor, mu: float) -> Value:

@@ -55,7 +55,7 @@ def _register_unary() -> None:
                 return known_scalar(abs(target.known) if op == "Abs" else float(np.sign(int(target.known))))
             if isinstance(target, Scalar) and target.type == INTEGER and op == "Abs":
                 size = ctx.integer(target)
-                negated = dims.multiply(-1, size)
+                negated = -1 * size
                 return Scalar(INTEGER, size if dims.is_non_negative(size) else dims.maximum(size, negated))
             return mapped(ctx, lambda x: _of_elements(ctx, op, x), target)
 
@@ -83,7 +83,7 @@ def _size_quotient(ctx: Context, op: str, value: Value) -> dims.Dim | None:
     number = float(divisor.item())
     if number < 1 or not number.is_integer():
         return None
-    return dims.floor_divide(dims.add(size, int(number) - 1) if op == "Ceil" else size, int(number))
+    return (size + int(number) - 1 if op == "Ceil" else size) // int(number)
 
 
 _register_unary()

@@ -11,7 +11,7 @@ from onnx_systemds.exporting.builtins.operators import scalar_text
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, TEXT, Array, Tensor
 from onnx_systemds.exporting.values import FrameValue, ListValue, Scalar, Value
-from onnx_systemds.inference.dims import Dim, multiply
+from onnx_systemds.inference.dims import Dim
 
 
 @builtin("frame")
@@ -20,7 +20,7 @@ def frame(ctx: Context, data: Value, rows: Dim, cols: Dim, schema: ListValue | N
     if schema is None and isinstance(data, Scalar):
         return FrameValue((ctx.g.expand(ctx.tensor(data), (rows, cols)),))
     given = [_known_text(item) for item in (data.items if isinstance(data, ListValue) else (data,))]
-    if not isinstance(cols, int) or len(given) not in (1, cols, multiply(rows, cols)):
+    if not isinstance(cols, int) or len(given) not in (1, cols, rows * cols):
         raise UnsupportedCase(f"a frame of {rows} x {cols} that is filled with {len(given)} texts")
     cells = np.array(given * cols if len(given) == 1 else given, object).reshape(-1, cols)
     types = ["STRING"] if schema is None else [_known_text(item).upper() for item in schema.items]

@@ -13,7 +13,7 @@ from onnx_systemds.exporting.builtins.ranks import ascending
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, Tensor
 from onnx_systemds.exporting.values import INTEGER, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, add
+from onnx_systemds.inference.dims import RUN_SIZE, Dim
 
 _EXTREMES_SINCE = 18
 """The opset from which on ScatterND keeps the smallest or largest of what it scatters."""
@@ -31,7 +31,7 @@ def aggregate(
         return ctx.matrix(_aggregated(ctx, target, places, count, weights, fn, order))
     # rows of groups after the last one count nowhere: they make a group of their own, which is cut off
     places = g.binary("Min", places, g.reshape(g.size_tensor(count), ()))
-    found = _aggregated(ctx, target, places, add(count, 1), weights, fn, order)
+    found = _aggregated(ctx, target, places, count + 1, weights, fn, order)
     return ctx.matrix(g.slice(found, 0, 0, count))
 
 
@@ -150,7 +150,7 @@ def count_distinct(ctx: Context, x: Matrix, dir: str = "rc") -> Value:
         return ctx.matrix(_distinct_along(ctx, ctx.flat(x), 1 if dir == "r" else 0))
     numbers, undefined = _distinct(ctx, ctx.column(x))
     extra = ctx.g.integer_symbol(ctx.g.cast(undefined, INT))
-    return Scalar(INTEGER, add(numbers.dims[0], extra))
+    return Scalar(INTEGER, numbers.dims[0] + extra)
 
 
 def _distinct(ctx: Context, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -193,7 +193,7 @@ def _sorted_along(ctx: Context, x: Tensor, axis: int) -> _Sorted:
     undefined = g.unary("IsNaN", x)
     smallest = g.reduce("ReduceMin", g.where(undefined, g.number(math.inf), x), (axis,))
     ordered, _ = ascending(ctx, g.where(undefined, smallest, x), axis)
-    before, after = g.slice(ordered, axis, 0, add(size, -1)), g.slice(ordered, axis, 1, size)
+    before, after = g.slice(ordered, axis, 0, size - 1), g.slice(ordered, axis, 1, size)
     known = g.floating(g.unary("Not", undefined))
     any_undefined = g.binary("Sub", g.number(1.0), g.reduce("ReduceMin", known, (axis,)))
     return _Sorted(ordered, g.binary("Equal", before, after), g.reduce("ReduceMax", known, (axis,)), any_undefined)

@@ -7,21 +7,21 @@ from onnx_systemds.exporting.builtins.contingency import places_of
 from onnx_systemds.exporting.builtins.library import library_function
 from onnx_systemds.exporting.builtins.recurrent import lstm
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, floor_divide, multiply
+from onnx_systemds.inference.dims import Dim
 
 
 @library_function("nn/util.dml", "transpose_NCHW_to_CNHW")
 def channels_first(ctx: Context, X: Matrix, C: Dim) -> Value:
     """Images with their channels in front."""
-    width = floor_divide(X.cols, C)
+    width = X.cols // C
     moved = ctx.g.transpose(ctx.viewed(X, (X.rows, C, width)), (1, 0, 2))
-    return Matrix(moved, C, multiply(X.rows, width))
+    return Matrix(moved, C, X.rows * width)
 
 
 @library_function("nn/util.dml", "transpose_ABCD_to_ACBD")
 def middle_axes_exchanged(ctx: Context, X: Matrix, B: Dim, C: Dim) -> Value:
     """The second and third axis of four exchanged."""
-    size = floor_divide(X.cols, multiply(B, C))
+    size = X.cols // (B * C)
     moved = ctx.g.transpose(ctx.viewed(X, (X.rows, B, C, size)), (0, 2, 1, 3))
     return Matrix(moved, X.rows, X.cols)
 
@@ -44,7 +44,7 @@ def long_short_term_memory(
     ctx: Context, X: Matrix, W: Matrix, b: Matrix, T: int, D: int, return_sequences: bool, out0: Matrix, c0: Matrix
 ) -> tuple[Value, ...] | None:
     """The layer is what the builtin lstm calculates, where it takes all columns."""
-    if multiply(T, D) != X.cols or ctx.g.dtype == "float64":
+    if X.cols != T * D or ctx.g.dtype == "float64":
         return None
     results: tuple[Value, ...] = lstm(ctx, X, W, b, out0, c0, return_sequences)
     return results
@@ -61,7 +61,7 @@ def layer_normalization(
     ctx: Context, X: Matrix, gamma: Matrix, beta: Matrix, epsilon: float, B: Dim, C: Dim
 ) -> tuple[Value, ...]:
     """Each of B parts of a row normalized; and the means, variances and normalized numbers for the gradient."""
-    g, count = ctx.g, multiply(X.rows, B)
+    g, count = ctx.g, X.rows * B
     parts = ctx.viewed(X, (X.rows, B, C))
     scale, shift = (ctx.viewed(row, (C,)) for row in (gamma, beta))
     if g.opset < _LAYER_NORM_SINCE:

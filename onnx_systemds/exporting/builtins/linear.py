@@ -9,7 +9,7 @@ from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import Tensor
 from onnx_systemds.exporting.graph.patches import patches_of
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, Dims, multiply
+from onnx_systemds.inference.dims import Dim, Dims
 
 
 @builtin("%*%")
@@ -88,7 +88,7 @@ def einstein_sum(ctx: Context, equation: str, *operands: Value) -> Value:
     sizes: dict[str, Dim] = {}
     tensors = []
     for term, operand in zip(terms, map(ctx.as_matrix, operands)):
-        dims: Dims = operand.dims if len(term) == 2 else (multiply(operand.rows, operand.cols),)
+        dims: Dims = operand.dims if len(term) == 2 else (operand.rows * operand.cols,)
         sizes |= {letter: size for letter, size in zip(term, dims) if not isinstance(sizes.get(letter), int)}
         tensors.append(ctx.viewed(operand, dims))
     dims = tuple(sizes[letter] for letter in output)

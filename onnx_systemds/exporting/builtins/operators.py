@@ -31,7 +31,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     unfolded,
 )
 from onnx_systemds.inference import dims
-from onnx_systemds.inference.dims import Dim, Dims, multiply
+from onnx_systemds.inference.dims import Dim, Dims
 
 _ARITHMETIC = {dml: onnx for onnx, dml in INFIX_OPERATORS.items()} | {"^": "Pow"}
 COMPARED = {"==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -239,7 +239,7 @@ def unary(ctx: Context, operator: str, value: Value) -> Value:
             signed = -value.known if operator == "-" else value.known
             return known_scalar(not value.known if operator == "!" else signed)
         if value.dim is not None and operator == "-":
-            return Scalar(value.type, multiply(-1, value.dim))
+            return Scalar(value.type, -1 * value.dim)
         zero = compared_sizes("==", value.dim, 0) if value.dim is not None and operator == "!" else None
         if zero is not None:
             return known_scalar(zero)
@@ -341,12 +341,12 @@ def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
     kind = INTEGER if left.type == right.type == INTEGER else DOUBLE
     found: Dim | None = None
     if operator in ("+", "-", "*"):
-        found = {"+": dims.add(a, b), "-": dims.add(a, dims.multiply(-1, b)), "*": dims.multiply(a, b)}[operator]
-    elif operator == "/" and (_sign_of(b) == 1 or _sign_of(dims.multiply(-1, b)) == 1):  # 0 / 0 is NaN
+        found = {"+": a + b, "-": a - b, "*": a * b}[operator]
+    elif operator == "/" and (_sign_of(b) == 1 or _sign_of(-1 * b) == 1):  # 0 / 0 is NaN
         kind, found = DOUBLE, dims.divide_exactly(a, b)
     elif operator in ("%/%", "%%") and dims.is_non_negative(a) and dims.is_non_negative(b) and b != 0:
         # n %% 0 of integers is 0
-        found = dims.floor_divide(a, b) if operator == "%/%" else dims.modulo(a, dims.maximum(b, 1))
+        found = a // b if operator == "%/%" else dims.modulo(a, dims.maximum(b, 1))
     elif operator in ("==", "!=", "<", "<=", ">", ">="):
         known = compared_sizes(operator, a, b)
         return None if known is None else Scalar(BOOLEAN, known)
@@ -355,7 +355,7 @@ def _of_sizes(operator: str, left: Scalar, right: Scalar) -> Scalar | None:
 
 def compared_sizes(operator: str, a: Dim, b: Dim) -> bool | None:
     """Return whether a comparison of sizes holds, None if only the run can tell; a named size is at least 1."""
-    low, high = _sign_of(dims.add(a, dims.multiply(-1, b))), _sign_of(dims.add(b, dims.multiply(-1, a)))
+    low, high = _sign_of(a - b), _sign_of(b - a)
     if a == b:
         return operator in ("==", "<=", ">=")
     if (low is not None and low > 0) or (high is not None and high > 0):
@@ -380,18 +380,18 @@ def direction(ctx: Context, start: Dim, stop: Dim) -> Dim:
 
 def distance(start: Dim, stop: Dim, step: Dim) -> Dim:
     """Return how many integers the range ``start:stop`` holds; `step` is its `direction`."""
-    there = dims.add(stop, multiply(-1, start))
-    whole = multiply(step, there) if isinstance(step, int) else dims.maximum(there, multiply(-1, there))
-    return dims.add(whole, 1)
+    there = stop - start
+    whole = step * there if isinstance(step, int) else dims.maximum(there, -1 * there)
+    return whole + 1
 
 
 def _sign_of(dim: Dim) -> int | None:
     """Return 1 if a size is certainly positive, 0 if it is certainly not negative, None otherwise."""
     if isinstance(dim, int):
         return (dim > 0) - (dim < 0) if dim >= 0 else None
-    names = {name: dims.add(dims.symbol(name), 0 if name.startswith((dims.RUN_SIZE, dims.ANY_SIGN)) else 1)
+    names = {name: dims.symbol(name) + (0 if name.startswith((dims.RUN_SIZE, dims.ANY_SIGN)) else 1)
              for name in dims.symbols(dim)}  # fmt: skip
     shifted = dims.substitute(dim, names)
-    if dims.is_non_negative(dims.add(shifted, -1)):
+    if dims.is_non_negative(shifted - 1):
         return 1
     return 0 if dims.is_non_negative(shifted) else None

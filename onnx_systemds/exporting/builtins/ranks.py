@@ -11,7 +11,6 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Tensor
 from onnx_systemds.exporting.values import DOUBLE, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import add
 
 _ROUNDING = 1e-7
 """By how much a share in float32 may be too large."""
@@ -103,7 +102,7 @@ def _heights(ctx: Context, x: Matrix, weights: Matrix | None) -> _Heights:
     size = key.dims[0]
     values, places = ascending(ctx, key, 0)
     if weights is None:
-        upper = g.cast(g.count(1, add(size, 1)), WIDE)
+        upper = g.cast(g.count(1, size + 1), WIDE)
         return _Heights(values, g.constant(np.float64(1), WIDE), upper, g.cast(g.size_tensor(size), WIDE))
     sorted_weights = g.gather(g.cast(ctx.column(weights), WIDE), places, 0)
     upper = g.node("CumSum", [sorted_weights, g.constant(np.int64(0))], (size,), WIDE)

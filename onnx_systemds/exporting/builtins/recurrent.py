@@ -9,7 +9,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin
 from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, Dims, add, floor_divide, multiply
+from onnx_systemds.inference.dims import Dim, Dims
 
 _ONNX_ORDER = (0, 2, 1, 3)
 """Where ONNX takes its gates (input, output, forget, cell) from DML's columns (input, forget, output, cell)."""
@@ -48,18 +48,18 @@ def lstm(
         out = ctx.matrix(g.transpose(every, (1, 0, 2)))
     else:
         out = ctx.matrix(g.reshape(last, (rows, units)))
-    caches = [ctx.matrix(tensor, steps, multiply(rows, width))
+    caches = [ctx.matrix(tensor, steps, rows * width)
               for tensor, width in ((every, units), (cells, units), (gates, 4 * units))]  # fmt: skip
     return out, ctx.matrix(g.reshape(final, (rows, units))), *caches
 
 
 def _sizes(x: Matrix, w: Matrix) -> _Sizes:
-    units = floor_divide(w.cols, 4)
-    features = add(w.rows, multiply(-1, units))
-    steps = floor_divide(x.cols, features)
+    units = w.cols // 4
+    features = w.rows - units
+    steps = x.cols // features
     if not (isinstance(units, int) and isinstance(features, int) and isinstance(steps, int)):
         raise UnsupportedCase("the sizes of an LSTM must be known when the script is exported")
-    if units * 4 != w.cols or features < 1 or multiply(steps, features) != x.cols:
+    if units * 4 != w.cols or features < 1 or steps * features != x.cols:
         raise UnsupportedCase(f"weights of {w.rows} x {w.cols} do not fit a sequence of {x.cols} columns")
     return _Sizes(x.rows, steps, features, units)
 

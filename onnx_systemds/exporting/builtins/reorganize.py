@@ -25,7 +25,7 @@ from onnx_systemds.exporting.values import (  # fmt: skip
     known_scalar,
     unfolded,
 )
-from onnx_systemds.inference.dims import Dim, add, divide_exactly, floor_divide, multiply
+from onnx_systemds.inference.dims import Dim, divide_exactly
 
 
 @builtin("matrix")
@@ -51,14 +51,14 @@ def matrix(
 
 
 def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
-    total = multiply(x.rows, x.cols)
+    total = x.rows * x.cols
     if rows is None and cols is None:
         return x
     if rows is None:
         rows = _other(total, cols)
     if cols is None:
         cols = _other(total, rows)
-    if isinstance(total, int) and total != multiply(rows, cols) and isinstance(multiply(rows, cols), int):
+    if isinstance(total, int) and total != rows * cols and isinstance(rows * cols, int):
         raise UnsupportedCase(f"{x} has not the elements for {rows} x {cols}")
     if byrow:
         return Matrix(with_places_moved(ctx.g, x.tensor, rows, cols), rows, cols)
@@ -69,7 +69,7 @@ def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow
 def _other(total: Dim, size: Dim | None) -> Dim:
     assert size is not None
     exact = divide_exactly(total, size)
-    return floor_divide(total, size) if exact is None else exact
+    return total // size if exact is None else exact
 
 
 def _parsed(ctx: Context, text: str, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
@@ -108,7 +108,7 @@ def ncol(ctx: Context, target: Value) -> Value:
 def length(ctx: Context, target: Value) -> Value:
     """The number of elements of a matrix or frame, or of items of a list."""
     if isinstance(target, (Matrix, FrameValue)):
-        return integer(multiply(target.rows, target.cols))
+        return integer(target.rows * target.cols)
     return integer(len(_items(target)))
 
 
@@ -139,7 +139,7 @@ def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -
     if step_size == 0:
         raise UnsupportedCase("a sequence whose step is 0")
     if step_size != 1:
-        return _counted(ctx, first, step_size, floor_divide(add(add(last, multiply(-1, first)), step_size), step_size))
+        return _counted(ctx, first, step_size, (last - first + step_size) // step_size)
     way = direction(ctx, first, last)  # the engine goes down also where the step 1 is given
     return _counted(ctx, first, way, distance(first, last, way))
 
@@ -170,7 +170,7 @@ def _computed_sequence(ctx: Context, from_: Value, to: Value, incr: Value | None
         steps = g.where(rises, steps, g.constant(np.float64(-1), WIDE))
     whole = g.binary("Div", g.binary("Sub", stop, start), steps)
     trips = g.unary("Floor", g.binary("Add", whole, g.constant(np.float64(1e-10), WIDE)))
-    size = add(g.integer_symbol(g.cast(trips, INT), "steps"), 1)
+    size = g.integer_symbol(g.cast(trips, INT), "steps") + 1
     counted = g.floating(g.reshape(g.count(0, size), (size, 1)))
     return ctx.matrix(g.binary("Add", g.binary("Mul", counted, g.floating(steps)), ctx.floats(from_)))
 

@@ -14,7 +14,7 @@ from onnx_systemds.exporting.builtins.context import Context
 from onnx_systemds.exporting.builtins.registry import builtin, refuse
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, Array, SubGraph, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
-from onnx_systemds.inference.dims import Dim, add, minimum, multiply
+from onnx_systemds.inference.dims import Dim, minimum
 
 
 @builtin("det")
@@ -84,7 +84,7 @@ def triangular_factors(ctx: Context, target: Matrix) -> tuple[Value, ...]:
     """The order P of rows, a lower and an upper triangle: ``P %*% A = L %*% U``."""
     g, x = ctx.g, square(ctx, target, "lu")
     size = x.dims[0]
-    places, columns = g.count(0, size), g.count(0, multiply(size, 2))
+    places, columns = g.count(0, size), g.count(0, size * 2)
     eye, zero = g.node("EyeLike", [x], x.dims), g.number(0.0)
 
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:
@@ -164,7 +164,7 @@ def calculated(function: str, operation: Callable[..., Array], *matrices: Array)
 
 def _solved(ctx: Context, a: Tensor, b: Tensor) -> Tensor:
     """Return what the elimination of `a` makes of `b`; the pivots are the largest of their columns."""
-    g, (size, _), width = ctx.g, a.dims, add(a.dims[0], b.dims[1])
+    g, (size, _), width = ctx.g, a.dims, a.dims[0] + b.dims[1]
     places = g.count(0, size)
 
     def step(k: Tensor, rows: Tensor) -> list[Tensor]:

@@ -18,7 +18,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Tensor
 from onnx_systemds.exporting.values import Matrix, Value
 from onnx_systemds.importing.convert import import_model
 from onnx_systemds.importing.passes.block_cuts import NEVER, cut, is_never
-from onnx_systemds.inference.dims import Dim, Dims, floor_divide
+from onnx_systemds.inference.dims import Dim, Dims
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
@@ -84,7 +84,7 @@ def _layer(
     """Return what the operator gives; onnxruntime has it in float32 alone."""
     g, (x, w, r, bias) = ctx.g, given
     rows, units = states[0].dims
-    steps = floor_divide(x.rows, rows)
+    steps = x.rows // rows
     if g.dtype == "float64" or not isinstance(units, int) or steps == 0 or rows == 0:
         return None
     count = _GATES[kind] * units

@@ -21,7 +21,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGr
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
-from onnx_systemds.inference.dims import Dim, Dims, add, multiply
+from onnx_systemds.inference.dims import Dim, Dims
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
@@ -126,7 +126,7 @@ def _with_blocks(
 ) -> Tensor:
     """Return a matrix in which the blocks of all trips hold what the trips write, `found`."""
     block.check_inside(batching.trips, initial.dims[block.axis])
-    own = Range(block.first, multiply(batching.trips, block.size))
+    own = Range(block.first, batching.trips * block.size)
     rows, cols = (own, write.cols) if block.axis == 0 else (write.rows, own)
     if block.size == 1 and not found.same:
         part = batching.in_place(found, write.part.dims, block.axis)
@@ -208,7 +208,7 @@ def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:
     if found.same:
         return found.tensor
     every = batching.stacked(found, end.dims)
-    last = graph.slice(every, 0, add(batching.trips, -1), batching.trips, size=1)
+    last = graph.slice(every, 0, batching.trips - 1, batching.trips, size=1)
     return graph.reshape(last, end.dims)
 
 

@@ -12,7 +12,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, Tenso
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.poison_values import intact
 from onnx_systemds.exporting.values import FrameValue, ListValue, Matrix, Scalar, Value
-from onnx_systemds.inference.dims import Dim, add, multiply
+from onnx_systemds.inference.dims import Dim
 
 
 def read(evaluator: Evaluator, node: tree.Indexed) -> Value:
@@ -50,14 +50,14 @@ def _range(evaluator: Evaluator, span: tree.Span, size: Dim) -> Range:
         return Range(0, size)
     lower = _bound(evaluator, span.lower)
     upper = lower if span.upper is None else _bound(evaluator, span.upper)
-    length = add(upper, add(1, multiply(-1, lower)))
+    length = upper - lower + 1
     if (isinstance(length, int) and length < 1) or (isinstance(lower, int) and lower < 1):
         raise UnsupportedCase(f"the range {lower}:{upper} is empty or begins before 1")
     if isinstance(upper, int) and isinstance(size, int) and upper > size:
         raise UnsupportedCase(f"the range {lower}:{upper} ends after the last of {size}")
     if lower == 1 and upper == size:
         return Range(0, size)
-    return Range(add(lower, -1), length)
+    return Range(lower - 1, length)
 
 
 def _bound(evaluator: Evaluator, expression: tree.Expression) -> Dim:
@@ -182,7 +182,7 @@ def _padded(graph: Operators, old: Tensor, part: Tensor, rows: Range, cols: Rang
     number = graph.filling(old)
     if number is None or part.kind != FLOAT or part.dims != (rows.size, cols.size):
         return None
-    widths = [rows.start, cols.start, *(add(size, multiply(-1, own.stop)) for own, size in zip((rows, cols), old.dims))]
+    widths = [rows.start, cols.start, *(size - own.stop for own, size in zip((rows, cols), old.dims))]
     if not all(isinstance(width, int) and width >= 0 for width in widths):
         return None
     return graph.node("Pad", [part, graph.constant(np.array(widths)), number], old.dims)
@@ -194,7 +194,7 @@ def _joined(graph: Operators, old: Tensor, part: Tensor, place: Range, axis: int
     pieces = [graph.slice(old, axis, 0, place.start)] if place.start != 0 else []
     pieces.append(part)
     if place.stop != size:
-        rest = add(size, multiply(-1, place.stop))
+        rest = size - place.stop
         pieces.append(graph.slice(old, axis, place.stop, None, size=rest))
     joined = graph.concat(pieces, axis)
     dims = tuple(size if i == axis else dim for i, dim in enumerate(old.dims))

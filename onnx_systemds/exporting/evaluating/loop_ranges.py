@@ -10,7 +10,7 @@ from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.builtins.operators import compared_sizes, direction, distance
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator
 from onnx_systemds.exporting.values import Matrix
-from onnx_systemds.inference.dims import Dim, add, floor_divide, multiply
+from onnx_systemds.inference.dims import Dim
 
 
 def loop_range(evaluator: Evaluator, statement: tree.For) -> tuple[Dim, Dim, Dim]:
@@ -21,7 +21,7 @@ def loop_range(evaluator: Evaluator, statement: tree.For) -> tuple[Dim, Dim, Dim
         step = context.integer(evaluator.value(bounds.step))
         if step == 0 or not isinstance(step, int):
             raise UnsupportedCase("the step of a loop must be known and not 0")
-        return start, step, floor_divide(add(add(stop, multiply(-1, start)), step), step)
+        return start, step, (stop - start + step) // step
     towards = 1 if _cannot_fall(evaluator, statement, start, stop) else direction(context, start, stop)
     return start, towards, distance(start, stop, towards)
 

@@ -19,7 +19,7 @@ from onnx_systemds.exporting.limits import BudgetExceeded
 from onnx_systemds.exporting.passes.batching import Batching
 from onnx_systemds.exporting.passes.batching_rules import RULES
 from onnx_systemds.exporting.values import ListValue, Matrix, Poison, Scalar, integer
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, add, maximum, may_be_zero, multiply
+from onnx_systemds.inference.dims import RUN_SIZE, Dim, maximum, may_be_zero
 
 UNROLLED = 1000
 """Loops are unrolled as long as they run at most so many statements."""
@@ -96,7 +96,7 @@ def _restore(evaluator: Evaluator, variables: Variables) -> None:
 def _unroll(evaluator: Evaluator, statement: tree.For, start: Dim, step: int, trips: int) -> None:
     for trip in range(trips):
         evaluator.step(statement)
-        evaluator.frame.variables[statement.variable] = integer(add(start, trip * step))
+        evaluator.frame.variables[statement.variable] = integer(start + trip * step)
         execute(evaluator, statement.body, lambda: scopes.Names(scopes.assigned(statement.body)))
 
 
@@ -234,7 +234,7 @@ class _Loop:
             try:
                 if isinstance(self.statement, tree.For):
                     trip = graph.integer_symbol(counter, self.statement.variable, RUN_SIZE)
-                    place = add(self.start, multiply(self.step, trip))
+                    place = self.start + self.step * trip
                     variables[self.statement.variable] = integer(place)
                 live = self.live
                 execute(evaluator, self.statement.body, lambda: live)
@@ -338,7 +338,7 @@ class _Loop:
         for name, value in values.items():
             self.evaluator.assign(name, value)
         if isinstance(self.statement, tree.For) and self.trips is not None and self.statement.variable not in forms:
-            last = add(self.start, multiply(self.step, add(self.trips, -1)))
+            last = self.start + self.step * (self.trips - 1)
             self.variables[self.statement.variable] = Scalar("int", last)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor
-from onnx_systemds.inference.dims import multiply
 
 CONVOLUTIONS = ("Conv", "ConvTranspose")
 
@@ -34,7 +33,7 @@ def grouped(builder: GraphBuilder, node: Node) -> Node | None:
     if source is None:
         return None
     own = first.inputs[0].dims
-    images = Tensor(FLOAT, (own[0], multiply(own[1], len(filters)), *own[2:]))
+    images = Tensor(FLOAT, (own[0], own[1] * len(filters), *own[2:]))
     shape = builder.constant(np.array([0, *(dim if isinstance(dim, int) else -1 for dim in images.dims[1:])]))
     images.node = Node("Reshape", (source, shape), (images,), {}, node.place, node.scope)
     contents = [weights.constant for weights in filters if weights.constant is not None]

@@ -9,7 +9,7 @@ from typing import Any, Union
 import numpy as np
 
 from onnx_systemds.exporting.stored_matrices import StoredMatrix
-from onnx_systemds.inference.dims import Dim, Dims, add
+from onnx_systemds.inference.dims import Dim, Dims
 
 DOMAINS = {"ai.onnx.ml": 2}
 """Versions of the operators that are not ONNX's own."""
@@ -64,7 +64,7 @@ class Range:
     @property
     def stop(self) -> Dim:
         """The place after the last one."""
-        return add(self.start, self.size)
+        return self.start + self.size
 
 
 @dataclass(frozen=True, eq=False)

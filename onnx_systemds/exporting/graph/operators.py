@@ -17,7 +17,7 @@ from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.grouped_convolutions import CONVOLUTIONS
 from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, SubGraph, Tensor
 from onnx_systemds.exporting.limits import MOST_PARTS
-from onnx_systemds.inference.dims import Dim, Dims, add, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 
 _BOOLEAN_RESULTS = frozenset(
     ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor", "Not", "IsNaN", "IsInf")
@@ -177,7 +177,7 @@ class Operators(GraphBuilder):
             return None
         widths = [0] * (2 * first.rank)
         widths[first.rank + axis] = width
-        dims = tuple(add(dim, width) if i == axis else dim for i, dim in enumerate(first.dims))
+        dims = tuple(dim + width if i == axis else dim for i, dim in enumerate(first.dims))
         return self.node("Pad", [first, self.constant(np.array(widths)), number], dims)
 
     def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
@@ -207,7 +207,7 @@ class Operators(GraphBuilder):
                 return found
         if size is None:
             end = whole if stop is None else stop
-            size = add(end, -1 * start)
+            size = end - start
         last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
         inputs = [x, self.size_tensor(start), last, self.constant([axis])]
         if step != 1:
@@ -222,7 +222,7 @@ class Operators(GraphBuilder):
             return None
         source = node.inputs[0]
         if node.op == "Expand" and not source.dims:
-            length = add(stop, -1 * start)
+            length = stop - start
             return self.expand(source, tuple(length if i == axis else dim for i, dim in enumerate(x.dims)))
         if node.op == "Concat":
             return self._sliced_pieces(pieces(x, axis), axis, start, stop)
@@ -330,7 +330,7 @@ class Operators(GraphBuilder):
 
     def count(self, start: Dim, stop: Dim) -> Tensor:
         """Return the ints from `start` to `stop`, without `stop`, as a tensor of rank 1."""
-        length = add(stop, -1 * start)
+        length = stop - start
         ends = [self.reshape(self.size_tensor(end), ()) for end in (start, stop)]
         return self.node("Range", [*ends, self.constant(1)], (length,), INT)
 

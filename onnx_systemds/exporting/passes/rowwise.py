@@ -20,11 +20,8 @@ from onnx_systemds.inference.dims import (
     Dims,
     Expression,
     Operation,
-    add,
-    floor_divide,
     maximum,
     minimum,
-    multiply,
     substitute,
     symbol,
 )
@@ -40,12 +37,12 @@ def ranges_cover(rows: Range, height: Dim, trip: str, trips: Dim) -> bool:
             right in (height, maximum(height, 1))  # by 0 rows the remainder is 0, and there are no trips
         ):
             start = left  # which is less, as long as the trips do not reach beyond the last row
-    size = add(substitute(start, {trip: symbol(trip) + 1}), multiply(-1, start))
+    size = substitute(start, {trip: symbol(trip) + 1}) - start
     if not isinstance(size, int) or size < 1 or substitute(start, {trip: 0}) != 0:
         return False
-    if rows.size != add(minimum(height, add(rows.start, size)), multiply(-1, rows.start)):
+    if rows.size != minimum(height, rows.start + size) - rows.start:
         return False
-    return trips == floor_divide(add(height, size - 1), size)
+    return trips == (height + size - 1) // size
 
 
 class Rowwise:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from onnx_systemds.inference.dims import Dim, Dims, multiply, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
 from onnx_systemds.model.ir import Node
@@ -83,7 +83,7 @@ class _Places:
         for factor, size in zip(reversed(factors), reversed(dims)):
             if size != 1 and factor != wanted:
                 return None
-            wanted = multiply(wanted, size)
+            wanted *= size
         return dims
 
     def of_tuples(self) -> Dims | None:
@@ -147,7 +147,7 @@ class _Places:
                 by = node.integers(other)
                 if by is not None and len(by) == 1 and self.dims(made.inputs[one]) == value.dims:
                     factors = self.factors(made.inputs[one])
-                    return None if factors is None else tuple(multiply(by[0], factor) for factor in factors)
+                    return None if factors is None else tuple(by[0] * factor for factor in factors)
             return None
         return self._unsqueezed(made, value.dims) if made.op_type == "Unsqueeze" else None
 

@@ -9,7 +9,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import count_from_one
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
-from onnx_systemds.inference.dims import Dim, floor_divide, maximum, product
+from onnx_systemds.inference.dims import Dim, maximum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward, flat
@@ -177,7 +177,7 @@ def _range_length(node: NodeFacts) -> Dim | None:
     if step == 0:
         raise UnsupportedCase("a range with steps of 0")
     span, step = (last - first, step) if step > 0 else (first - last, -step)
-    return maximum(floor_divide(span + (step - 1), step), 0)
+    return maximum((span + step - 1) // step, 0)
 
 
 @generator("Range", since=(11, 27))

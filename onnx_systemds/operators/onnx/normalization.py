@@ -8,7 +8,7 @@ from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import certainly_differ
-from onnx_systemds.inference.dims import Dim, Dims, floor_divide, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
@@ -166,7 +166,7 @@ def group_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     groups, channels = int(node.attribute("num_groups") or 0), node.dims("X")[1]
     if groups < 1 or (isinstance(channels, int) and channels % groups):
         raise InvalidModel(f"{channels} channels cannot be divided into {groups} groups")
-    whole = floor_divide(channels, groups) * groups
+    whole = channels // groups * groups
     node.assume_equal(channels, whole, node.axis_words("X", 1), "that of whole groups")
     wanted, what = (groups, "group") if node.version < 21 else (channels, "channel")
     for position, name in ((1, "scale"), (2, "bias")):

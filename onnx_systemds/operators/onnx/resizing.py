@@ -63,7 +63,7 @@ def _scaled(node: NodeFacts, axis: int, size: Dim, scale: float, roi: tuple[floa
         return Axis(axis, size, size * int(scale), float(scale), roi)
     inverse = 1 / float(scale)
     if abs(inverse - round(inverse)) < 1e-6:
-        return Axis(axis, size, sizes.floor_divide(size, round(inverse)), float(scale), roi)
+        return Axis(axis, size, size // round(inverse), float(scale), roi)
     count = node.computed("scaled_size", size, *np.float32(scale).as_integer_ratio(), hint=f"size{axis}")
     return Axis(axis, size, count, float(scale), roi)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, floor_divide, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, divide_exactly, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
@@ -94,7 +94,7 @@ def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
             return (*entries[: left[0]], exact, *entries[left[0] + 1 :])
     if -1 in entries:
         others = product(entry for entry in entries if entry != -1)
-        return tuple(floor_divide(total, others) if entry == -1 else entry for entry in entries)
+        return tuple(total // others if entry == -1 else entry for entry in entries)
     every = product(entries)
     return tuple(
         node.computed("open_size", entry, total, every, hint=f"size{axis}") if axis in left else entry
@@ -119,7 +119,7 @@ def reshaped_dims(dims: Dims, shape: tuple[Dim, ...], *, keep_zero: bool) -> Dim
         exact = divide_exactly(product(dims), others)
         if exact is None and isinstance(others, int) and isinstance(product(dims), int):
             raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
-        result[position] = floor_divide(product(dims), others) if exact is None else exact
+        result[position] = product(dims) // others if exact is None else exact
     elif isinstance(product(result), int) and isinstance(product(dims), int) and product(result) != product(dims):
         raise UnsupportedCase(f"{product(dims)} elements do not fill the shape {tuple(shape)}")
     return tuple(result)

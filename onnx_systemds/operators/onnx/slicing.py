@@ -125,7 +125,7 @@ def slice_range(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim]:
         return 0, 0
     if step < 0 and not not_negative(start) and not not_negative(size + start):
         length = sizes.minimum(length, size)  # of no elements there is no first one
-    return first, sizes.floor_divide(length + (abs(step) - 1), abs(step))
+    return first, (length + abs(step) - 1) // abs(step)
 
 
 def _clipped(position: Dim, size: Dim, least: int, limit: Dim) -> Dim:

@@ -13,7 +13,7 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, floor_divide, minimum, product
+from onnx_systemds.inference.dims import Dim, Dims, minimum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
@@ -54,7 +54,7 @@ def _dft_length(node: NodeFacts) -> Dim:
 
 
 def _one_side(length: Dim) -> Dim:
-    return floor_divide(length, 2) + 1
+    return length // 2 + 1
 
 
 @shape_rule("DFT")
@@ -156,7 +156,7 @@ def _frame_sizes(node: NodeFacts) -> tuple[Dim, Dim, Dim]:
         length = node.dims("window")[0]
     else:
         length = node.dims("signal")[1]
-    return length, step, floor_divide(node.dims("signal")[1] - length, step) + 1
+    return length, step, (node.dims("signal")[1] - length) // step + 1
 
 
 @shape_rule("STFT")
