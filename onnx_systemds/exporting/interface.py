@@ -119,15 +119,11 @@ class Interface:
             return known_scalar(array.item())
         if array.dtype.kind in "OU":
             texts = np.array([str(item) for item in array.ravel().tolist()], object)
-            cells = self.graph.constant(texts.reshape(array.shape[0], -1), TEXT)
-            cells.hint = cells.hint or name
-            return FrameValue((cells,))
+            return FrameValue((self.graph.constant(texts.reshape(array.shape[0], -1), TEXT, name),))
         if array.dtype.kind not in "fiub":
             raise UnsupportedCase(f"the value of {name} is no array of numbers")
         flat = array.reshape(array.shape[0], math.prod(array.shape[1:]))
-        tensor = self.graph.constant(np.asarray(flat, np.float64), FLOAT)
-        tensor.hint = tensor.hint or name
-        return Matrix(tensor, *flat.shape)
+        return Matrix(self.graph.constant(np.asarray(flat, np.float64), FLOAT, name), *flat.shape)
 
     def input(
         self, name: str, scalar_type: str | None = None, dims: Sequence[Dim] | None = None, frame: bool = False

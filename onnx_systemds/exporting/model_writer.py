@@ -101,7 +101,7 @@ class _Writer:
                 tensor = copy
             self.names[tensor] = self.unique(output)
             results.append(tensor)
-        needed = needed_nodes(builder.main, extra, results)
+        needed = needed_nodes(builder.main, results, extra)
         nodes = [self.node(node) for node in needed]
         graph = helper.make_graph(
             nodes,
@@ -127,7 +127,7 @@ class _Writer:
         writer.names = {tensor: writer.unique(tensor.hint or "value") for tensor in body.inputs if tensor.stored}
         inputs = [writer.name(tensor) for tensor in body.inputs]
         outputs = [writer.name(tensor) for tensor in body.outputs]
-        nodes = [writer.node(node) for node in needed_nodes(body.scope, [], body.outputs)]
+        nodes = [writer.node(node) for node in needed_nodes(body.scope, body.outputs)]
         constants = [helper.make_node("Constant", [], [writer.name(tensor)], value=writer.initializer(tensor))
                      for tensor in writer.used_constants]  # fmt: skip
         made = helper.make_function(
@@ -166,13 +166,13 @@ class _Writer:
         for attribute, value in node.attributes.items():
             if isinstance(value, np.ndarray) and attribute[0] != "_":
                 made.attribute.append(helper.make_attribute(attribute, numpy_helper.from_array(self.narrowed(value))))
-        for attribute, body in () if op != node.op else node.subgraphs():
-            made.attribute.append(helper.make_attribute(attribute, self.graph(body, f"{outputs[0]}_{attribute}")))
+            elif isinstance(value, SubGraph) and op == node.op:
+                made.attribute.append(helper.make_attribute(attribute, self.graph(value, f"{outputs[0]}_{attribute}")))
         made.doc_string = self.origin.place(node.place)
         return made
 
     def graph(self, body: SubGraph, name: str) -> onnx.GraphProto:
-        needed = needed_nodes(body.scope, [], body.outputs)
+        needed = needed_nodes(body.scope, body.outputs)
         infos = [self.info(tensor) for tensor in body.inputs]
         nodes = [self.node(node) for node in needed]
         return helper.make_graph(nodes, name, infos, [self.info(tensor, False) for tensor in body.outputs])

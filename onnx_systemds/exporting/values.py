@@ -115,10 +115,7 @@ class FrameValue:
     @property
     def cols(self) -> Dim:
         """The number of columns of all parts."""
-        total: Dim = 0
-        for part in self.parts:
-            total += part.dims[1]
-        return total
+        return sum(part.dims[1] for part in self.parts)
 
     @property
     def dims(self) -> tuple[Dim, Dim]:

@@ -180,7 +180,7 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
     """Return what an If gives that chooses between the operands of its branches; what has none changes nothing."""
     node = end.node
     assert node is not None
-    bodies = [body for _, body in node.subgraphs()]
+    bodies = node.subgraphs()
     chains = [_operands(graph, op, body.outputs[list(node.outputs).index(end)], state) for body in bodies]
     every = [part for chain in chains for part in chain or ()]
     if None in chains or not every:

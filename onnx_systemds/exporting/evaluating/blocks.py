@@ -51,11 +51,11 @@ def _execute_one(evaluator: Evaluator, statement: tree.Statement, live: Live) ->
     assigned = scopes.assigned((statement,))
     for name in assigned:
         evaluator.frame.variables[name] = Poison(errors=errors)
-    if not assigned or _writes(statement):
+    if not assigned or writes(statement):
         evaluator.reasons.errors[:] = unique((*evaluator.reasons.errors, *errors))
 
 
-def _writes(statement: tree.Statement) -> bool:
+def writes(statement: tree.Statement) -> bool:
     """Whether a statement holds one that writes an output."""
     return any(isinstance(node, tree.Call) and node.function == "write" for node in tree.walk(statement))
 

@@ -9,7 +9,7 @@ from onnx_systemds.dml import syntax as tree
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.files import put
 from onnx_systemds.exporting.evaluating import merging
-from onnx_systemds.exporting.evaluating.blocks import execute, unique
+from onnx_systemds.exporting.evaluating.blocks import execute, unique, writes
 from onnx_systemds.exporting.evaluating.evaluator import Evaluator, Live
 from onnx_systemds.exporting.graph.nodes import Scope, SubGraph, Tensor
 from onnx_systemds.exporting.values import Poison, Scalar, Value, unfolded
@@ -62,13 +62,9 @@ def _beside_messages(statement: tree.If) -> tree.Block | None:
     """The branch that writes where the other one holds nothing but messages: there the script has no results."""
     for block, other in ((statement.body, statement.otherwise), (statement.otherwise, statement.body)):
         says = [isinstance(each, tree.CallStatement) and each.call.function in _MESSAGES for each in other]
-        if other and all(says) and any(_is_write(node) for each in block for node in tree.walk(each)):
+        if other and all(says) and any(map(writes, block)):
             return block
     return None
-
-
-def _is_write(node: tree.Node) -> bool:
-    return isinstance(node, tree.Call) and node.function == "write"
 
 
 def _write(evaluator: Evaluator, statement: tree.If, name: str) -> None:
@@ -110,23 +106,17 @@ def _merge_branches(
     outputs: list[list[Tensor]] = []
     for scope, values in ends:
         with graph.subgraph(scope):
-            flat = [t for name, form in merged.items() for t in form.tensors(evaluator.context, values.get(name))]
-            outputs.append(graph.own(flat))
+            outputs.append(graph.own(merging.tensors_of(merged, evaluator.context, values)))
     kinds = [form for name in merged for form in merged[name].outputs(graph)]
-    if not kinds:
-        for name, form in merged.items():
-            evaluator.assign(name, form.value(evaluator.context, iter(())))
-        return
     results = graph.nodes(
         "If", [truth], kinds,
         then_branch=SubGraph(then_scope, (), tuple(outputs[0])),
         else_branch=SubGraph(else_scope, (), tuple(outputs[1])),
-    )  # fmt: skip
+    ) if kinds else ()  # fmt: skip
     for tensor in results:
         graph.bind_dims(tensor)
-    stream = iter(results)
-    for name, form in merged.items():
-        evaluator.assign(name, form.value(evaluator.context, stream))
+    for name, value in merging.values_of(merged, evaluator.context, results).items():
+        evaluator.assign(name, value)
 
 
 def known_truth(value: Value) -> bool | None:

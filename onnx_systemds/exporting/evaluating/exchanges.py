@@ -142,7 +142,7 @@ def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
     end = _bare(end)
     while (node := end.node) is not None and node.op == "If":
         place = list(node.outputs).index(end)
-        then, otherwise = (body for _, body in node.subgraphs())
+        then, otherwise = (body for body in node.subgraphs())
         if _bare(otherwise.outputs[place]) is not state or node.inputs[0] is None:
             break
         branches.append((node.inputs[0], then))

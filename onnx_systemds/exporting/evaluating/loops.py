@@ -278,15 +278,15 @@ class _Loop:
         graph, context = self.graph, self.evaluator.context
         try:
             with graph.subgraph(attempt.scope):
-                ends = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
-            initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
+                ends = merging.tensors_of(forms, context, attempt.ends)
+            initial = merging.tensors_of(forms, context, before)
             batching = Batching(graph, attempt.scope, self.trips, attempt.counter, RULES)
             states = dict(zip(attempt.states, initial))
             try:
-                stream = iter(results(graph, batching, states, ends))
+                made = results(graph, batching, states, ends)
             except UnsupportedCase:
-                stream = iter(of_all_rows(graph, batching, states, ends))
-            values = {name: form.value(context, stream) for name, form in forms.items()}
+                made = of_all_rows(graph, batching, states, ends)
+            values = merging.values_of(forms, context, made)
         except UnsupportedCase:
             if self.form == _BATCHED:
                 raise
@@ -297,8 +297,8 @@ class _Loop:
     def _write(self, forms: dict[str, merging.Template], attempt: _Attempt, before: Variables) -> None:
         evaluator, graph, context = self.evaluator, self.graph, self.evaluator.context
         with graph.subgraph(attempt.scope):
-            tensors = [t for name, form in forms.items() for t in form.tensors(context, attempt.ends.get(name))]
-        initial = [t for name, form in forms.items() for t in form.tensors(context, before.get(name))]
+            tensors = merging.tensors_of(forms, context, attempt.ends)
+        initial = merging.tensors_of(forms, context, before)
         collected = self._collected(attempt, tensors)
         carried = [place for place in range(len(tensors)) if collected is None or place not in collected.blocks]
         with graph.subgraph(attempt.scope):
@@ -315,17 +315,14 @@ class _Loop:
         body = SubGraph(attempt.scope, (attempt.counter, attempt.going, *states), tuple(outputs))
         every = [kind for form in forms.values() for kind in form.outside(graph).outputs(graph)]
         kinds = [every[place] for place in carried] + ([] if collected is None else collected.kinds())
-        if not kinds:
-            made: tuple[Tensor, ...] = ()
-        else:
-            made = graph.nodes("Loop", [trips, going, *(initial[place] for place in carried)], kinds, body=body)
+        taken = [trips, going, *(initial[place] for place in carried)]
+        made = graph.nodes("Loop", taken, kinds, body=body) if kinds else ()
         for tensor in made[: len(carried)]:
             graph.bind_dims(tensor)
         ends = dict(zip(carried, made))
         if collected is not None:
             ends |= collected.matrices(made[len(carried) :], initial)
-        stream = iter([ends[place] for place in sorted(ends)])
-        self._assign(forms, {name: form.value(context, stream) for name, form in forms.items()})
+        self._assign(forms, merging.values_of(forms, context, [ends[place] for place in sorted(ends)]))
 
     def _collected(self, attempt: _Attempt, ends: list[Tensor]) -> Collected | None:
         """Return which states of a for loop are written block by block."""

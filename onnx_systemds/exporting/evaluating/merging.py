@@ -6,7 +6,7 @@ and the same on all ways crosses no border.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -161,6 +161,17 @@ class Template:
         rows, cols = self.dims
         assert rows is not None and cols is not None
         return Matrix(tensor, rows, cols)
+
+
+def tensors_of(forms: Mapping[str, Template], context: Context, values: Mapping[str, Value]) -> list[Tensor]:
+    """Return the tensors of all variables of these forms, which need not have a value."""
+    return [tensor for name, form in forms.items() for tensor in form.tensors(context, values.get(name))]
+
+
+def values_of(forms: Mapping[str, Template], context: Context, tensors: Iterable[Tensor]) -> dict[str, Value]:
+    """Return the variables that are made of tensors in the order of `tensors_of`."""
+    stream = iter(tensors)
+    return {name: form.value(context, stream) for name, form in forms.items()}
 
 
 def template(name: str, one: Value | None, other: Value | None) -> Template:

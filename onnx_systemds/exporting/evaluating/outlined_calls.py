@@ -103,9 +103,7 @@ class _Call:
         def given_back(tensor: Tensor) -> Tensor:
             if tensor.constant is None:
                 return outside.get(tensor, tensor)
-            again = graph.constant(tensor.constant, tensor.kind)
-            again.hint = again.hint or tensor.hint
-            return again
+            return graph.constant(tensor.constant, tensor.kind, tensor.hint)
 
         return tuple(with_tensors(value, given_back) for value in values)
 

@@ -47,7 +47,7 @@ class Writes:
         return self._of_branches(node, list(node.outputs).index(end)) if node is not None and node.op == "If" else None
 
     def _of_branches(self, node: Node, place: int) -> list[Replacement] | None:
-        bodies = [body for _, body in node.subgraphs()]
+        bodies = node.subgraphs()
         one, other = (self.of(body.outputs[place]) for body in bodies)
         if one is None or other is None:
             return None

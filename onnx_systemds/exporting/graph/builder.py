@@ -91,8 +91,8 @@ class GraphBuilder:
         place = next((place for place, (other, _) in enumerate(self.outputs) if other == name), len(self.outputs))
         self.outputs[place : place + 1] = [(name, tensor)]
 
-    def constant(self, content: Any, kind: str | None = None) -> Tensor:
-        """Return the tensor that holds `content`, always the same one for equal contents."""
+    def constant(self, content: Any, kind: str | None = None, hint: str = "") -> Tensor:
+        """Return the tensor that holds `content`, always the same one for equal contents, whose first `hint` stays."""
         array = np.asarray(content)
         kind = kind or constant_kind(array)
         array = constant_array(array, kind)
@@ -100,6 +100,7 @@ class GraphBuilder:
         constants = self.unit.constants
         if key not in constants:
             constants[key] = Tensor(kind, array.shape, constant=array)
+        constants[key].hint = constants[key].hint or hint
         return constants[key]
 
     def reserve(self, elements: int) -> None:

@@ -37,8 +37,7 @@ def grouped(builder: GraphBuilder, node: Node) -> Node | None:
     shape = builder.constant(np.array([0, *(dim if isinstance(dim, int) else -1 for dim in images.dims[1:])]))
     images.node = Node("Reshape", (source, shape), (images,), {}, node.place, node.scope)
     contents = [weights.constant for weights in filters if weights.constant is not None]
-    joined = builder.constant(np.concatenate(contents), FLOAT)
-    joined.hint = joined.hint or filters[0].hint
+    joined = builder.constant(np.concatenate(contents), FLOAT, filters[0].hint)
     attributes = dict(first.attributes) | {"group": len(filters)}
     node.op, node.inputs, node.attributes = first.op, (images, joined), attributes
     return images.node

@@ -105,11 +105,9 @@ class Node:
     place: str = ""
     scope: Scope | None = None
 
-    def subgraphs(self) -> Iterator[tuple[str, SubGraph]]:
-        """Yield the attributes that are graphs."""
-        for name, value in self.attributes.items():
-            if isinstance(value, SubGraph):
-                yield name, value
+    def subgraphs(self) -> list[SubGraph]:
+        """Return the attributes that are graphs."""
+        return [value for value in self.attributes.values() if isinstance(value, SubGraph)]
 
 
 @dataclass(eq=False)

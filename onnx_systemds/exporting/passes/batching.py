@@ -88,7 +88,7 @@ class Batching:
 
         Raises UnsupportedCase where that is not possible.
         """
-        for node in needed_nodes(self.scope, self._around(tensor), [tensor]):
+        for node in needed_nodes(self.scope, [tensor], self._around(tensor)):
             if any(output not in self.found for output in node.outputs):
                 self._make(node)
         return self._of(tensor)
@@ -142,13 +142,13 @@ class Batching:
 
     def _make_branches(self, node: Node) -> None:
         """Make both branches of an If for all trips, and choose for each trip what its branch gives."""
-        bodies = [body for _, body in node.subgraphs()]
+        bodies = node.subgraphs()
         condition, scope = node.inputs[0], node.scope
         assert condition is not None and scope is not None
         chosen = [self._of(condition)]
         for body, wanted in zip(bodies, (True, False)):
             self.enter(scope, body.scope, condition, wanted)
-            for inner in needed_nodes(body.scope, [], body.outputs):
+            for inner in needed_nodes(body.scope, body.outputs):
                 if any(output not in self.found for output in inner.outputs):
                     self._make(inner)
         for output, *ends in zip(node.outputs, *(body.outputs for body in bodies)):
@@ -224,7 +224,7 @@ class Batching:
         return Batched(initial, same=True)
 
     def _make_once(self, node: Node, inputs: Sequence[Batched | None]) -> None:
-        if any(True for _ in node.subgraphs()):
+        if node.subgraphs():
             raise UnsupportedCase(f"{node.op} is not moved out of a loop")
         made = self.graph.nodes(node.op, [None if found is None else found.tensor for found in inputs],
                                 [(tensor.kind, tensor.dims) for tensor in node.outputs], **node.attributes)  # fmt: skip

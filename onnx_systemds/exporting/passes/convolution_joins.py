@@ -40,8 +40,8 @@ def _computed_bias(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor |
     if other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
         return False
     source = other.node.inputs[0] if other.node is not None and other.node.op == "Reshape" else other
-    bias = Tensor(FLOAT, (x.dims[1],), "bias")
-    bias.node = fusing.inserted(node, "Reshape", (source, fusing.builder.constant([-1])), bias, {})
+    every = fusing.builder.constant([-1])
+    bias = fusing.inserted(node, "Reshape", (source, every), Tensor(FLOAT, (x.dims[1],), "bias"))
     return fusing.become(node, "Conv", [*conv.inputs, bias], **conv.attributes)
 
 
@@ -98,9 +98,7 @@ def _rebuilt(fusing: Fusing, node: Node, conv: Node, bias: Array, scale: Array |
         attributes[SCALE] = scale * before if isinstance(before, np.ndarray) else scale
     inputs = list(conv.inputs[:2])
     if bias.any():
-        constant = fusing.builder.constant(bias, FLOAT)
-        constant.hint = constant.hint or hint
-        inputs.append(constant)
+        inputs.append(fusing.builder.constant(bias, FLOAT, hint))
     return fusing.become(node, conv.op, inputs, **attributes)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -67,11 +68,11 @@ def _counted(
     scope: Scope, outputs: Iterable[Tensor], uses: Counter[Tensor]
 ) -> Iterable[tuple[Scope, list[Node]]]:
     """Yield the scopes with their needed nodes, and count how often each tensor is used."""
-    needed = needed_nodes(scope, [], outputs)
+    needed = needed_nodes(scope, outputs)
     yield scope, needed
     for node in needed:
         uses.update(tensor for tensor in node.inputs if tensor is not None)
-        for _, body in node.subgraphs():
+        for body in node.subgraphs():
             uses.update(body.outputs)
             yield from list(_counted(body.scope, body.outputs, uses))
 
@@ -124,12 +125,13 @@ class _Fusing:
         return True
 
     def inserted(
-        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor, attributes: Mapping[str, Attribute]
-    ) -> Node:
-        """Put a new node in front of another one."""
-        found = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
-        self.scope.nodes.insert(self.scope.nodes.index(place), found)
-        return found
+        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
+        attributes: Mapping[str, Attribute] = MappingProxyType({}),
+    ) -> Tensor:  # fmt: skip
+        """Put a new node in front of another one; returns its output."""
+        output.node = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
+        self.scope.nodes.insert(self.scope.nodes.index(place), output.node)
+        return output
 
     def gemm(self, node: Node) -> bool:
         """``A %*% B + row``."""
@@ -202,9 +204,7 @@ class _Fusing:
         target = self.builder.target(source, dims)
         if target.constant is None:
             return None
-        found = Tensor(source.kind, dims)
-        found.node = self.inserted(node, "Reshape", (source, target), found, {})
-        return found
+        return self.inserted(node, "Reshape", (source, target), Tensor(source.kind, dims))
 
     def softmax(self, node: Node) -> bool:
         """``E / sum(E)`` along an axis, with ``E = exp(S)`` or ``E = exp(S - max(S))``."""
@@ -236,8 +236,7 @@ class _Fusing:
             return None
         if None in inputs:
             return None
-        scores = Tensor(powers.kind, powers.dims)
-        scores.node = self.inserted(place, made.op, inputs, scores, made.attributes)
+        scores = self.inserted(place, made.op, inputs, Tensor(powers.kind, powers.dims), made.attributes)
         self.uses[scores] = 1
         return scores
 

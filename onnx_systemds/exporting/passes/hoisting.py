@@ -18,8 +18,8 @@ def hoist(builder: GraphBuilder) -> None:
 
 
 def _hoist_in(scope: Scope, outputs: list[Tensor]) -> None:
-    for node in needed_nodes(scope, [], outputs):
-        for _, body in node.subgraphs():
+    for node in needed_nodes(scope, outputs):
+        for body in node.subgraphs():
             _hoist_in(body.scope, list(body.outputs))
             if node.op == "Loop":
                 _move_out(scope, node, body)
@@ -28,7 +28,7 @@ def _hoist_in(scope: Scope, outputs: list[Tensor]) -> None:
 def _move_out(scope: Scope, loop: Node, body: SubGraph) -> None:
     around = list(scope.with_parents())
     place = scope.nodes.index(loop)
-    for node in needed_nodes(body.scope, [], body.outputs):
+    for node in needed_nodes(body.scope, body.outputs):
         if node.op not in HARMLESS or any(tensor in body.outputs for tensor in node.outputs):
             continue
         if all(tensor is None or tensor.node is None or tensor.node.scope in around for tensor in node.inputs):

@@ -33,9 +33,10 @@ class Fusing(Protocol):
         """Make `node` another one with the same result."""
 
     def inserted(
-        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor, attributes: Mapping[str, Attribute]
-    ) -> Node:
-        """Put a new node in front of another one."""
+        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
+        attributes: Mapping[str, Attribute] = ...,
+    ) -> Tensor:  # fmt: skip
+        """Put a new node in front of another one; returns its output."""
 
     def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
         """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
@@ -75,9 +76,8 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
             mean, deviation = known[2:]
             if (deviation <= 0).any() or (np.abs(mean) > _FARTHEST_MEAN * deviation).any():
                 continue
-            stored = [fusing.builder.constant(row, FLOAT) for row in (*known[:3], deviation**2)]
-            for constant, hint in zip(stored, ("scale", "shift", "mean", "variance")):
-                constant.hint = constant.hint or hint
+            stored = [fusing.builder.constant(row, FLOAT, hint) for row, hint in
+                      zip((*known[:3], deviation**2), ("scale", "shift", "mean", "variance"))]  # fmt: skip
             return fusing.become(node, "BatchNormalization", [centered.inputs[0], *stored], epsilon=0.0)
     return False
 
@@ -112,8 +112,7 @@ def normalized_scaled(fusing: Fusing, node: Node) -> bool:
             continue
         scale = _known_row(row, made.inputs[1].constant.size)
         if scale is not None and (made.inputs[1].constant == 1).all() and row is not None:
-            constant = fusing.builder.constant(scale, FLOAT)
-            constant.hint = constant.hint or row.hint
+            constant = fusing.builder.constant(scale, FLOAT, row.hint)
             return fusing.become(node, made.op, [made.inputs[0], constant], **made.attributes)
     return False
 
@@ -125,8 +124,7 @@ def normalized_shifted(fusing: Fusing, node: Node) -> bool:
         scale = None if made is None or len(made.inputs) != 2 else made.inputs[1]
         shift = None if scale is None or scale.constant is None else _known_row(row, scale.constant.size)
         if made is not None and shift is not None and row is not None:
-            constant = fusing.builder.constant(shift, FLOAT)
-            constant.hint = constant.hint or row.hint
+            constant = fusing.builder.constant(shift, FLOAT, row.hint)
             return fusing.become(node, made.op, [*made.inputs, constant], **made.attributes)
     return False
 

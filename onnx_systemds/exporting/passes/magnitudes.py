@@ -15,7 +15,7 @@ import numpy as np
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import estimated_elements
-from onnx_systemds.exporting.passes.retyping import fed_back
+from onnx_systemds.exporting.passes.retyping import fed_back, given_back
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class _Magnitudes:
         self.known: dict[Tensor, Magnitude] = {}
 
     def visit(self, scope: Scope, outputs: Iterable[Tensor]) -> None:
-        for node in needed_nodes(scope, [], outputs):
+        for node in needed_nodes(scope, outputs):
             for tensor in node.outputs:
                 self.known.pop(tensor, None)
-            bodies = [body for _, body in node.subgraphs()]
+            bodies = node.subgraphs()
             for body in bodies:
                 self.visit_body(node, body)
             if not bodies:
@@ -61,7 +61,7 @@ class _Magnitudes:
     def visit_body(self, node: Node, body: SubGraph) -> None:
         self.join(body.inputs, node.inputs[: len(body.inputs)])
         self.visit(body.scope, body.outputs)
-        results = body.outputs[len(body.outputs) - len(node.outputs) :]
+        results = given_back(node, body)
         states = fed_back(node, body)
         if states:
             self.join(states, results)

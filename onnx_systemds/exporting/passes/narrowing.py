@@ -15,7 +15,7 @@ from onnx import TensorProto, defs, helper
 from onnx_systemds.exporting.graph.builder import GraphBuilder
 from onnx_systemds.exporting.graph.nodes import DOMAINS, FLOAT, NARROW, WIDE, Array, Node, Scope, Tensor
 from onnx_systemds.exporting.passes.convolution_joins import SCALE, scaled_filters
-from onnx_systemds.exporting.passes.retyping import Retyping, fed_back
+from onnx_systemds.exporting.passes.retyping import Retyping, fed_back, given_back
 
 TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 """The types of 16 bits, by their names."""
@@ -46,7 +46,7 @@ class _Numbers:
 
     def visit(self, scope: Scope) -> None:
         for node in scope.nodes:
-            bodies = [body for _, body in node.subgraphs()]
+            bodies = node.subgraphs()
             if not bodies:
                 if any(map(self.is_number, node.inputs)):
                     self.add(node.outputs)
@@ -61,7 +61,7 @@ class _Numbers:
                 for body in bodies:
                     self.hand_on(node.inputs, body.inputs)
                     self.visit(body.scope)
-                    outputs = body.outputs[len(body.outputs) - len(node.outputs) :]
+                    outputs = given_back(node, body)
                     self.hand_on(outputs, node.outputs)
                     self.hand_on(outputs, fed_back(node, body))
 

@@ -32,19 +32,19 @@ class Retyping(ABC):
         nodes, scope.nodes = scope.nodes, []
         known: dict[Tensor, Tensor] = {}
         for node in nodes:
-            if any(node.subgraphs()):
+            if node.subgraphs():
                 self._around_bodies(node, scope, known)
             else:
                 self._around_operator(node, scope, known)
 
     def _around_bodies(self, node: Node, scope: Scope, known: dict[Tensor, Tensor]) -> None:
         """Make the kinds equal on both sides of the edges of bodies."""
-        for _, body in node.subgraphs():
+        for body in node.subgraphs():
             if body.inputs:
                 kinds = [tensor.kind for tensor in body.inputs]
                 node.inputs = tuple(self._of_kind(*pair, node, scope, known) for pair in zip(node.inputs, kinds))
         scope.nodes.append(node)
-        for _, body in node.subgraphs():
+        for body in node.subgraphs():
             self.visit(body.scope)
             first = len(body.outputs) - len(node.outputs)
             made: dict[Tensor, Tensor] = {}
@@ -114,6 +114,11 @@ def fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
         assert isinstance(scanned, int)
         return body.inputs[: len(body.inputs) - scanned]
     return body.inputs[2:] if node.op == "Loop" else ()
+
+
+def given_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
+    """Return the outputs of a body that are those of its node, without what tells whether a loop goes on."""
+    return body.outputs[len(body.outputs) - len(node.outputs) :]
 
 
 def _in_kind(tensor: Tensor, kind: str) -> Tensor:

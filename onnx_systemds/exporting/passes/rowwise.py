@@ -56,7 +56,7 @@ class Rowwise:
 
     def of(self, tensor: Tensor) -> Tensor:
         """Return a tensor of the body for all rows. Raises UnsupportedCase where a row may depend on others."""
-        for node in needed_nodes(self.scope, [], [tensor]):
+        for node in needed_nodes(self.scope, [tensor]):
             if len(node.outputs) == 1 and node.outputs[0] not in self.whole:
                 self._make(node)
         if tensor not in self.whole:
@@ -96,7 +96,7 @@ class Rowwise:
         """Make a node that is the same in all trips."""
         operands = [None if tensor is None else self._outside(tensor) for tensor in node.inputs]
         missing = any(a is not None and b is None for a, b in zip(node.inputs, operands))
-        if not missing and not any(True for _ in node.subgraphs()):
+        if not missing and not node.subgraphs():
             result = node.outputs[0]
             self.same[result] = self.graph.node(node.op, operands, result.dims, result.kind, **node.attributes)
 

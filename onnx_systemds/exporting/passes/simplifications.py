@@ -123,7 +123,7 @@ def pooled(fusing: Fusing, node: Node) -> bool:
     target = fusing.builder.target(images, node.outputs[0].dims)
     if target.constant is None:
         return False
-    images.node = fusing.inserted(node, made.op, [source], images, made.attributes)
+    fusing.inserted(node, made.op, [source], images, made.attributes)
     return fusing.become(node, "Reshape", [images, target])
 
 

@@ -34,7 +34,7 @@ def exchanged(fusing: Fusing, node: Node) -> bool:
     target = fusing.builder.target(moved, node.outputs[0].dims)
     if target.constant is None:
         return False
-    moved.node = fusing.inserted(node, "Transpose", [view], moved, {"perm": perm})
+    fusing.inserted(node, "Transpose", [view], moved, {"perm": perm})
     return fusing.become(node, "Reshape", [moved, target])
 
 
@@ -80,15 +80,14 @@ def stacked(fusing: Fusing, node: Node) -> bool:
             return False
         if turned:
             moved = Tensor(FLOAT, (view.dims[0], view.dims[2], view.dims[1]))
-            moved.node = fusing.inserted(node, "Transpose", [view], moved, {"perm": (0, 2, 1)})
-            view = moved
+            view = fusing.inserted(node, "Transpose", [view], moved, {"perm": (0, 2, 1)})
         views.append(view)
     dims: Dims = (len(products), views[0].dims[1], views[1].dims[2])
     found = Tensor(FLOAT, dims)
     target = fusing.builder.target(found, node.outputs[0].dims)
     if target.constant is None:
         return False
-    found.node = fusing.inserted(node, "MatMul", views, found, {})
+    fusing.inserted(node, "MatMul", views, found)
     return fusing.become(node, "Reshape", [found, target])
 
 

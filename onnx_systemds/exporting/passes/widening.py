@@ -24,7 +24,7 @@ from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
     remainder_divisor,
     whole_quotient,
 )
-from onnx_systemds.exporting.passes.retyping import Retyping, fed_back
+from onnx_systemds.exporting.passes.retyping import Retyping, fed_back, given_back
 
 _EXACT = 2.0**24
 """Up to here float32 holds every whole number."""
@@ -66,8 +66,8 @@ def widen(builder: GraphBuilder) -> None:
 
 def _nodes(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
     """Yield the needed nodes, those of bodies before what they are the bodies of."""
-    for node in needed_nodes(scope, [], outputs):
-        for _, body in node.subgraphs():
+    for node in needed_nodes(scope, outputs):
+        for body in node.subgraphs():
             yield from _nodes(body.scope, body.outputs)
         yield node
 
@@ -77,8 +77,8 @@ def _edges(node: Node) -> Iterator[_Edge]:
     if node.op in RULES:
         for tensor in node.outputs:
             yield node.inputs, tensor
-    for _, body in node.subgraphs():
-        results = body.outputs[len(body.outputs) - len(node.outputs) :]
+    for body in node.subgraphs():
+        results = given_back(node, body)
         for given, taken in ((node.inputs, body.inputs), (results, fed_back(node, body)), (results, node.outputs)):
             yield from (((tensor,), to) for tensor, to in zip(given, taken))
 
@@ -135,7 +135,7 @@ def _demand(edges: Sequence[_Edge], beyond: set[Tensor], starts: Iterable[Node],
 
 def _carried(nodes: Iterable[Node], wide: set[Tensor]) -> set[Tensor]:
     """Return what loops carry and give in the end where either is wide: both are of one type."""
-    pairs = (pair for node in nodes for _, body in node.subgraphs() for pair in zip(fed_back(node, body), node.outputs))
+    pairs = (pair for node in nodes for body in node.subgraphs() for pair in zip(fed_back(node, body), node.outputs))
     return {tensor for pair in pairs if wide & set(pair) for tensor in pair}
 
 
