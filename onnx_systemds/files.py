@@ -51,6 +51,11 @@ def check_target(target: Path, sources: Iterable[Path]) -> None:
             raise TranspileError("the output would replace a file that is read", target, "give it another name")
 
 
+def part_files(path: Path) -> list[Path]:
+    """The files of a folder that a program of many tasks wrote as one, without notes and checksums; a file itself."""
+    return sorted(part for part in path.iterdir() if part.name[0] not in "._") if path.is_dir() else [path]
+
+
 @contextmanager
 def replacing(path: Path) -> Iterator[IO[bytes]]:
     """A binary stream whose content takes the place of ``path`` when the block ends without an exception.

@@ -199,10 +199,7 @@ def verify(model: Path, per_node: bool, verification: VerificationOptions, optio
         types, constants = given.read_for(loaded)
         report = verify_model(
             loaded, dims=sizes, starts=given.starts, ends=given.ends, types=types, constants=constants,
-            per_node=per_node, function_name=options.function_name, weights=options.weights,
-            functions=options.functions, style=options.style, simplified=not options.no_simplify,
-            omitted=options.omitted,
-            specialised=not options.no_specialise, stages=stages, **verification.arguments(),
+            per_node=per_node, stages=stages, **options.arguments(), **verification.arguments(),
         )  # fmt: skip
         verification.write_page(report, model)
         print_stages(stages, verbose=options.verbose)

@@ -37,11 +37,8 @@ def converted(
     """The script of a model. types: of inputs, in place of those that it declares. Raises TranspileError."""
     with progress("converting", len(loaded.graph.nodes)) as advance_to:
         return import_model(
-            loaded, dims=sizes, types=types, function_name=options.function_name, weights=options.weights,
-            functions=options.functions, style=options.style, simplified=not options.no_simplify,
-            omitted=options.omitted,
-            specialised=not options.no_specialise, progress=advance_to, stages=stages,
-        )  # fmt: skip
+            loaded, dims=sizes, types=types, progress=advance_to, stages=stages, **options.arguments()
+        )
 
 
 @contextmanager

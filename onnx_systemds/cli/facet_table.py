@@ -9,6 +9,7 @@ from typing import Any
 
 import onnx
 
+from onnx_systemds.inference.facts import has_definition
 from onnx_systemds.inference.registry import (
     Identity,
     batch_rules,
@@ -22,6 +23,7 @@ from onnx_systemds.inference.registry import (
     size_rules,
     text_operators,
 )
+from onnx_systemds.model.ir import operator_name
 from onnx_systemds.operators import operator_generators  # and so all that is registered
 
 FACETS = {
@@ -57,7 +59,7 @@ class FacetRow:
     @property
     def name(self) -> str:
         """With the domain, if it is not that of ai.onnx."""
-        return f"{self.domain}.{self.op_type}" if self.domain else self.op_type
+        return operator_name(self.domain, self.op_type)
 
 
 def facet_rows() -> list[FacetRow]:
@@ -96,7 +98,7 @@ def _state(facet: str, identity: Identity) -> str:
     schema = _schemas().get(identity)
     if facet == "dims" and schema is not None:
         return ONNX
-    if facet == "gradient" and schema is not None and (schema.has_function or schema.has_context_dependent_function):
+    if facet == "gradient" and has_definition(schema):
         return ONNX
     return GAP if _applies(facet, schema) else NONE
 

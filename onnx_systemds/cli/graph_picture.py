@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from onnx_systemds.dml.templates import page
 from onnx_systemds.errors import TranspileError, escaped
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value, dims_words
-from onnx_systemds.model.ir import Node
+from onnx_systemds.model.ir import Node, operator_name
 
 SUFFIXES = (".txt", ".svg", ".html")
 MOST_NODES = 5000
@@ -89,7 +89,7 @@ def _shown(typed: TypedGraph) -> list[tuple[int, Node]]:
 
 
 def _call(node: Node) -> str:
-    operator = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    operator = operator_name(*node.identity)
     attributes = ", ".join(f"{escaped(name)}={_content(content)}" for name, content in sorted(node.attributes.items()))
     shown = f" <{attributes}>" if attributes else ""
     named = f"  # {escaped(node.name)}" if node.name else ""
@@ -112,10 +112,8 @@ def _drawn(typed: TypedGraph) -> dict[str, Any]:
     boxes, edges = _boxes(typed)
     widths = [max(len(box.title) * 1.12, len(box.detail)) * _LETTER + 2 * _PADDING for box in boxes]
     places = layered(widths, _HEIGHT, list(edges))
-    drawn = [
-        Box(box.kind, box.title, box.detail, box.words, round(x, 1), round(y, 1), round(width, 1))
-        for box, width, (x, y) in zip(boxes, widths, places.corners)
-    ]
+    drawn = [replace(box, x=round(x, 1), y=round(y, 1), width=round(width, 1))
+             for box, width, (x, y) in zip(boxes, widths, places.corners)]  # fmt: skip
     lines = [(_path(points), edges[edge]) for edge, points in places.lines.items()]
     return {"boxes": drawn, "lines": lines, "width": round(places.width, 1), "height": round(places.height, 1)}
 

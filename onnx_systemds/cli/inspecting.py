@@ -14,7 +14,7 @@ from onnx_systemds.errors import MultipleErrors, TranspileError, escaped
 from onnx_systemds.importing.convert import TypedModel, Writing, script_of, typed_model
 from onnx_systemds.inference import dims as dim
 from onnx_systemds.inference.context import Context
-from onnx_systemds.inference.facts import NodeFacts, find_schema
+from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition
 from onnx_systemds.inference.memory import Memory, memory_of
 from onnx_systemds.inference.onnx_inference import has_dims, unsupported
 from onnx_systemds.inference.passes.differentiation import GRADIENT
@@ -22,7 +22,6 @@ from onnx_systemds.inference.registry import expanders, find, operator_generator
 from onnx_systemds.inference.values import dims_words
 from onnx_systemds.model.ir import (
     Array,
-    Graph,
     MapType,
     Model,
     Node,
@@ -33,8 +32,10 @@ from onnx_systemds.model.ir import (
     TensorType,
     Type,
     ValueInfo,
+    operator_name,
 )
 from onnx_systemds.model.load import load_model
+from onnx_systemds.model.walk import nodes_of_model, sub_graphs
 from onnx_systemds.operators.rendering.equal_arrays import equal, sample
 
 _ENGINE_BYTES = 8
@@ -93,7 +94,7 @@ class Inspection:
         yield f"operators: {sum(use.count for use in self.operators)} nodes"
         yield from _operator_lines(self.operators)
         if self.model.functions:
-            names = [f"{domain}.{name}" if domain else name for domain, name, _ in self.model.functions]
+            names = [operator_name(domain, name) for domain, name, _ in self.model.functions]
             yield f"functions of the model: {', '.join(map(escaped, names))}"
         weights = self.weights
         alike = f" ({weights.equal} equal to others, and stored once with them)" if weights.equal else ""
@@ -169,26 +170,9 @@ def inspect_model(
     return Inspection(model, tuple(_uses(model)), _weights(model), reasons, memory, symbols)
 
 
-def all_nodes(model: Model) -> Iterator[Node]:
-    """Every node, those of sub-graphs and functions included."""
-    stack = [*model.graph.nodes, *(node for function in model.functions.values() for node in function.nodes)]
-    while stack:
-        node = stack.pop()
-        yield node
-        for graph in _sub_graphs(node):
-            stack += graph.nodes
-
-
-def _sub_graphs(node: Node) -> Iterator[Graph]:
-    for content in node.attributes.values():
-        for item in content if isinstance(content, tuple) else (content,):
-            if isinstance(item, Graph):
-                yield item
-
-
 def _uses(model: Model) -> Iterator[OperatorUse]:
     counts: dict[tuple[str, str, int, str], list[Node]] = {}
-    for node in all_nodes(model):
+    for node in nodes_of_model(model.graph, model.functions):
         counts.setdefault((node.domain, node.op_type, node.version, node.overload), []).append(node)
     for key in sorted(counts):
         nodes = counts[key]
@@ -211,8 +195,7 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
         return "replaced by the nodes of the derivative", ""
     if find(expanders, node.identity, node.version) is not None:
         return "replaced by ONNX operators", ""
-    schema = find_schema(node.domain, node.op_type, node.version)
-    if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+    if has_definition(find_schema(node.domain, node.op_type, node.version)):
         return "by ONNX's definition", ""
     return "", unsupported(NodeFacts(node, {})).message
 
@@ -220,8 +203,8 @@ def _support(node: Node, model: Model) -> tuple[str, str]:
 def _weights(model: Model) -> Weights:
     """All initializers, and the tensors that nodes have as attributes."""
     arrays: list[Any] = list(model.graph.initializers.values())
-    for node in all_nodes(model):
-        arrays += [array for graph in _sub_graphs(node) for array in graph.initializers.values()]
+    for node in nodes_of_model(model.graph, model.functions):
+        arrays += [array for graph in sub_graphs(node) for array in graph.initializers.values()]
         for content in node.attributes.values():
             items = content if isinstance(content, tuple) else (content,)
             arrays += [item.values if isinstance(item, SparseTensor) else item
@@ -301,7 +284,7 @@ def _node(node: Node) -> str:
 
 def _operator_lines(uses: tuple[OperatorUse, ...]) -> Iterator[str]:
     rows = [
-        (escaped(f"{use.domain}.{use.op_type}" if use.domain else use.op_type), f"opset {use.version}",
+        (escaped(operator_name(use.domain, use.op_type)), f"opset {use.version}",
          f"{use.count}x", use.how or f"NOT SUPPORTED: {use.reason}")
         for use in uses
     ]  # fmt: skip

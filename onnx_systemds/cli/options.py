@@ -74,6 +74,14 @@ class ConversionOptions:
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint="--no-pass") from error
 
+    def arguments(self) -> dict[str, Any]:
+        """Those that `import_model` and `verify_model` take by the same names."""
+        return {
+            "function_name": self.function_name, "weights": self.weights, "functions": self.functions,
+            "style": self.style, "simplified": not self.no_simplify, "omitted": self.omitted,
+            "specialised": not self.no_specialise,
+        }  # fmt: skip
+
     def given(self) -> GivenInputs:
         """The part of the model, types and constants. Raises BadParameter."""
         return given_inputs(self.types, self.constants, self.starts, self.ends)

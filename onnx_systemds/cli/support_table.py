@@ -13,6 +13,7 @@ from onnx_systemds.inference.onnx_inference import has_dims
 from onnx_systemds.inference.passes.differentiation import GRADIENT
 from onnx_systemds.inference.registry import expanders, operator_generators, refused_operators
 from onnx_systemds.model.contrib_schemas import CONTRIB, REFUSED
+from onnx_systemds.model.ir import operator_name
 
 DOMAINS = ("", "ai.onnx.ml", "ai.onnx.preview.training")
 
@@ -111,7 +112,7 @@ def table_lines() -> Iterator[str]:
 
 def _lines(rows: list[Row]) -> Iterator[str]:
     for row in rows:
-        name = f"{row.domain}.{row.op_type}" if row.domain else row.op_type
+        name = operator_name(row.domain, row.op_type)
         yield f"| {name} | {row.status} | {', '.join(map(str, row.generators))} | {row.newest} | {_facets(row)} |"
 
 

@@ -20,6 +20,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase, quoted
+from onnx_systemds.files import part_files
 
 BLOCK_ROWS = 1000
 LONGEST_BYTES = 65_535
@@ -83,8 +84,7 @@ def read_frame(path: Path, rows: int, cols: int) -> Texts | NotedFrame:
     Raises InvalidModel when it is no such frame of strings, OSError when it cannot be read.
     """
     frame, missing = np.full((rows, cols), "", object), [""] * cols
-    files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
-    for file in files:
+    for file in part_files(path):
         with file.open("rb") as stream:
             try:
                 for first, columns in _read_blocks(stream):

@@ -27,6 +27,7 @@ import numpy as np
 
 from onnx_systemds.engine.frame_files import write_frame
 from onnx_systemds.errors import InvalidModel, quoted
+from onnx_systemds.files import part_files
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int], None]
@@ -156,8 +157,7 @@ def matrix_blocks(path: Path) -> Iterator[tuple[int, int, Array]]:
     path = Path(path)
     sizes = _described(path)
     nonzeros = 0
-    files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
-    for file in files:
+    for file in part_files(path):
         with file.open("rb") as stream:
             try:
                 for block_row, block_col, block in _read_blocks(stream):
@@ -190,7 +190,7 @@ def _described(path: Path) -> _Sizes:
     """Return what ``path.mtd`` says. Raises InvalidModel, OSError."""
     path = Path(path)
     try:
-        description = json.loads(_beside(path, ".mtd").read_text(encoding="utf-8"))
+        description = json.loads(_mtd_of(path).read_text(encoding="utf-8"))
         rows, cols = int(description["rows"]), int(description["cols"])
         height, width = (int(description.get(f"{axis}_in_block", BLOCK_SIZE)) for axis in ("rows", "cols"))
         found = _Sizes(rows, cols, height, width, int(description.get("nnz", -1)))
@@ -225,7 +225,7 @@ def _write_file(target: Path, array: Array, block_size: int, threads: int, progr
     rows, cols = array.shape
     mtd = {"data_type": "matrix", "value_type": "double", "rows": rows, "cols": cols, "nnz": nonzeros}
     mtd |= {"rows_in_block": block_size, "cols_in_block": block_size, "format": "binary"}
-    _write_json(_beside(target, ".mtd"), mtd)
+    _write_json(_mtd_of(target), mtd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +336,7 @@ def _staging(path: Path) -> Iterator[Path]:
 
 def _replace(staging: Path, path: Path) -> None:
     """Move the finished ``staging/name`` and its ``.mtd`` to `path`; the old ones go into `staging`."""
-    mtd = _beside(path, ".mtd")
+    mtd = _mtd_of(path)
     # Checksums that Hadoop left beside older files would make it refuse the new ones.
     stale = [path.with_name(f".{old.name}.crc") for old in (path, mtd)]
     for number, old in enumerate([mtd, path, *stale]):
@@ -346,8 +346,8 @@ def _replace(staging: Path, path: Path) -> None:
     (staging / mtd.name).rename(mtd)
 
 
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(path.name + suffix)
+def _mtd_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.mtd")
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:

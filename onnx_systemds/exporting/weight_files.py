@@ -20,6 +20,7 @@ from onnx_systemds.engine.frame_files import NotedFrame, noted, read_frame
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.exporting.graph.nodes import Array
 from onnx_systemds.exporting.stored_matrices import StoredMatrix, stored_array, stored_blocks
+from onnx_systemds.files import part_files
 
 _MISSING_LINE, _MISSING_ROW = "#Meta·MV", -2
 """Where the engine notes what to put into missing cells, in csv and in text."""
@@ -180,8 +181,7 @@ def _frame(path: Path, description: dict[str, Any]) -> Array | NotedFrame:
 
 def _text(path: Path) -> str:
     """Return the text of a file, or of the parts in a folder."""
-    files = sorted(file for file in path.iterdir() if file.name[0] not in "._") if path.is_dir() else [path]
-    return "".join(file.read_bytes().decode("utf-8") for file in files)
+    return "".join(file.read_bytes().decode("utf-8") for file in part_files(path))
 
 
 def _lines(path: Path) -> list[str]:

@@ -310,6 +310,11 @@ def find_schema(domain: str, op_type: str, version: int) -> Any:
     return None if schema is None or schema.deprecated else schema
 
 
+def has_definition(schema: Any) -> bool:
+    """Whether ONNX defines the operator of a schema by other operators; None is the schema of none."""
+    return schema is not None and bool(schema.has_function or schema.has_context_dependent_function)
+
+
 def find_any_schema(domain: str, op_type: str, version: int) -> Any:
     """As `find_schema`, with those of operators that ONNX has removed, which it keeps."""
     try:

@@ -25,7 +25,7 @@ from onnx_systemds.errors import (
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.dims import Dim, substitute, symbol, symbols
-from onnx_systemds.inference.facts import NodeFacts, find_schema, is_unknown_size
+from onnx_systemds.inference.facts import NodeFacts, find_schema, has_definition, is_unknown_size
 from onnx_systemds.inference.inference_facts import InferenceFacts
 from onnx_systemds.inference.lists import declared_list
 from onnx_systemds.inference.local_functions import call_values
@@ -309,8 +309,7 @@ def _after_failure(facts: InferenceFacts) -> tuple[Value, ...]:
     """A node after one that failed: nothing can be said of its outputs, but it may be unsupported itself."""
     node = facts.node
     known = find(operator_generators, node.identity, node.version) is not None
-    schema = find_schema(node.domain, node.op_type, node.version)
-    defined = schema is not None and (schema.has_function or schema.has_context_dependent_function)
+    defined = has_definition(find_schema(node.domain, node.op_type, node.version))
     known = known or node.identity == GRADIENT or find(expanders, node.identity, node.version) is not None
     if not (known or defined or facts.context.function_of(node) or node.identity == ("", "Constant")):
         raise unsupported(facts)

@@ -91,6 +91,11 @@ class SparseTensor:
     dims: tuple[int, ...]
 
 
+def operator_name(domain: str, op_type: str) -> str:
+    """An operator as tables name it: with its domain, if that is not ONNX's own."""
+    return f"{domain}.{op_type}" if domain else op_type
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """One operator call. An input or output named "" is left out.

@@ -45,9 +45,14 @@ def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
 
 
 def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> int:
-    """Number of nodes of a model: of its graph, its functions and all their sub-graphs."""
+    """Number of nodes of a model."""
+    return sum(1 for _ in nodes_of_model(main, functions))
+
+
+def nodes_of_model(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
+    """The nodes of a model: of its graph, its functions and all their sub-graphs."""
     called = (node for function in functions.values() for node in function.nodes)
-    return sum(1 for _ in all_nodes([*main.nodes, *called]))
+    return all_nodes([*main.nodes, *called])
 
 
 def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -56,10 +61,16 @@ def all_nodes(nodes: Iterable[Node]) -> Iterator[Node]:
     while stack:
         node = stack.pop()
         yield node
-        for content in node.attributes.values():
-            for graph in content if isinstance(content, tuple) else (content,):
-                if isinstance(graph, Graph):
-                    stack += graph.nodes
+        for graph in sub_graphs(node):
+            stack += graph.nodes
+
+
+def sub_graphs(node: Node) -> Iterator[Graph]:
+    """The sub-graphs of a node, each by itself or among others in one attribute."""
+    for content in node.attributes.values():
+        for item in content if isinstance(content, tuple) else (content,):
+            if isinstance(item, Graph):
+                yield item
 
 
 def names_read(node: Node) -> set[str]:
@@ -71,12 +82,7 @@ def names_read(node: Node) -> set[str]:
 
 def names_captured_by(node: Node) -> set[str]:
     """Names that the sub-graphs of a node take from the graphs around it; they may be inputs of the node, too."""
-    captured: set[str] = set()
-    for content in node.attributes.values():
-        for graph in content if isinstance(content, tuple) else (content,):
-            if isinstance(graph, Graph):
-                captured |= names_captured(graph)
-    return captured
+    return set[str]().union(*map(names_captured, sub_graphs(node)))
 
 
 def names_captured(graph: Graph) -> set[str]:

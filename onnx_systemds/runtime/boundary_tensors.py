@@ -10,11 +10,9 @@ import numpy as np
 from onnx_systemds.errors import TranspileError, quoted
 from onnx_systemds.importing.interface import Port
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.given_inputs import InvalidInput, given_list, given_map, given_tensor
-from onnx_systemds.model.protos import numpy_dtype
 from onnx_systemds.runtime import list_transfer
-from onnx_systemds.runtime.boundary_integers import check_given, integers_of
+from onnx_systemds.runtime.boundary_integers import check_given
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
 
@@ -45,18 +43,11 @@ def bind_sizes(ports: tuple[Port, ...], tensors: Mapping[str, Tensor]) -> dict[s
 
 def restored(port: Port, matrix: Tensor, sizes: Mapping[str, int]) -> Tensor:
     """A result matrix as a tensor of the declared dtype and dims, data-dependent dims read from the matrix."""
-    matrix = list_transfer.with_rows(matrix, port.dims, sizes)
-    shape = list_transfer.solved_shape(port.dims, matrix.shape, sizes)
-    if shape is None:
+    tensor = list_transfer.tensor_of_matrix(port, matrix, port.dims, sizes)
+    if tensor is None:
         why = f"its matrix is {matrix.shape[0]} x {matrix.shape[1]}" if matrix.size else "it has no elements"
         raise TranspileError(f"the dims of output {quoted(port.name)} cannot be told: {why}")
-    tensor = matrix.reshape(shape)
-    if tensor.dtype == object:
-        return tensor
-    if port.dtype in TYPES:
-        return integers_of(port, tensor)
-    with np.errstate(invalid="ignore", over="ignore"):
-        return tensor.astype(numpy_dtype(port.dtype))
+    return tensor
 
 
 def tensor_of(port: Port, inputs: Mapping[str, Any]) -> Tensor:

@@ -168,15 +168,28 @@ def received(port: Port, computed: Mapping[str, Matrix], name: str, sizes: Mappi
 def _item(port: Port, matrix: Matrix, dims: Sequence[Dim] | None, sizes: Mapping[str, int]) -> Matrix:
     if dims is None:
         raise TranspileError(f"the rank of the items of output {quoted(port.name)} is unknown")
-    matrix = with_rows(matrix, dims, sizes)
-    shape = solved_shape(dims, matrix.shape, sizes)
-    if shape is None:
+    tensor = tensor_of_matrix(port, matrix, dims, sizes)
+    if tensor is None:
         raise TranspileError(f"the dims of the items of output {quoted(port.name)} cannot be told from their matrices")
-    matrix = matrix.reshape(shape)
-    return integers_of(port, matrix) if port.dtype in TYPES else matrix.astype(numpy_dtype(port.dtype))
+    return tensor
 
 
-def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
+def tensor_of_matrix(port: Port, matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix | None:
+    """A matrix in boundary form as a tensor of these dims and of a port's type; None where the dims cannot be told."""
+    matrix = _with_rows(matrix, dims, sizes)
+    shape = _solved_shape(dims, matrix.shape, sizes)
+    if shape is None:
+        return None
+    tensor = matrix.reshape(shape)
+    if tensor.dtype == object:
+        return tensor
+    if port.dtype in TYPES:
+        return integers_of(port, tensor)
+    with np.errstate(invalid="ignore", over="ignore"):
+        return tensor.astype(numpy_dtype(port.dtype))
+
+
+def _with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> Matrix:
     """The matrix of a frame of no cells: no frame has rows without columns."""
     rows = dim.substitute(dim.product(dims[:1]), sizes)
     if matrix.dtype != object or matrix.size or not isinstance(rows, int):
@@ -184,7 +197,7 @@ def with_rows(matrix: Matrix, dims: Sequence[Dim], sizes: Mapping[str, int]) -> 
     return matrix.reshape(rows, 0 if rows else matrix.shape[1])
 
 
-def solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:
+def _solved_shape(dims: Sequence[Dim], shape: tuple[int, ...], sizes: Mapping[str, int]) -> list[int] | None:
     """Dims as integers from a matrix of them in boundary form, None where that does not determine them."""
     known = dict(sizes)
     equations: list[tuple[Dim, int]] = [(dim.product(dims[:1]), shape[0]), (dim.product(dims[1:]), shape[1])]

@@ -12,7 +12,7 @@ import numpy as np
 from onnx_systemds.engine.errors import EngineError
 from onnx_systemds.engine.spark_submit import SparkOptions, find_spark_submit, submit_program
 from onnx_systemds.errors import TranspileError, UnsupportedCase
-from onnx_systemds.files import replacing
+from onnx_systemds.files import part_files, replacing
 from onnx_systemds.importing.block_sizes import MOST_ROWS
 from onnx_systemds.importing.coded_texts import has_texts
 from onnx_systemds.importing.interface import Port
@@ -141,7 +141,6 @@ def _lines(path: Path) -> Iterator[str]:
     """Of a csv file, or of the parts that the engine made of it."""
     if not path.exists():
         raise EngineError("spark-submit wrote no result")
-    parts = sorted(part for part in path.iterdir() if part.name[0] not in "._") if path.is_dir() else [path]
-    for part in parts:
+    for part in part_files(path):
         with part.open(encoding="utf-8") as stream:
             yield from stream
