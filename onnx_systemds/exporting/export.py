@@ -83,16 +83,7 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
         else:
             _run_function(evaluator, module, function, outputs)
         words.append(f"{len(graph.main.nodes)} nodes")
-    evaluator.reasons.raise_any("the script cannot be exported")
-    interface.check_wanted()
-    if not graph.outputs:
-        hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
-        none = TranspileError("the script has no result that could be an output", script.file, hint)
-        raise_all([*_poison_reasons(evaluator), none], "the script cannot be exported")
-    unused = interface.unused()
-    if unused:
-        hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
-        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
+    _check_finished(evaluator, script)
     name = re.sub(r"\W", "_", function or Path(script.file).stem) or "script"
     with stages.stage("join and write") as words:
         model = write_model(graph, name, Provenance(script, function, folder), external)
@@ -100,6 +91,21 @@ def export_script(  # noqa: PLR0913 - a public entry point: all but the first tw
     if notes is not None:
         notes += [*script.warnings, *evaluator.context.dropped, *graph.notes]
     return model
+
+
+def _check_finished(evaluator: Evaluator, script: tree.Script) -> None:
+    """Raise TranspileError for what was refused, for a script without outputs, and for inputs that nothing asks for."""
+    evaluator.reasons.raise_any("the script cannot be exported")
+    interface = evaluator.context.interface
+    interface.check_wanted()
+    if not evaluator.graph.outputs:
+        hint = "name a function, or write a result" if script.functions else "write a result: write(Y, \"Y\")"
+        none = TranspileError("the script has no result that could be an output", script.file, hint)
+        raise_all([*_poison_reasons(evaluator), none], "the script cannot be exported")
+    unused = interface.unused()
+    if unused:
+        hint = f"what is asked for: {', '.join(sorted(interface.used))}" if interface.used else ""
+        raise TranspileError(f"nothing in the script asks for {quoted_list(unused)}", script.file, hint)
 
 
 def _script(source: str | Path | tree.Script) -> tree.Script:

@@ -141,16 +141,9 @@ def program_of(
     lines += list_transfer.functions(script)
     arguments: list[str] = []
     for position, port in enumerate(script.inputs):
-        name = f"in{position}"
-        if port.is_list:
-            reading, text = list_transfer.reading(port, name)
-            lines += reading
-            arguments.append(text)
-            continue
-        size = (shapes or {}).get(name) or _declared_size(port)
-        kind = ', data_type="frame"' if port.dtype == "string" else f", rows={size[0]}, cols={size[1]}" if size else ""
-        lines.append(f'{name} = read("./{name}"{kind})')
-        arguments.append(_from_matrix(port, name))
+        reading, text = _reading(port, f"in{position}", shapes or {})
+        lines += reading
+        arguments.append(text)
     for position, symbol in enumerate(script.sizes):
         if sizes is not None:
             arguments.append(str(sizes[symbol]))
@@ -172,19 +165,29 @@ def program_of(
     results = [f"result{position}" for position in range(len(ports))]
     target = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
     lines.append(f"{target} = {script.function}({', '.join(arguments)})")
-    for position, port in enumerate(ports):
-        number = f"result{position}"
-        if port.is_list:
-            lines += list_transfer.writing(port, number, f"out{position}")
-            continue
-        if port.dims == () and port.dtype == "string":
-            number = f"as.frame({number})"
-        elif port.dims == ():
-            number = f"as.matrix(as.double({number}))"
-        lines.append(f"out{position} = {number}")
-        lines.append(f'write(out{position}, "./out{position}")')
+    for position, (port, result) in enumerate(zip(ports, results)):
+        lines += _writing(port, result, f"out{position}")
     native_blas = all(function.name != FILTERS for function in functions.functions)
     return Program("\n".join(lines) + "\n", native_blas, functions.functions)
+
+
+def _reading(port: Port, name: str, shapes: Shapes) -> tuple[list[str], str]:
+    """The statements that read an input, and the argument that is made of it."""
+    if port.is_list:
+        return list_transfer.reading(port, name)
+    size = shapes.get(name) or _declared_size(port)
+    kind = ', data_type="frame"' if port.dtype == "string" else f", rows={size[0]}, cols={size[1]}" if size else ""
+    text = name if port.dims else scalar_argument(port.dtype, f"as.scalar({name})")
+    return [f'{name} = read("./{name}"{kind})'], text
+
+
+def _writing(port: Port, result: str, name: str) -> list[str]:
+    """The statements that write a result."""
+    if port.is_list:
+        return list_transfer.writing(port, result, name)
+    if port.dims == ():
+        result = f"as.frame({result})" if port.dtype == "string" else f"as.matrix(as.double({result}))"
+    return [f"{name} = {result}", f'write({name}, "./{name}")']
 
 
 def _declared_size(port: Port) -> tuple[int, ...]:
@@ -192,9 +195,3 @@ def _declared_size(port: Port) -> tuple[int, ...]:
     rows = port.dims[0] if port.dims else 1
     cols = dim.product(port.dims[1:])
     return (rows, cols) if isinstance(rows, int) and isinstance(cols, int) else ()
-
-
-def _from_matrix(port: Port, name: str) -> str:
-    if port.dims != ():
-        return name
-    return scalar_argument(port.dtype, f"as.scalar({name})")

@@ -77,8 +77,8 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
     options = {**options, "dims": dims}
     engine = _Engine(model, options)
 
-    def ask(drawn: Mapping[str, Any]) -> Judgement:
-        return judgement(path, _fed({**drawn, **known}), part=part)
+    def ask(drawn: Mapping[str, Any], further: Sequence[str] = ()) -> Judgement:
+        return judgement(path, _fed({**drawn, **known}), further, part)
 
     with stages.stage("judge") as words:  # first: it knows best what is wrong with inputs
         try:
@@ -95,11 +95,10 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         with stages.stage("node by node") as words:
             producers = engine.comparable_values(contents)
             values = engine.values(contents, list(producers))
-            inner = judgement(path, _fed({**contents, **known}), list(producers), part).outputs
-            nodes = [
-                NodeComparison(producers[found.name].label, producers[found.name].op_type, found)
-                for found in compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
-            ]
+            inner = ask(contents, list(producers)).outputs
+            compared = compare_all(values, {name: inner[name] for name in producers}, rtol, atol)
+            made = [(producers[each.name], each) for each in compared]
+            nodes = [NodeComparison(node.label, node.op_type, each) for node, each in made]
             words.append(f"{len(nodes)} values")
     return Report(
         judged.judge,

@@ -217,8 +217,7 @@ def scan_8(node: NodeView) -> Fragment:
     """A loop over the batch around one over the steps; what lies after a sequence's length stays zero."""
     count = int(node.attribute("num_scan_inputs"))
     first = node.input_count - count
-    typed = node.bodies["body"]
-    results = output_values(typed)
+    results = output_values(node.bodies["body"])
     states = first - 1
     batch, steps = node.dims(first)[:2]
     wanted = [position for position in range(states, len(results)) if node.wants(position)]
@@ -226,37 +225,19 @@ def scan_8(node: NodeView) -> Fragment:
     entry, step, row = node.temporary("entry"), node.temporary("step"), node.temporary("row")
     length, back = node.temporary("length"), node.temporary("back")
     function = node.body("body", [*range(states), *wanted])
-    before, start, given, end, after = [], [], [], [], []
+    rows = _EntryRows(node)
     inner_states = [node.temporary(f"state{i}") for i in range(states)]
+    start, end = [], []
     for i, state in enumerate(inner_states):
         dims = results[i].dims or ()
-        view = View(batch, product(dims))
-        whole = node.temporary(f"last{i}")
-        form = boundary_form(dims)
-        source = f"{node.view(1 + i, view)}[{entry}, ]"
-        start.append(f"{state} = {converted(source, View(1, view.cols), form, node.dim)}")
-        if node.wants(i):
-            before.append(f"{whole} = {node.filled(0, view)}")
-            text = state if form is SCALAR else converted(state, form, View(1, view.cols), node.dim)
-            end.append(f"{whole}[{entry}, ] = {text}")
-        after.append((whole, view, i))
-    for i in range(count):
-        dims = node.dims(first + i)[2:]
-        view = View(batch * steps, product(dims))
-        at = back if directions[i] else row
-        source = f"{node.view(first + i, view)}[{at}, ]"
-        given.append(converted(source, View(1, view.cols), boundary_form(dims), node.dim))
+        start.append(f"{state} = {rows.read(1 + i, (batch,), dims, entry)}")
+        end += rows.write(i, f"last{i}", state, results[i], (batch,), entry) if node.wants(i) else []
+    given = [rows.read(first + i, (batch, steps), node.dims(first + i)[2:], back if directions[i] else row)
+             for i in range(count)]  # fmt: skip
     slices, writes = [], []
     for position in wanted:
-        dims = results[position].dims or ()
-        view = View(batch * steps, product(dims))
-        whole, one = node.temporary(f"all{position}"), node.temporary(f"slice{position}")
-        before.append(f"{whole} = {node.filled(EMPTY if results[position].dtype == 'string' else 0, view)}")
-        form = boundary_form(dims)
-        text = one if form is SCALAR else converted(one, form, View(1, view.cols), node.dim)
-        slices.append(one)
-        writes.append(f"{whole}[{row}, ] = {text}")
-        after.append((whole, view, position))
+        slices.append(node.temporary(f"slice{position}"))
+        writes += rows.write(position, f"all{position}", slices[-1], results[position], (batch, steps), row)
     lens = f"as.scalar({node.view(0, View(batch, 1))}[{entry}, 1])" if node.has(0) else node.dim(steps)
     if not [*inner_states, *slices]:
         raise UnsupportedCase("the scan has no results")
@@ -276,8 +257,35 @@ def scan_8(node: NodeView) -> Fragment:
         *(f"  {line}" for line in end),
         "}",
     ]
-    fragment = node.fragment([*before, "\n".join(lines)])
-    for whole, view, position in after:
-        if node.wants(position):
-            fragment += node.result(whole, view, position)
+    fragment = node.fragment([*rows.before, "\n".join(lines)])
+    for whole, view, position in rows.results:
+        fragment += node.result(whole, view, position)
     return fragment
+
+
+class _EntryRows:
+    """What a Scan of version 8 reads and writes as rows of matrices: one for each entry of the batch, or each step.
+
+    before: the statements in front of the loops. results: the matrices that are outputs, by their positions.
+    """
+
+    def __init__(self, node: NodeView) -> None:
+        self.node = node
+        self.before: list[str] = []
+        self.results: list[tuple[str, View, int]] = []
+
+    def read(self, position: int, lead: Dims, dims: Dims, row: str) -> str:
+        """A row of an input in boundary form."""
+        view = View(product(lead), product(dims))
+        source = f"{self.node.view(position, view)}[{row}, ]"
+        return converted(source, View(1, view.cols), boundary_form(dims), self.node.dim)
+
+    def write(self, position: int, hint: str, given: str, value: Value, lead: Dims, row: str) -> list[str]:
+        """The statement that writes what the body gave, in boundary form, as a row of an output."""
+        dims = value.dims or ()
+        view, form = View(product(lead), product(dims)), boundary_form(dims)
+        whole = self.node.temporary(hint)
+        self.before.append(f"{whole} = {self.node.filled(EMPTY if value.dtype == 'string' else 0, view)}")
+        self.results.append((whole, view, position))
+        text = given if form is SCALAR else converted(given, form, View(1, view.cols), self.node.dim)
+        return [f"{whole}[{row}, ] = {text}"]
