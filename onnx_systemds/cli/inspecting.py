@@ -182,7 +182,7 @@ def _uses(model: Model) -> Iterator[OperatorUse]:
 
 def _support(node: Node, model: Model) -> tuple[str, str]:
     """How an operator is converted, or "" and why it is not."""
-    if (node.domain, node.op_type, node.overload) in model.functions:
+    if node.function_key in model.functions:
         return "function of the model", ""
     if node.identity == ("", "Constant"):
         return "supported", ""

@@ -9,7 +9,7 @@ from onnx_systemds.errors import InvalidModel, Reasons, quoted_list
 from onnx_systemds.inference.dims import Dim, Dims, symbol
 from onnx_systemds.inference.notes import Notes
 from onnx_systemds.limits import check_nodes
-from onnx_systemds.model.ir import Function, Node
+from onnx_systemds.model.ir import Function, FunctionKey, Node
 
 _UNNAMED = frozenset(["", "?", "None", "none", "-1", "*"])  # what exporters write for a dim without a name
 
@@ -26,7 +26,7 @@ class Context:
     """
 
     fixed_dims: Mapping[str, int] = field(default_factory=dict)
-    functions: Mapping[tuple[str, str, str], Function] = field(default_factory=dict)
+    functions: Mapping[FunctionKey, Function] = field(default_factory=dict)
     errors: Reasons = field(default_factory=Reasons)
     notes: Notes = field(default_factory=Notes)
     keeps_functions: bool = True
@@ -39,7 +39,7 @@ class Context:
 
     def function_of(self, node: Node) -> Function | None:
         """The model's own function that a node calls."""
-        return self.functions.get((node.domain, node.op_type, node.overload))
+        return self.functions.get(node.function_key)
 
     def count_node(self) -> None:
         """Count a node that is typed. Raises TooManyNodes."""

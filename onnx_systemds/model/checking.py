@@ -10,7 +10,7 @@ from onnx import TensorProto
 
 from onnx_systemds.errors import InvalidModel, escaped
 from onnx_systemds.model.from_protobuf import Trace
-from onnx_systemds.model.ir import Function
+from onnx_systemds.model.ir import Function, FunctionKey
 
 _CHECKED_DOMAINS = frozenset({"", "ai.onnx.ml", "ai.onnx.training", "ai.onnx.preview", "ai.onnx.preview.training"})
 _UNCHECKED_DOMAIN = "onnx_systemds.unchecked"
@@ -28,7 +28,7 @@ def check_skeleton(
     model: onnx.ModelProto,
     trace: Trace,
     opsets: Mapping[str, int],
-    functions: Mapping[tuple[str, str, str], Function],
+    functions: Mapping[FunctionKey, Function],
 ) -> None:
     """Run onnx.checker on `model`, which is changed on the way: it is worth nothing afterwards.
 
@@ -93,7 +93,7 @@ def _empty(tensor: TensorProto) -> None:
     tensor.dims.append(0)
 
 
-def _hide_unknown_operators(trace: Trace, functions: Mapping[tuple[str, str, str], Function]) -> bool:
+def _hide_unknown_operators(trace: Trace, functions: Mapping[FunctionKey, Function]) -> bool:
     """Move the nodes whose operator the checker would refuse to a domain it does not look at."""
     hidden = False
     for proto, node in trace.nodes:

@@ -15,6 +15,7 @@ import numpy as np
 
 Dtype = str
 Array = np.ndarray[Any, np.dtype[Any]]
+FunctionKey = tuple[str, str, str]  # of a model's own function: domain, op_type, overload
 Dims = tuple[int | str | None, ...]  # int: known; str: symbol; None: unknown and unnamed
 
 
@@ -135,6 +136,11 @@ class Node:
         return Node(op_type, "", tuple(inputs), tuple(outputs), attributes, name, "", self.index, version)
 
     @property
+    def function_key(self) -> FunctionKey:
+        """Of the model's own function that the node calls, if there is one."""
+        return (self.domain, self.op_type, self.overload)
+
+    @property
     def identity(self) -> tuple[str, str]:
         """The key of the operator in `operator_generators`: (domain, op_type)."""
         return (self.domain, self.op_type)
@@ -209,7 +215,7 @@ class Model:
 
     graph: Graph
     opset_imports: Mapping[str, int]
-    functions: Mapping[tuple[str, str, str], Function]
+    functions: Mapping[FunctionKey, Function]
     ir_version: int
     producer_name: str = ""
     producer_version: str = ""

@@ -59,7 +59,7 @@ def _parsed(buffer: Buffer, path: Path | None) -> ir.Model:
     converter = Converter(reader, reasons)
     opsets = _opsets(proto.opset_import, proto.ir_version, "the model", reasons)
     graph = converter.main_graph(proto.graph, opsets)
-    functions: dict[tuple[str, str, str], ir.Function] = {}
+    functions: dict[ir.FunctionKey, ir.Function] = {}
     for part in proto.functions:
         label = f"function {quoted(name_of(part.name))}"
         function = converter.function(part, _opsets(part.opset_import, proto.ir_version, label, reasons))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from onnx_systemds.model.ir import Function, Graph, Node
+from onnx_systemds.model.ir import Function, FunctionKey, Graph, Node
 
 
 def reverse_order(nodes: Sequence[Node]) -> Iterator[int]:
@@ -44,12 +44,12 @@ def needed_positions(nodes: Sequence[Node], outputs: Iterable[str]) -> set[int]:
     return needed
 
 
-def nodes_written(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> int:
+def nodes_written(main: Graph, functions: Mapping[FunctionKey, Function]) -> int:
     """Number of nodes of a model."""
     return sum(1 for _ in nodes_of_model(main, functions))
 
 
-def nodes_of_model(main: Graph, functions: Mapping[tuple[str, str, str], Function]) -> Iterator[Node]:
+def nodes_of_model(main: Graph, functions: Mapping[FunctionKey, Function]) -> Iterator[Node]:
     """The nodes of a model: of its graph, its functions and all their sub-graphs."""
     called = (node for function in functions.values() for node in function.nodes)
     return all_nodes([*main.nodes, *called])

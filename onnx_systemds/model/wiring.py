@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 
 from onnx_systemds.errors import InvalidModel, NodePlace, Reasons, quoted, quoted_list
-from onnx_systemds.model.ir import Function, Graph, Node
+from onnx_systemds.model.ir import Function, FunctionKey, Graph, Node
+from onnx_systemds.model.walk import all_nodes
 
 _MOST_NODES_EXPANDED = 10_000_000
 
@@ -38,17 +40,11 @@ def sort_nodes(
     in_order = True
     for position, node in enumerate(nodes):
         needed = []
-        for name in node.inputs:
-            if name:
-                producer = producers.get(name)
-                if producer is None:
-                    free.setdefault(name, place_of(node, graph))
-                elif producer >= 0:
-                    needed.append(producer)
-        for name, user in captured.get(position, {}).items():
+        read = ((name, None) for name in node.inputs if name)
+        for name, user in (*read, *captured.get(position, {}).items()):
             producer = producers.get(name)
             if producer is None:
-                free.setdefault(name, user)
+                free.setdefault(name, user or place_of(node, graph))
             elif producer >= 0:
                 needed.append(producer)
         if needed and max(needed) >= position:
@@ -66,62 +62,33 @@ def sort_nodes(
     return order, free
 
 
-def check_calls(functions: Mapping[tuple[str, str, str], Function], main: Graph, reasons: Reasons) -> None:
+def check_calls(functions: Mapping[FunctionKey, Function], main: Graph, reasons: Reasons) -> None:
     """Add a reason when model functions call each other in a circle, or would expand beyond all measure.
 
     Function bodies and main graph hold at most a few nodes each, yet n functions that call the previous one twice
     expand to 2^n nodes.
     """
-    callees: dict[tuple[str, str, str], list[tuple[str, str, str]]] = {}
-    own_nodes: dict[tuple[str, str, str], int] = {}
-    for key, function in functions.items():
-        calls, count = _calls(function.nodes, functions)
-        callees[key], own_nodes[key] = calls, count
-    sizes: dict[tuple[str, str, str], int] = {}
-    for root in functions:
-        stack = [(root, iter(callees[root]))]
-        path = {root: None}
-        while stack and root not in sizes:
-            key, rest = stack[-1]
-            for callee in rest:
-                if callee in path:
-                    names = [*path][[*path].index(callee) :]
-                    reasons.add(InvalidModel(
-                        f"model functions call each other in a circle: {quoted_list(name for _, name, _ in names)}"
-                    ))
-                    return
-                if callee not in sizes:
-                    stack.append((callee, iter(callees[callee])))
-                    path[callee] = None
-                    break
-            else:
-                sizes[key] = own_nodes[key] + sum(sizes[callee] for callee in callees[key])
-                stack.pop()
-                del path[key]
+    called = {key: _calls(function.nodes, functions) for key, function in functions.items()}
+    order = TopologicalSorter({key: calls for key, (calls, _) in called.items()})
+    sizes: dict[FunctionKey, int] = {}
+    try:
+        for key in order.static_order():
+            calls, count = called[key]
+            sizes[key] = count + sum(sizes[callee] for callee in calls)
+    except CycleError as error:
+        circle = quoted_list(name for _, name, _ in error.args[1][:0:-1])
+        reasons.add(InvalidModel(f"model functions call each other in a circle: {circle}"))
+        return
     calls, count = _calls(main.nodes, functions)
     total = count + sum(sizes[key] for key in calls)
     if total > _MOST_NODES_EXPANDED:
         reasons.add(InvalidModel(f"the calls of model functions expand to more than {_MOST_NODES_EXPANDED} nodes"))
 
 
-def _calls(
-    nodes: Iterable[Node], functions: Mapping[tuple[str, str, str], Function]
-) -> tuple[list[tuple[str, str, str]], int]:
+def _calls(nodes: Iterable[Node], functions: Container[FunctionKey]) -> tuple[list[FunctionKey], int]:
     """Return the model functions called in `nodes` and their sub-graphs, once per call, and the number of nodes."""
-    calls: list[tuple[str, str, str]] = []
-    count = 0
-    pending = list(nodes)
-    while pending:
-        node = pending.pop()
-        count += 1
-        key = (node.domain, node.op_type, node.overload)
-        if key in functions:
-            calls.append(key)
-        for value in node.attributes.values():
-            for part in value if isinstance(value, tuple) else (value,):
-                if isinstance(part, Graph):
-                    pending += part.nodes
-    return calls, count
+    written = list(all_nodes(nodes))
+    return [node.function_key for node in written if node.function_key in functions], len(written)
 
 
 def _producers(nodes: Sequence[Node], given: Iterable[str], graph: str, reasons: Reasons) -> dict[str, int]:

@@ -95,7 +95,7 @@ def _gathered_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
 @gradient("Gather")
 def _gather_gradient(n: Backward) -> Sequence[str]:
     """Slices added to where they came from, by way of the first axis."""
-    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    axis = n.axis(default=0)
     taken, rank = n.rank(1), n.rank(0)
     index = n.emit("Unsqueeze", n.node.inputs[1], n.tape.integers([-1]))
     if n.dtype(1) != "int64":

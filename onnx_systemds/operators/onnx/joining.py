@@ -99,7 +99,7 @@ def _joined_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | 
 
 @gradient("Concat")
 def _concat_gradient(n: Backward) -> Sequence[str]:
-    axis = n.normalize_axis(int(1 if n.attribute("axis") is None else n.attribute("axis")), n.rank(0))
+    axis = n.axis(default=1)
     if n.input_count == 1:
         return [n.grad]
     sizes = _sizes(n, n.node.inputs, axis)
@@ -114,8 +114,7 @@ def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:
 
 def concat_axis(node: NodeFacts) -> int:
     """Axis counted from the front; in opset 1 it may be left out and is 1."""
-    axis = node.attribute("axis")
-    return node.normalize_axis(1 if axis is None else int(axis), node.rank(0))
+    return node.axis(default=1)
 
 
 # --- Split -------------------------------------------------------------------------------------------------------
@@ -151,7 +150,7 @@ def split(node: NodeView) -> Fragment:
 
 @gradient("Split")
 def _split_gradient(n: Backward) -> Sequence[str]:
-    axis = n.normalize_axis(int(n.attribute("axis") or 0), n.rank(0))
+    axis = n.axis(default=0)
     parts = [
         given or n.tape.filled_like(name, n.dtype(0), 0.0) for given, name in zip(n.given, n.node.outputs)
     ]
@@ -186,8 +185,7 @@ def _span(node: NodeView, start: Dim, length: Dim) -> str:
 
 
 def _split_axis(node: NodeFacts) -> int:
-    axis = node.attribute("axis")
-    return node.normalize_axis(0 if axis is None else int(axis), node.rank("input"))
+    return node.axis(default=0)
 
 
 def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:

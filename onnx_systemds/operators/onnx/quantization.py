@@ -84,8 +84,7 @@ def _scaled_axis(node: NodeFacts) -> int:
 
     Opset 10 knows no axis; onnxruntime and ONNX's reference take the one that is the default from 13 on.
     """
-    given = node.attribute("axis")
-    return node.normalize_axis(1 if given is None else int(given), node.rank("x"))
+    return node.axis(default=1)
 
 
 def _assume_lengths(node: NodeFacts) -> None:
