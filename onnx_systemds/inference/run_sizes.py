@@ -71,7 +71,7 @@ class RunSizes:
         """
         value = self._values[name]
         if value.constant is not None and value.dtype in INTEGER_DTYPES:
-            return shape_values.elements_of(value.constant)
+            return value.constant.astype(object)
         if value.elements is not None:
             return value.elements
         if value.dtype not in INTEGER_DTYPES or not value.is_known_size or not 0 < cast(int, value.size) <= LARGEST:

@@ -7,22 +7,11 @@ beside their generators, registered by `registry.size_rule`.
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import find, size_rules
 from onnx_systemds.inference.values import INTEGER_DTYPES, Elements
 
 MOST_ELEMENTS = 4096  # elements of the tensors that are followed
-
-
-def elements_of(array: np.ndarray[Any, np.dtype[Any]]) -> Elements:
-    """The same integers as an object array of Python ints."""
-    result = np.empty(array.shape, dtype=object)
-    result[...] = array.astype(object)
-    return result
 
 
 def evaluate(facts: NodeFacts) -> Elements | None:
@@ -40,7 +29,7 @@ def evaluate(facts: NodeFacts) -> Elements | None:
         if value.elements is not None:
             inputs.append(value.elements)
         elif value.constant is not None and value.constant.size <= MOST_ELEMENTS and _holds_sizes(value.dtype):
-            inputs.append(elements_of(value.constant))
+            inputs.append(value.constant.astype(object))
         else:
             return None
     result = rule.compute(facts, inputs)

@@ -32,7 +32,7 @@ from onnx_systemds.operators.onnx.elementwise import binary_of, broadcast_rule, 
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import Operand, Operands, broadcast, operands
 from onnx_systemds.operators.support.integer_rules import read
-from onnx_systemds.operators.support.size_rules import copied, of_pairs
+from onnx_systemds.operators.support.size_rules import of_pairs
 
 shape_rule(*COMPARISONS, "And", "Or", "Xor")(broadcast_rule("bool"))
 shape_rule("Not")(same_dims)
@@ -145,4 +145,4 @@ def _chosen_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | 
     condition, chosen, other = inputs
     if not all(isinstance(element, int) for element in condition.ravel()):
         return None
-    return copied(np.where(condition.astype(bool), chosen, other))
+    return np.where(condition.astype(bool), chosen, other)

@@ -37,7 +37,7 @@ from onnx_systemds.operators.support.batch_rules import mixes_all
 from onnx_systemds.operators.support.broadcasting import is_finite
 from onnx_systemds.operators.support.integer_rules import computed, moved_beside_zeros, read
 from onnx_systemds.operators.support.movement import Moved, empty, permuted
-from onnx_systemds.operators.support.size_rules import known_elements, single, vector
+from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("OneHot", "Shape", "Size")
 shape_rule("Trilu")(same_dims)
@@ -90,7 +90,7 @@ def shape(node: NodeView) -> Fragment:
 
 @size_rule("Shape", of_dims=True)
 def _shape_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
-    return None if node.value("data").dims is None else vector(_shown(node))
+    return None if node.value("data").dims is None else np.array(_shown(node), dtype=object)
 
 
 @shape_rule("Size", "SequenceLength")
@@ -107,7 +107,7 @@ def size(node: NodeView) -> Fragment:
 
 @size_rule("Size", of_dims=True)
 def _size_elements(node: NodeFacts, _: Sequence[Elements]) -> Elements | None:
-    return None if node.value("data").dims is None else single(node.size("data"))
+    return None if node.value("data").dims is None else np.array(node.size("data"), dtype=object)
 
 
 # --- ConstantOfShape and Range -----------------------------------------------------------------------------------
@@ -206,7 +206,9 @@ def _range_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | N
     if any(array is None for array in known):
         return None
     start, limit, step = (array[0] for array in known if array)
-    return vector(list(range(start, limit, step))) if step and abs(limit - start) <= MOST_ELEMENTS * abs(step) else None
+    if not step or abs(limit - start) > MOST_ELEMENTS * abs(step):
+        return None
+    return np.array(range(start, limit, step), dtype=object)
 
 
 # --- EyeLike and Trilu -------------------------------------------------------------------------------------------

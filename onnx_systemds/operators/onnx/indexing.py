@@ -31,7 +31,6 @@ from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.movement import empty
-from onnx_systemds.operators.support.size_rules import copied
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)
@@ -89,7 +88,7 @@ def _gathered_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
     limit = data.shape[axis]
     if positions.size and not (-limit <= positions.min() and positions.max() < limit):
         return None
-    return copied(np.take(data, positions % max(limit, 1), axis=axis))
+    return np.array(np.take(data, positions % max(limit, 1), axis=axis), dtype=object)
 
 
 @gradient("Gather")

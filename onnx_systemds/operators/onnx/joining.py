@@ -33,7 +33,7 @@ from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_si
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
 from onnx_systemds.operators.support.movement import empty
-from onnx_systemds.operators.support.size_rules import copied, known_elements
+from onnx_systemds.operators.support.size_rules import known_elements
 
 takes_text("Concat", "Expand", "Split", "Tile")
 batch_rule("Split")(mixes_at_axis)
@@ -266,7 +266,7 @@ def _expanded_elements(node: NodeFacts, inputs: Sequence[Elements]) -> Elements 
     shape = known_elements(inputs[1])
     if shape is None or int(np.prod(shape)) > MOST_ELEMENTS:
         return None
-    return copied(np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, tuple(shape))))
+    return np.broadcast_to(inputs[0], np.broadcast_shapes(inputs[0].shape, tuple(shape))).copy()
 
 
 @gradient("Expand")

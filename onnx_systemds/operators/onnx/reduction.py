@@ -33,7 +33,6 @@ from onnx_systemds.operators.onnx.combining import extreme, truncated, wrapped
 from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_nothing
 from onnx_systemds.operators.support.integer_rules import chosen, computed, span_of_many_factors, summed
-from onnx_systemds.operators.support.size_rules import single, vector
 
 batch_rule("ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin",
            "ReduceProd", "ReduceSum", "ReduceSumSquare")(mixes_nothing)  # fmt: skip
@@ -370,4 +369,4 @@ def _product_element(node: NodeFacts, inputs: Sequence[Elements]) -> Elements | 
         result = result * element
         if isinstance(result, int):
             check_integer(result)
-    return vector([result]) if node.attribute("keepdims") else single(result)
+    return np.array([result] if node.attribute("keepdims") else result, dtype=object)

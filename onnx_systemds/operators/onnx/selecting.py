@@ -14,6 +14,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
+from onnx_systemds.operators.support.movement import ascending_runs
 
 MOST_RUNS = 8  # pieces of a selection that are written out as slices
 
@@ -95,7 +96,7 @@ class Steps:
 
     def pick(self, axis: int, indices: Sequence[int]) -> None:
         """Keep the known indices (from 0) of an axis, in their order."""
-        runs = _runs(indices)
+        runs = ascending_runs(indices)
         size = self.dims[axis]
         count = len(indices)
         if len(runs) == 1:
@@ -232,17 +233,6 @@ def from_axis_first(node: NodeView, text: str, before: Dim, count: Dim, after: D
     if after != 1:
         text = node.reshape(text, View(count * after, before))
     return f"t({text})", View(before, count * after)
-
-
-def _runs(indices: Sequence[int]) -> list[tuple[int, int]]:
-    """Ascending runs as (start, length)."""
-    runs: list[tuple[int, int]] = []
-    for index in indices:
-        if runs and index == runs[-1][0] + runs[-1][1]:
-            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
-        else:
-            runs.append((int(index), 1))
-    return runs
 
 
 def _progression(indices: Sequence[int]) -> str | None:

@@ -175,6 +175,10 @@ def expand_text(
 
     Works from the last axis to the first: each run of repeated axes is a replication of rows or of a row.
     """
+
+    def seen(view: View) -> str:
+        return text if form == view else node.reshape(text, view)
+
     runs: list[tuple[bool, Dim]] = []
     for varies, dim in zip(pattern, dims):
         if runs and runs[-1][0] == varies:
@@ -191,24 +195,22 @@ def expand_text(
         if count == 1:
             continue
         if isinstance(count, int) and count <= MOST_COPIES and done != 1 and _is_short(text):
-            matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
+            matrix = seen(View(left, done))
             text = f"cbind({', '.join([matrix] * count)})"
             form = View(left, count * done)
         elif left == 1:
-            row = node.reshape(text, View(1, done)) if form != View(1, done) else text
-            text = repeated_row(row, node.dim(count))
+            text = repeated_row(seen(View(1, done)), node.dim(count))
             form = View(count, done)
         elif done == 1:
-            column = node.reshape(text, View(left, 1)) if form != View(left, 1) else text
-            text = repeated_column(column, node.dim(count))
+            text = repeated_column(seen(View(left, 1)), node.dim(count))
             form = View(left, count)
         else:
-            matrix = node.reshape(text, View(left, done)) if form != View(left, done) else text
+            matrix = seen(View(left, done))
             index = f"(seq(0, {node.dim(left * count - 1)}) %/% {node.factor(count)}) + 1"
             text = gather_rows_text(node, matrix, index, left, left * count, done, finite=finite)
             form = View(left * count, done)
         done = done * count
-    return text if form == view else node.reshape(text, view)
+    return seen(view)
 
 
 # The engine drops a product with a plain matrix(1, ...) where it is the right operand of another operator, and takes

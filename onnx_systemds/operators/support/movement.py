@@ -6,7 +6,7 @@ first step asks for the view that suits it, and every further one reshapes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -295,12 +295,17 @@ def _few_runs(mode: str, before: Dim, size: Dim, after: Dim) -> list[tuple[int, 
     else:
         period = max(2 * (size - 1), 1)
         found = [size - 1 - abs(size - 1 - place % period) for place in places]
+    return ascending_runs(found)
+
+
+def ascending_runs(places: Iterable[int]) -> list[tuple[int, int]]:
+    """Places that follow each other as (start, length)."""
     runs: list[tuple[int, int]] = []
-    for place in found:
+    for place in places:
         if runs and sum(runs[-1]) == place:
             runs[-1] = (runs[-1][0], runs[-1][1] + 1)
         else:
-            runs.append((place, 1))
+            runs.append((int(place), 1))
     return runs
 
 

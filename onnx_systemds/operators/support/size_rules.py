@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -35,7 +34,7 @@ def of_pairs(operation: Callable[[Dim, Dim], Dim | None]) -> Compute:
             known = [element for element in computed if element is not None]
             if len(known) < len(computed):
                 return None
-            result = vector(known).reshape(shape)
+            result = np.array(known, dtype=object).reshape(shape)
         return result
 
     return rule
@@ -45,24 +44,3 @@ def known_elements(array: Elements) -> list[int] | None:
     """The elements as integers, None where one is an expression."""
     items = array.ravel().tolist()
     return items if all(isinstance(item, int) for item in items) else None
-
-
-def vector(items: Sequence[Dim]) -> Elements:
-    """An array of rank 1."""
-    result = np.empty(len(items), dtype=object)
-    result[:] = list(items)
-    return result
-
-
-def single(item: Dim) -> Elements:
-    """An array of rank 0."""
-    result = np.empty((), dtype=object)
-    result[()] = item
-    return result
-
-
-def copied(array: Any) -> Elements:
-    """The same elements in an array of their own."""
-    result = np.empty(np.shape(array), dtype=object)
-    result[...] = array
-    return result

@@ -13,7 +13,7 @@ are numbered after all others (as column ``feature + features``) when there are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -237,7 +237,5 @@ def leaf_weights(ensemble: Ensemble, tables: Tables, blank: float = 0.0, combine
 
 def leaf_presence(ensemble: Ensemble, tables: Tables) -> Array:
     """As `leaf_weights`, with 1 for each weight and 0 elsewhere."""
-    found = np.zeros((len(ensemble.mode) + 1, ensemble.targets))
-    found[ensemble.weight_nodes, ensemble.weight_targets] = 1
-    found[:-1][ensemble.mode != LEAF] = 0
-    return found[tables.node]
+    ones = np.ones_like(ensemble.weight_values)
+    return leaf_weights(replace(ensemble, weight_values=ones), tables, combine=np.maximum)
