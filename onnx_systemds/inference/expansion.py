@@ -38,6 +38,10 @@ class Expansion(NodeFacts):
         """The name of an output, "" where the node does not give it."""
         return self.node.outputs[position] if self.has_output(position) else ""
 
+    def attributes(self, *names: str) -> dict[str, Any]:
+        """Those attributes that have a value, by name."""
+        return {name: value for name in names if (value := self.attribute(name)) is not None}
+
     def emit(self, op_type: str, *inputs: str, to: str = "", domain: str = "", **attributes: Attribute) -> str:
         """Write a node of one output, named ``to`` or anew; returns its name."""
         return self.emit_several(op_type, [to or self.fresh(op_type)], *inputs, domain=domain, **attributes)[0]

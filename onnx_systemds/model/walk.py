@@ -73,6 +73,14 @@ def sub_graphs(node: Node) -> Iterator[Graph]:
                 yield item
 
 
+def handed_on(nodes: Iterable[Node], name: str) -> str:
+    """The value that a chain of Identity nodes hands on by this name."""
+    made = {output: node for node in nodes for output in node.outputs}
+    while name in made and made[name].identity == ("", "Identity"):
+        name = made[name].inputs[0]
+    return name
+
+
 def names_read(node: Node) -> set[str]:
     """Names that a node reads: its inputs and what its sub-graphs capture."""
     read = names_captured_by(node).union(node.inputs)

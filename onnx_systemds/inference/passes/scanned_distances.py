@@ -12,6 +12,7 @@ from dataclasses import replace
 from onnx_systemds.inference.inference_facts import InferenceFacts, producer_of
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.walk import handed_on
 
 RULE = "scanned-distances"
 NEEDS = ("Scan",)
@@ -48,23 +49,15 @@ def join_distances(facts: InferenceFacts, _: Sequence[Node]) -> tuple[Node, ...]
 def _sums_squares(body: Graph) -> bool:
     """Whether a body hands on its first input, and gives the sums of the squares of its differences from the second."""
     x, row = (given.name for given in body.inputs)
-    handed, summed = (_source(output.name, body) for output in body.outputs)
+    handed, summed = (handed_on(body.nodes, output.name) for output in body.outputs)
     total = producer_of(summed, body.nodes)
     if handed != x or total is None or total.identity != ("", "ReduceSumSquare"):
         return False
-    difference = producer_of(_source(total.inputs[0], body), body.nodes)
+    difference = producer_of(handed_on(body.nodes, total.inputs[0]), body.nodes)
     if difference is None or difference.identity != ("", "Sub") or total.attributes.get("keepdims", 1):
         return False
-    return {*(_source(name, body) for name in difference.inputs)} == {x, row} and _axes(total, body) in ((1,), (-1,))
-
-
-def _source(name: str, body: Graph) -> str:
-    """What Identity nodes hand on by this name."""
-    made = producer_of(name, body.nodes)
-    while made is not None and made.identity == ("", "Identity"):
-        name = made.inputs[0]
-        made = producer_of(name, body.nodes)
-    return name
+    operands = {handed_on(body.nodes, name) for name in difference.inputs}
+    return operands == {x, row} and _axes(total, body) in ((1,), (-1,))
 
 
 def _axes(node: Node, body: Graph) -> object:

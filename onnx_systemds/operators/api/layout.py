@@ -8,7 +8,7 @@ Sequences and optionals are DML lists, whose items are matrices: rank 0 is 1 x 1
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Union
 
 from onnx_systemds.errors import UnsupportedCase
@@ -36,6 +36,11 @@ Form = Union[View, None]
 def split_view(dims: Dims, split: int) -> View:
     """The matrix with the axes before ``split`` in the rows and the others in the columns."""
     return View(product(dims[:split]), product(dims[split:]))
+
+
+def around(dims: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
+    """How many elements the axes before an axis have, its size, and how many those after it have; 1 of no axes."""
+    return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
 
 
 def boundary_form(dims: Dims) -> View | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.registry import expander
@@ -80,8 +78,7 @@ def nhwc_max_pool(node: Expansion) -> None:
     """MaxPool of images whose channels lie after the places."""
     rank = node.rank("x")
     first = node.emit("Transpose", node.input("x"), perm=(0, rank - 1, *range(1, rank - 1)))
-    keys = ("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
-    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    attributes = node.attributes("auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides")
     pooled = node.emit("MaxPool", first, **attributes)
     node.emit("Transpose", pooled, to=node.output(), perm=(0, *range(2, rank), 1))
 
@@ -107,8 +104,7 @@ def nhwc_conv(node: Expansion) -> None:
     """Conv of images whose channels lie after the places; so they do in the weight."""
     rank = node.rank("X")
     first, last = (0, rank - 1, *range(1, rank - 1)), (0, *range(2, rank), 1)
-    keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     given = [node.emit("Transpose", node.input(position), perm=first) for position in (0, 1)]
     node.emit("Transpose", node.emit("Conv", *given, node.input("B"), **attributes), to=node.output(), perm=last)
 

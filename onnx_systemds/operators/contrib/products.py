@@ -184,8 +184,7 @@ def gemm_fast_gelu(node: Expansion) -> None:
 @expander("FusedConv", domain=CONTRIB)
 def fused_conv(node: Expansion) -> None:
     """Conv, plus a fourth input, then an activation."""
-    keys = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    attributes: dict[str, Any] = {key: value for key in keys if (value := node.attribute(key)) is not None}
+    attributes = node.attributes("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
     name = node.attribute("activation") or ""
     bare = not node.has("Z") and not name
     inputs = [node.input(position) for position in range(3)]

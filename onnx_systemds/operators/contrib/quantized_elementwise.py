@@ -10,14 +10,14 @@ from collections.abc import Callable
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dims, product
+from onnx_systemds.inference.dims import Dims
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.model.protos import integer_range
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import SCALAR, View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
@@ -196,7 +196,7 @@ def qlinear_concat(node: NodeView) -> Fragment:
     """Inputs come in threes (numbers, scale, zero point) after the result's scale and zero point."""
     steps = Parameters(node)
     axis, dims = _axis(node), node.output_dims()
-    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    prefix, _, suffix = around(dims, axis)
     goal = (steps.number(0), steps.number(1))
     parts = []
     for position in range(2, node.input_count, 3):

@@ -17,6 +17,7 @@ from onnx_systemds.inference.passes.continuations import BRANCHES, CONTINUED, im
 from onnx_systemds.inference.registry import generator, gives_boundary_form, shape_rule, takes_text
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, Value, is_parameter
+from onnx_systemds.model.walk import handed_on
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, Form, boundary_form, converted
 from onnx_systemds.operators.api.node_view import NodeView
@@ -192,15 +193,7 @@ def may_stop(facts: NodeFacts, body: TypedGraph) -> bool:
     after = body.values[body.outputs[0]].constant
     if after is not None:
         return not bool(np.all(after))
-    return _source(body, body.outputs[0]) != body.inputs[1]
-
-
-def _source(body: TypedGraph, name: str) -> str:
-    """The value that a chain of Identity nodes hands on."""
-    producers = {output: inner for inner in body.nodes for output in inner.outputs}
-    while name in producers and producers[name].op_type == "Identity":
-        name = producers[name].inputs[0]
-    return name
+    return handed_on(body.nodes, body.outputs[0]) != body.inputs[1]
 
 
 @generator("Loop", since=1)

@@ -25,7 +25,7 @@ from onnx_systemds.inference.registry import (
 )
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.layout import View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
@@ -339,7 +339,7 @@ def compress(node: NodeView) -> Fragment:
         chosen_count = f"{node.dim(count)} = as.integer(sum({node.view('condition', View(node.size('condition'), 1))}))"
         return node.fragment([] if isinstance(count, int) else [chosen_count]) + empty(node)
     whole: Dims = (product(dims),) if flat else dims
-    before, size, after = product(whole[:axis]), whole[axis], product(whole[axis + 1 :])
+    before, size, after = around(whole, axis)
     count, length = node.output_dims()[axis], node.size("condition")
     x = node.view("input", View(size, 1)) if flat else axis_first(node, 0, axis)
     mask = node.view("condition", View(length, 1))

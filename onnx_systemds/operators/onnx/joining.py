@@ -26,7 +26,7 @@ from onnx_systemds.inference.registry import (
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, split_view
+from onnx_systemds.operators.api.layout import SCALAR, View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
@@ -81,7 +81,7 @@ def concat(node: NodeView) -> Fragment:
     filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
     if len(filled) == 1:
         return node.same_elements(filled[0])
-    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    prefix, _, suffix = around(dims, axis)
     form = node.wanted_form()
     by_rows = prefix == 1 and not (form is not SCALAR and form.rows == 1)
     parts = []
@@ -138,7 +138,7 @@ def split(node: NodeView) -> Fragment:
     """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
     dims, axis = node.dims("input"), _split_axis(node)
     sizes = split_sizes(node)
-    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    prefix, _, suffix = around(dims, axis)
     fragment = node.fragment()
     start: Dim = 0
     for output, size in enumerate(sizes):

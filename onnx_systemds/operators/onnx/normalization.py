@@ -13,7 +13,7 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.layout import View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first, mixes_at_axis, mixes_from_axis
@@ -242,7 +242,7 @@ def _mean_over(node: NodeView, text: str, view: View, dims: Dims, axes: Sequence
     """Text of the means over ``axes``, in a row with the elements of the other axes."""
     left = list(dims)
     for axis in reversed(axes):
-        prefix, size, suffix = product(left[:axis]), left[axis], product(left[axis + 1 :])
+        prefix, size, suffix = around(left, axis)
         text, view = mean_of_axis(node, text, view, prefix, size, suffix)
         left[axis] = 1
     row = View(1, product(left))
@@ -280,7 +280,7 @@ def lp_normalization(node: NodeView) -> Fragment:
     dims, axis, p = node.dims("input"), node.axis(), int(node.attribute("p"))
     if p not in (1, 2):
         raise UnsupportedCase(f"LpNormalization with p = {p}")
-    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    prefix, size, suffix = around(dims, axis)
     view = View(prefix, size) if suffix == 1 else View(prefix * size, suffix)
     x, norm = node.view("input", view), node.temporary("norm")
     powers = f"abs({x})" if p == 1 else f"{x}^2"

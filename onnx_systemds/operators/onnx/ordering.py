@@ -7,14 +7,14 @@ from functools import partial
 
 from onnx_systemds.errors import InvalidModel, UnsupportedCase
 from onnx_systemds.inference.assumptions import Relation
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, not_negative, product
+from onnx_systemds.inference.dims import Dim, may_be_zero, not_negative, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LONGEST_AXIS, Span
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, integer_rule, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import SCALAR, View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import wrapped
 from onnx_systemds.operators.onnx.elementwise import same_dims
@@ -47,11 +47,6 @@ def cumulative_span(node: NodeFacts, spans: Sequence[Span]) -> Span:
 MOST_PASSES = 16  # largest k for which TopK searches k maxima instead of sorting
 
 
-def _around(dims: Dims, axis: int) -> tuple[Dim, Dim, Dim]:
-    """Number of elements before the axis, along it, and after it."""
-    return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
-
-
 # --- ArgMax, ArgMin --------------------------------------------------------------------------------------------
 
 
@@ -66,7 +61,7 @@ def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _place(node: NodeView, function: str) -> Fragment:
     """The first of several, or (from opset 12 on) the last; the first NaN wins."""
     axis = node.axis()
-    before, _, after = _around(node.dims(0), axis)
+    before, _, after = around(node.dims(0), axis)
     found = node.call(f"{function}_last" if node.attribute("select_last_index") else function, axis_last(node, 0, axis))
     return node.result(*from_axis_last(node, found, before, 1, after))
 
@@ -98,7 +93,7 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     """Down the rows, with the axis in the rows; 32-bit integers wrap around."""
     dims = node.dims(0)
     axis = node.normalize_axis(int(node.require_constant(1, "the axis").ravel()[0]), len(dims))
-    before, size, after = _around(dims, axis)
+    before, size, after = around(dims, axis)
     backwards = bool(node.attribute("reverse"))
     wraps = wrapped(node.dtype(0), "x") != "x"
     if after == 1 and before != 1 and function == "cumsum" and not backwards and not wraps:
@@ -156,7 +151,7 @@ def top_k_rule(node: NodeFacts) -> tuple[Value, ...]:
 def top_k(node: NodeView) -> Fragment:
     """Sorted, ties to the lower index; NaN is the largest. Opset 11 added the smallest."""
     axis, count = node.axis(), top_k_count(node)
-    before, _, after = _around(node.dims("X"), axis)
+    before, _, after = around(node.dims("X"), axis)
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
@@ -197,7 +192,7 @@ def non_zero(node: NodeView) -> Fragment:
     ]
     rows = []
     for axis, size in enumerate(dims):
-        _, _, after = _around(dims, axis)
+        _, _, after = around(dims, axis)
         row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
     text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
@@ -226,7 +221,7 @@ def unique(node: NodeView) -> Fragment:
     dims = node.dims("X")
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
-    before, size, after = (1, product(dims), 1) if flat else _around(dims, axis)
+    before, size, after = (1, product(dims), 1) if flat else around(dims, axis)
     x = node.view("X", View(size, 1)) if flat else axis_first(node, 0, axis)
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked

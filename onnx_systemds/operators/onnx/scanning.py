@@ -12,7 +12,7 @@ from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, boundary_form, converted
+from onnx_systemds.operators.api.layout import SCALAR, View, around, boundary_form, converted
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.carried_values import (
     UNCHANGED,
@@ -171,7 +171,7 @@ class _Blocks:
         return grown(node, room, node.call("append_row", room, self.step, row))
 
     def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
-        before, after = product(dims[:axis]), product(dims[axis + 1 :])
+        before, _, after = around(dims, axis)
         if axis == 0:
             return View(self.count, after), View(1, after)
         return View(before, self.count * after), View(before, after)

@@ -11,7 +11,7 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero, product
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View
+from onnx_systemds.operators.api.layout import SCALAR, View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.operators.support.movement import ascending_runs
@@ -198,7 +198,7 @@ def axis_last(node: NodeView, position: int, axis: int) -> str:
     `from_axis_last` undoes it; for results of any width this costs two transpositions and no permutation.
     """
     dims = node.dims(position)
-    before, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    before, size, after = around(dims, axis)
     if after == 1:
         return node.view(position, View(before, size))
     turned = f"t({node.view(position, View(before * size, after))})"
@@ -219,7 +219,7 @@ def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, after: Di
 def axis_first(node: NodeView, position: int, axis: int) -> str:
     """Text of an input with the axis in the rows and [after, before] in the columns."""
     dims = node.dims(position)
-    before, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    before, size, after = around(dims, axis)
     if before == 1:
         return node.view(position, View(size, after))
     turned = f"t({node.view(position, View(before, size * after))})"

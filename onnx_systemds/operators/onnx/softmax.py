@@ -9,7 +9,7 @@ from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.layout import View, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
@@ -51,7 +51,7 @@ def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
     if not dims:
         before, text = normalize(node, node.view(0, View(1, 1)), False)
         return node.result(text, View(1, 1), before=before)
-    before_axis, size, after = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    before_axis, size, after = around(dims, axis)
     if after == 1 or before_axis == 1:
         by_rows = after == 1
         view = View(before_axis, size) if by_rows else View(size, after)

@@ -11,6 +11,7 @@ from onnx_systemds.inference.definitions import inline_body
 from onnx_systemds.inference.list_node import ListNode
 from onnx_systemds.inference.registry import list_rule
 from onnx_systemds.model.ir import Graph, Node
+from onnx_systemds.model.walk import handed_on
 
 _MOST_TRIPS = 256  # of a loop that is written out
 _TRIPS_UNKNOWN = f"its trips are not known, or more than {_MOST_TRIPS}, or it may end before"
@@ -53,13 +54,11 @@ def written_out(node: ListNode) -> tuple[Node, ...] | str | None:
 
 def _goes_on(body: Graph) -> bool:
     """Whether the loop's condition stays as it comes in."""
-    name = body.outputs[0].name
-    producers = {output: node for node in body.nodes for output in node.outputs}
-    while name in producers and producers[name].op_type == "Identity":
-        name = producers[name].inputs[0]
+    name = handed_on(body.nodes, body.outputs[0].name)
     content = body.initializers.get(name)
-    if name in producers and producers[name].op_type == "Constant":
-        content = np.asarray(producers[name].attributes.get("value", False))
+    made = next((node for node in body.nodes if name in node.outputs), None)
+    if made is not None and made.op_type == "Constant":
+        content = np.asarray(made.attributes.get("value", False))
     return name == body.inputs[1].name or (content is not None and bool(np.all(content)))
 
 

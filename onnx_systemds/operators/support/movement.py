@@ -14,7 +14,7 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, split_view
+from onnx_systemds.operators.api.layout import View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
@@ -185,7 +185,7 @@ def _sliced(
 ) -> tuple[str, View, tuple[str, ...]]:
     """A run of one axis: ``part`` is where it starts and how long it is."""
     start, length = part
-    prefix, suffix = product(dims[:axis]), product(dims[axis + 1 :])
+    prefix, _, suffix = around(dims, axis)
     by_rows = prefix == 1
     view = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
     text, statements = source(view), ()  # type: str, tuple[str, ...]
@@ -236,7 +236,7 @@ def _padded_axis(
     statements: tuple[str, ...],
 ) -> Moved:  # fmt: skip
     before, after = amounts
-    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    prefix, size, suffix = around(dims, axis)
     by_rows = prefix == 1
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
 
@@ -259,7 +259,7 @@ def gathered(
     node: NodeView, source: Source, dims: Dims, axis: int, positions: str, length: Dim, *, finite: bool
 ) -> Moved:
     """Elements ``positions`` (from 0: the identifier of a column of ``length`` numbers) of one axis."""
-    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    prefix, size, suffix = around(dims, axis)
     index = f"{positions} + 1"
     if prefix == 1:
         text = source(View(size, suffix))
@@ -313,7 +313,7 @@ def _joined(
     node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[int, int]], before: tuple[str, ...]
 ) -> Moved:
     """Runs of an axis side by side."""
-    prefix, size, suffix = product(dims[:axis]), dims[axis], product(dims[axis + 1 :])
+    prefix, size, suffix = around(dims, axis)
     count = sum(length for _, length in runs)
     by_rows = prefix == 1
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))

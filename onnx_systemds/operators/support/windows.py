@@ -193,6 +193,16 @@ class Image:
         """The text of another view."""
         return self.text if view == self.view else node.reshape(self.text, view)
 
+    def around(self, axis: int) -> tuple[Dim, Dim]:
+        """How many runs of an axis there are, and how many elements each of its places has."""
+        return self.lead * product(self.sizes[:axis]), product(self.sizes[axis + 1 :])
+
+    def resized(self, name: str, axis: int, size: Dim) -> Image:
+        """The image of this name in which an axis has another size: a run of it is a row."""
+        rows, suffix = self.around(axis)
+        sizes = (*self.sizes[:axis], size, *self.sizes[axis + 1 :])
+        return Image(name, View(rows, size * suffix), self.lead, sizes)
+
 
 def padded(
     node: NodeView, image: Image, before: Dims, after: Dims, value: str = "0"
@@ -202,8 +212,7 @@ def padded(
     for axis in reversed(range(len(image.sizes))):
         if before[axis] == 0 and after[axis] == 0:
             continue
-        suffix = product(image.sizes[axis + 1 :])
-        rows = image.lead * product(image.sizes[:axis])
+        rows, suffix = image.around(axis)
         inner = image.seen(node, View(rows, image.sizes[axis] * suffix))
         blocks = [
             "" if pad == 0 else f"matrix({value}, rows={node.dim(rows)}, cols={node.dim(pad * suffix)})"
@@ -211,9 +220,7 @@ def padded(
         ]
         name = node.temporary("padded")
         statements.append(f"{name} = cbind({', '.join(part for part in (blocks[0], inner, blocks[1]) if part)})")
-        size = before[axis] + image.sizes[axis] + after[axis]
-        sizes = (*image.sizes[:axis], size, *image.sizes[axis + 1 :])
-        image = Image(name, View(rows, size * suffix), image.lead, sizes)
+        image = image.resized(name, axis, before[axis] + image.sizes[axis] + after[axis])
     return statements, image
 
 
@@ -223,14 +230,12 @@ def cropped(node: NodeView, image: Image, before: Dims, sizes: Dims) -> tuple[li
     for axis in range(len(sizes)):
         if before[axis] == 0 and sizes[axis] == image.sizes[axis]:
             continue
-        suffix = product(image.sizes[axis + 1 :])
-        rows = image.lead * product(image.sizes[:axis])
+        rows, suffix = image.around(axis)
         whole, name = node.temporary("whole"), node.temporary("cut")
         first, last = node.dim(before[axis] * suffix + 1), node.dim((before[axis] + sizes[axis]) * suffix)
         statements.append(f"{whole} = {image.seen(node, View(rows, image.sizes[axis] * suffix))}")
         statements.append(f"{name} = {whole}[, {first}:{last}]")
-        kept = (*image.sizes[:axis], sizes[axis], *image.sizes[axis + 1 :])
-        image = Image(name, View(rows, sizes[axis] * suffix), image.lead, kept)
+        image = image.resized(name, axis, sizes[axis])
     return statements, image
 
 
@@ -241,16 +246,14 @@ def inflated(node: NodeView, image: Image, factors: Sequence[int]) -> tuple[list
         factor, size = factors[axis], image.sizes[axis]
         if factor == 1 or size == 1:
             continue
-        suffix = product(image.sizes[axis + 1 :])
-        rows = image.lead * product(image.sizes[:axis])
+        rows, suffix = image.around(axis)
         spread, name = node.temporary("spread"), node.temporary("dilated")
         elements = image.seen(node, View(rows * size, suffix))
         zeros = f"matrix(0, rows={node.dim(rows * size)}, cols={node.dim(suffix * (factor - 1))})"
         whole = node.reshape(f"cbind({elements}, {zeros})", View(rows, size * factor * suffix))
         extent = (size - 1) * factor + 1
         statements += [f"{spread} = {whole}", f"{name} = {spread}[, 1:{node.dim(extent * suffix)}]"]
-        sizes = (*image.sizes[:axis], extent, *image.sizes[axis + 1 :])
-        image = Image(name, View(rows, extent * suffix), image.lead, sizes)
+        image = image.resized(name, axis, extent)
     return statements, image
 
 
