@@ -40,6 +40,16 @@ def test_builtin_of_a_plugin(tmp_path: Path) -> None:
     np.testing.assert_array_equal(run_model(model, {"X": np.array([[-1, 0.5, 9]])})["Y"], [[0, 1, 7]])
 
 
+def test_builtin_of_the_house_as_the_documentation_adds_it(tmp_path: Path) -> None:
+    (tmp_path / "labels.py").write_text(example("export builtin", EXPORTING))
+    (tmp_path / "m.dml").write_text('X = read("X")\nwrite(toOneHot(X, 3), "Y")\n')
+    result = CliRunner().invoke(main, [str(tmp_path / "m.dml"), "--input", "X=double[N,1]", "--plugin", str(tmp_path / "labels.py")])
+    assert result.exit_code == 0, result.output
+    model = onnx.load(tmp_path / "m.onnx")
+    assert [node.op_type for node in model.graph.node] == ["Equal", "Cast"]
+    np.testing.assert_array_equal(run_model(model, {"X": np.array([[3], [1]])})["Y"], [[0, 0, 1], [1, 0, 0]])
+
+
 def test_without_the_plugin(tmp_path: Path) -> None:
     (tmp_path / "m.dml").write_text(SCRIPT)
     result = CliRunner().invoke(main, [str(tmp_path / "m.dml")])
