@@ -59,7 +59,7 @@ def write(
     name = output_name(path)
     before = None if ctx.written else ctx.files.get(path)
     if before is not None:
-        names = [[leaf for leaf, _ in leaves(name, value)] for value in (before, x)]
+        names = [[path for path, _ in leaves((name,), value)] for value in (before, x)]
         if names[0] != names[1]:
             raise UnsupportedCase(f"{quoted(name)} is written twice, with other items")
     put(ctx, name, x, again=before is not None)
@@ -75,17 +75,17 @@ def output_name(path: str) -> str:
 
 
 def put(ctx: Context, name: str, value: Value, *, wanted: bool = False, again: bool = False) -> None:
-    """Make a value an output; in a branch of an If it waits for what the other branch writes.
+    """Make a value an output, a list one for each item.
 
-    wanted: it is known to be; else the interface says so. again: in place of the one of this name.
+    wanted: they are known to be; else the interface says so. again: in place of those of their names.
     """
-    wanted = ctx.interface.wants(name) or wanted
-    if isinstance(value, ListValue) and value.items:
-        for key, item in named_items(value):
-            put(ctx, f"{name}_{key}", item, wanted=wanted, again=again)
-        return
-    if not wanted:
-        return
+    for names, item in leaves((name,), value):
+        if any([ctx.interface.wants(each) for each in names]) or wanted:  # a list: each is noted
+            _put(ctx, names[-1], item, again)
+
+
+def _put(ctx: Context, name: str, value: Value, again: bool) -> None:
+    """Make a value an output; in a branch of an If it waits for what the other branch writes."""
     if not ctx.written:
         ctx.interface.write(name, result_tensor(ctx, value), again=again)
         return
@@ -98,13 +98,13 @@ def put(ctx: Context, name: str, value: Value, *, wanted: bool = False, again: b
     branch[name] = value
 
 
-def leaves(name: str, value: Value) -> Iterator[tuple[str, Value]]:
-    """Yield the outputs that a value is written as."""
+def leaves(names: tuple[str, ...], value: Value) -> Iterator[tuple[tuple[str, ...], Value]]:
+    """Yield the outputs that a value is written as, each with its names: of the lists it is in, and its own."""
     if isinstance(value, ListValue) and value.items:
         for key, item in named_items(value):
-            yield from leaves(f"{name}_{key}", item)
+            yield from leaves((*names, f"{names[-1]}_{key}"), item)
     else:
-        yield name, value
+        yield names, value
 
 
 def named_items(value: ListValue) -> Iterator[tuple[str, Value]]:
