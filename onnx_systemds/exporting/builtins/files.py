@@ -80,7 +80,8 @@ def put(ctx: Context, name: str, value: Value, *, wanted: bool = False, again: b
     wanted: they are known to be; else the interface says so. again: in place of those of their names.
     """
     for names, item in leaves((name,), value):
-        if any([ctx.interface.wants(each) for each in names]) or wanted:  # a list: each is noted
+        asked = [ctx.interface.wants(each) for each in names]  # notes all of them
+        if any(asked) or wanted:
             _put(ctx, names[-1], item, again)
 
 
