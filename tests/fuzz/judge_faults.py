@@ -296,6 +296,7 @@ FAULTS: tuple[JudgeFault, ...] = (
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"Reciprocal", "BitCast"}), "zeros have no sign, as the README says",
                _has_minus_zero),
     JudgeFault(_REFERENCE, frozenset({"LpPool"}), "its means pass over NaN", _has_nan),
+    JudgeFault(_ONNXRUNTIME, frozenset({"Unique"}), "NaN has no place in its order, other numbers are lost in it", _has_nan),
     JudgeFault((*_ONNXRUNTIME, *_REFERENCE), frozenset({"MaxPool", "GlobalMaxPool"}),
                "both pass over NaN by the place it has", _has_nan),
 )  # fmt: skip
@@ -330,8 +331,6 @@ _EXPLAINED: dict[str, Callable[[_Floats, _Floats], np.ndarray[Any, np.dtype[np.b
 
 # written as products with the zeros between the taps, through which NaN and infinities reach other elements
 _WINDOWS = frozenset({"Conv", "ConvTranspose", "DeformConv", "FusedConv"})
-
-
 # of what is left of sums of large numbers that cancel, which is rounding, these make numbers of size 1
 _OF_SIZE_ONE = frozenset({"Tanh", "Sigmoid", "HardSigmoid", "Softsign", "Erf", "Sign", "Sin", "Cos", "Tan"})
 _SUMS = frozenset({"MatMul", "Gemm", "Conv", "ReduceSum", "ReduceMean", "CumSum"})

@@ -132,9 +132,7 @@ def unique(draw: Draw) -> Node:
     attributes: dict[str, Any] = {"sorted": 1} if draw.chance(0.5) else {}
     if draw.chance(0.5):
         attributes["axis"] = draw.axis(len(dims))
-    x = draw.array(draw.type("T"), dims)
-    return Node({"x": np.where(np.isnan(x), 0, x).astype(x.dtype) if x.dtype.kind == "f" else x}, attributes, 4,
-                is_exact=True)  # fmt: skip
+    return Node({"x": draw.array(draw.type("T"), dims)}, attributes, 4, is_exact=True)
 
 
 @makes("Trilu")

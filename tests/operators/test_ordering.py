@@ -14,6 +14,7 @@ from tests.operators.harness import Array, Case, at_sizes, case_model, check_cas
 X = random(3, 4, 5, seed=1)
 TIES = random(3, 4, 5, dtype="int64").astype(np.float32) % 3
 BAD = np.array([[1, np.nan, np.inf, np.nan], [-np.inf, -np.inf, 2, -np.inf], [3, 3, 1, 3]], np.float32)
+WITH_NAN = np.array([2, np.nan, 1, -3, 5, np.nan, 0, 2, np.inf, np.nan, -np.inf], np.float32)
 WORDS = np.random.default_rng(0).integers(0, 2**32, (3, 4, 5)) | 1
 AXES = (0, 1, -1)
 
@@ -33,6 +34,12 @@ def cumulated(function: object, neutral: int, x: Array, axis: Array, exclusive: 
         shape[at] = 1
         result = np.concatenate([np.full(shape, neutral, x.dtype), np.delete(result, -1, at)], at)
     return np.flip(result, at) if reverse else result
+
+
+def different_slices(x: Array, axis: int | None = None, sorted: int = 1) -> tuple[Array, ...]:
+    values, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+    places = np.arange(first.size) if sorted else np.argsort(first)
+    return values.take(places, 0), first[places], np.argsort(places)[inverse.reshape(-1)], counts[places]
 
 
 def k(count: int) -> Array:
@@ -86,6 +93,9 @@ CASES = [
     Case("Unique", 11, {"x": np.array([[[1, 2], [1, 2]], [[1, 2], [1, 3]]], np.float32)}, {"axis": 1}, outputs=4,
          note="order of columns"),
     Case("Unique", 11, {"x": random(9, dtype="int64")}, outputs=["y", "", "", "counts"]),
+    *[Case("Unique", 11, {"x": np.resize(WITH_NAN, (60, *size))}, attributes, outputs=4, note=f"NaN {size} {attributes}",
+           expected=different_slices)
+      for size, attributes in [((), {}), ((), {"sorted": 0}), ((2,), {"axis": 0}), ((2,), {"axis": 0, "sorted": 0}), ((2,), {})]],
     *[Case("ReverseSequence", 10, {"x": random(4, 3, 2), "n": np.array(n)},
            {"time_axis": time, "batch_axis": 1 - time}, note=str(time))
       for time, n in [(0, [4, 1, 3]), (1, [1, 3, 2, 3])]],

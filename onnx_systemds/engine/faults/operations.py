@@ -142,6 +142,14 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((-0.0,), (float("nan"),)),
     ),
     Fault(
+        "order-of-nan",
+        "order by several columns, or of the places (index.return), leaves numbers that NaN stands between as they are",
+        "result = order(target=X, by=1, index.return=TRUE)",
+        ((3,), (1,), (2,)),
+        "templates/library/unique_rows.dml, top_k_sorted.dml: infinities in the place of NaN",
+        inputs=((2,), (float("nan"),), (1,)),
+    ),
+    Fault(
         "row-index-of-outer",
         'rowIndexMin(outer(c, r, "!=")) is 0 where no element is equal; of other comparisons it may be the place of an'
         " element that is not the least, and rowIndexMax may stop",

@@ -216,7 +216,8 @@ def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
 def unique(node: NodeView) -> Fragment:
     """Different rows, with the axis in the rows; without an axis all elements are rows of one column.
 
-    Text is sorted by its code points: ranks stand for it meanwhile.
+    Text is sorted by its code points: ranks stand for it meanwhile. NaN is one element, but slices with NaN are none
+    that is equal to another, as in ONNX's reference.
     """
     dims = node.dims("X")
     flat = node.attribute("axis") is None
@@ -244,7 +245,8 @@ def unique(node: NodeView) -> Fragment:
         ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
         statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
         x = ranks
-    call = node.call("unique_rows", x, f"t({order})", "TRUE" if node.attribute("sorted") else "FALSE")
+    flags = ("TRUE" if is_so else "FALSE" for is_so in (node.attribute("sorted"), flat))
+    call = node.call("unique_rows", x, f"t({order})", *flags)
     statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
     values = names[0]
     if ranked and node.wants(0):
