@@ -308,9 +308,9 @@ class Jvm:
         if not self.token:
             raise EngineError("the JVM did not start")
 
-    def tail(self, lines: int = 20) -> str:
+    def tail(self) -> str:
         """Return the last lines of what the JVM printed (standard output and error together)."""
-        return "\n".join(list(self._lines)[-lines:])
+        return "\n".join(list(self._lines)[-20:])
 
     def line_count(self) -> int:
         """Return how many lines the JVM has printed so far: a mark for `lines_since`."""

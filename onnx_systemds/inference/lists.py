@@ -107,8 +107,8 @@ def same_element(one: Value | None, other: Value | None) -> bool:
     return one.is_list == other.is_list and (one.dtype, one.dims) == (other.dtype, other.dims)
 
 
-def item_value(facts: NodeFacts, output: int, element: Value | None) -> Value:
-    """One item as the output of a node: what differs from item to item becomes a size that the run decides.
+def item_value(facts: NodeFacts, element: Value | None) -> Value:
+    """One item as the first output of a node: what differs from item to item becomes a size that the run decides.
 
     Raises ShapeUnknown when the item's type or rank is unknown.
     """
@@ -118,7 +118,7 @@ def item_value(facts: NodeFacts, output: int, element: Value | None) -> Value:
         return element
     if element.dims is None:
         raise ShapeUnknown("the rank of the items of the sequence is unknown", hint="declare their shape")
-    name = facts.node.outputs[output]
+    name = facts.node.outputs[0]
     sizes: dict[str, Dim] = {f"{_MARK}item{axis}": symbol(f"?{name}_dim{axis}") for axis in range(len(element.dims))}
     return Value(element.dtype, own_dims(element.dims, sizes))
 

@@ -93,9 +93,9 @@ def _next(expression: str, text: str) -> str:
             f"{{ if (m.region(s, k).matches()) {{ e = k; break; }} }}")  # fmt: skip
 
 
-def _after(position: str, text: str) -> str:
+def _after(text: str) -> str:
     """The place where the search goes on: after the match, or a character further where that is empty."""
-    return f"e > s ? e : {position} < {text}.length() ? {text}.offsetByCodePoints({position}, 1) : {position} + 1"
+    return f"e > s ? e : s < {text}.length() ? {text}.offsetByCodePoints(s, 1) : s + 1"
 
 
 def _matches(expression: str, least: int) -> str:
@@ -103,7 +103,7 @@ def _matches(expression: str, least: int) -> str:
     return (f"{_matcher(expression, 'x')} int from = 0; "
             f"while (from <= x.length() && m.find(from)) {{ {_next(expression, 'x')} "
             f"if (e > s && x.codePointCount(s, e) >= {least}) {{ p.add(x.substring(s, e)); }} "
-            f"from = {_after('s', 'x')}; }}")  # fmt: skip
+            f"from = {_after('x')}; }}")  # fmt: skip
 
 
 def _split(separator: str, least: int) -> str:
@@ -112,6 +112,6 @@ def _split(separator: str, least: int) -> str:
             f"String y = (String) p.get(t); {_matcher(separator, 'y')} int from = 0; "
             f"while (from <= y.length() && m.find(from)) {{ {_next(separator, 'y')} "
             f"if (s > from && y.codePointCount(from, s) >= {least}) {{ q.add(y.substring(from, s)); }} "
-            f"from = {_after('s', 'y')}; }} "
+            f"from = {_after('y')}; }} "
             f"if (from < y.length() && y.codePointCount(from, y.length()) >= {least}) {{ q.add(y.substring(from)); }} "
             "} p = q; }")  # fmt: skip

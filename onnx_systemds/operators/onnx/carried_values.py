@@ -237,16 +237,12 @@ def assigned(target: str, text: str) -> list[str]:
     return [] if target == text else [f"{target} = {text}"]
 
 
-def as_block(text: str, value: Value, rows: Dim, node: NodeView, *, known: bool) -> str:
-    """One iteration's result in boundary form as ``rows`` rows; ``known``: whether its dims are known outside."""
+def as_row(text: str, value: Value, node: NodeView, *, known: bool) -> str:
+    """One iteration's result in boundary form as a row; ``known``: whether its dims are known outside."""
     dims = value.dims or ()
     form = boundary_form(dims)
     if form is SCALAR:
-        return text if rows == 1 else f"as.matrix({text})"
+        return text
     if not known:
         return f"matrix({text}, rows=1, cols=length({text}))"
-    return converted(text, form, View(rows, _ratio(product(dims), rows)), node.dim)
-
-
-def _ratio(size: Dim, rows: Dim) -> Dim:
-    return size if rows == 1 else size // rows
+    return converted(text, form, View(1, product(dims)), node.dim)

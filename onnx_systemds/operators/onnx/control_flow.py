@@ -24,7 +24,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.operators.onnx.carried_values import (
     Changes,
-    as_block,
+    as_row,
     assigned,
     carried_value,
     changes_of,
@@ -291,7 +291,7 @@ class _LoopText:
             value = self.results[1 + position]
             dims = node.output_dims(position)
             known = not is_of_run(dims[1:])
-            block = as_block(rows[position], value, 1, node, known=known)
+            block = as_row(rows[position], value, node, known=known)
             cols = node.dim(product(dims[1:])) if known else "1"
             if known and not self.stops:
                 before.append(f"{target} = matrix(0, rows={limit}, cols={cols})")

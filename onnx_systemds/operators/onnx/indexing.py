@@ -25,7 +25,7 @@ from onnx_systemds.inference.registry import (
 )
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, around
+from onnx_systemds.operators.api.layout import View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
@@ -182,13 +182,13 @@ def coordinates(node: NodeView, inner: Dims, outer: Dims, skipped: int) -> str:
     return " + ".join(terms)
 
 
-def element_index(node: NodeView, position: int, axis: int) -> str:
-    """Text of the column of positions (from 1) in input 0 that an input of indices along ``axis`` names.
+def element_index(node: NodeView, axis: int) -> str:
+    """Text of the column of positions (from 1) in the first input that the second one, indices along an axis, names.
 
     They are computed in a view with the axis in front of its columns: that is faster than in one long column.
     """
-    outer, inner = node.dims(0), node.dims(position)
-    view = View(product(inner[:axis]), product(inner[axis:]))
+    outer, inner = node.dims(0), node.dims(1)
+    view = split_view(inner, axis)
     rows = coordinates(node, inner[:axis], outer, len(outer))
     cols = coordinates(node, inner[axis:], outer[axis:], 0)
     if rows and cols:
@@ -198,7 +198,7 @@ def element_index(node: NodeView, position: int, axis: int) -> str:
     else:
         base = f"{rows} + 1" if rows else "as.matrix(1)"
     size, step = node.dim(outer[axis]), node.dim(strides(outer)[axis])
-    wide = node.call("element_index", node.view(position, view), size, step, base)
+    wide = node.call("element_index", node.view(1, view), size, step, base)
     return node.reshape(wide, View(product(inner), 1))
 
 
@@ -220,7 +220,7 @@ def gather_elements(node: NodeView) -> Fragment:
     """Single elements: rows of the data as one column."""
     count, size = node.size("indices"), node.size("data")
     index = node.temporary("index")
-    before = [f"{index} = {element_index(node, 1, node.axis())}"]
+    before = [f"{index} = {element_index(node, node.axis())}"]
     x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
     return _unless_empty(node, text, View(count, 1), before)
@@ -341,7 +341,7 @@ def compress(node: NodeView) -> Fragment:
     whole: Dims = (product(dims),) if flat else dims
     before, size, after = around(whole, axis)
     count, length = node.output_dims()[axis], node.size("condition")
-    x = node.view("input", View(size, 1)) if flat else axis_first(node, 0, axis)
+    x = node.view("input", View(size, 1)) if flat else axis_first(node, axis)
     mask = node.view("condition", View(length, 1))
     if length != size:
         missing = size - length

@@ -33,6 +33,9 @@ batch_rule("QLinearConv")(mixes_all_but_first)
 batch_rule("MatMulInteger")(mixes_in_product)
 batch_rule("QLinearMatMul")(mixes_in_quantized_product)
 
+_A_ZERO = 2
+"""The position of the zero points of the left matrix, which is the first input."""
+
 MOST_TERMS = 33_025  # so many products of 8-bit integers less their zero points stay below 2^31
 
 
@@ -48,21 +51,21 @@ def qlinear_matmul_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor(matmul_dims(node, {0: node.dims("a"), 3: node.dims("b")}), node.dtype("y_zero_point")),)
 
 
-def shifted_product(node: NodeView, left: int, left_zero: int, right: int, right_zero: int) -> tuple[str, View]:
+def shifted_product(node: NodeView, right: int, right_zero: int) -> tuple[str, View]:
     """(A - its zero points) %*% (B - its zero points); batches of B are multiplied one by one."""
-    a, b = node.dims(left), node.dims(right)
+    a, b = node.dims(0), node.dims(right)
     b = (*b, 1) if len(b) == 1 else b
     a = (1, *a) if len(a) == 1 else a
     inner, cols = a[-1], b[-1]
     if product(b[:-2]) == 1:
         rows = product(a[:-1])
-        x = _shifted(node, left, left_zero, View(rows, inner), rows)
+        x = _shifted(node, 0, _A_ZERO, View(rows, inner), rows)
         y = _shifted(node, right, right_zero, View(inner, cols), cols)
         return f"({x} %*% {y})", View(rows, cols)
     batch = broadcast_dims([a[:-2], b[:-2]])
     count, rows = product(batch), a[-2]
     own = View(product(a[:-1]), inner)
-    x = _repeated(node, _shifted(node, left, left_zero, own, own.rows), own, a, (*batch, *a[-2:]))
+    x = _repeated(node, _shifted(node, 0, _A_ZERO, own, own.rows), own, a, (*batch, *a[-2:]))
     own = View(product(b[:-1]), cols)
     y = _repeated(node, _shifted(node, right, right_zero, own, cols), own, b, (*batch, *b[-2:]))
     return batch_product(node, x, y, count, (rows, inner, cols)), View(count * rows, cols)
@@ -88,7 +91,7 @@ def _shifted(node: NodeView, position: int, zero: int, view: View, lines: Dim) -
         shifted = known.astype(np.float64) - float(known_zero.ravel()[0])
         return node.constant_matrix(shifted.reshape(int(str(view.rows)), int(str(view.cols))), "shifted")
     matrix = node.view(position, view)
-    return f"({matrix} - {_per_line(node, zero, lines, is_left=zero == 2)})"
+    return f"({matrix} - {_per_line(node, zero, lines, is_left=zero == _A_ZERO)})"
 
 
 def _is_plain(view: View) -> bool:
@@ -107,7 +110,7 @@ def _per_line(node: NodeView, position: int, lines: Dim, *, is_left: bool) -> st
 @generator("MatMulInteger", since=10)
 def matmul_integer(node: NodeView) -> Fragment:
     """A product of shifted 8-bit integers."""
-    text, view = shifted_product(node, 0, 2, 1, 3)
+    text, view = shifted_product(node, 1, 3)
     before: list[str] = []
     inner = node.dims("A")[-1]
     if not isinstance(inner, int) or inner > MOST_TERMS:
@@ -123,7 +126,7 @@ def qlinear_matmul(node: NodeView) -> Fragment:
     """
     if any(node.size(position) != 1 for position in (6, 7)):
         raise UnsupportedCase("QLinearMatMul with more than one scale for the result")
-    text, view = shifted_product(node, 0, 2, 3, 5)
+    text, view = shifted_product(node, 3, 5)
     if node.size("a_scale") == 1:
         scaled = f"{text} * {_steps(node, View(1, view.cols))}"
     else:

@@ -62,7 +62,7 @@ def _place(node: NodeView, function: str) -> Fragment:
     """The first of several, or (from opset 12 on) the last; the first NaN wins."""
     axis = node.axis()
     before, _, after = around(node.dims(0), axis)
-    found = node.call(f"{function}_last" if node.attribute("select_last_index") else function, axis_last(node, 0, axis))
+    found = node.call(f"{function}_last" if node.attribute("select_last_index") else function, axis_last(node, axis))
     return node.result(*from_axis_last(node, found, before, 1, after))
 
 
@@ -98,7 +98,7 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     wraps = wrapped(node.dtype(0), "x") != "x"
     if after == 1 and before != 1 and function == "cumsum" and not backwards and not wraps:
         return _along_rows(node, before, size)
-    x = axis_first(node, 0, axis)
+    x = axis_first(node, axis)
     x = f"rev({x})" if backwards else x
     exclusive = bool(node.attribute("exclusive"))
     if exclusive:
@@ -155,7 +155,7 @@ def top_k(node: NodeView) -> Fragment:
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
-    call = node.call(function, axis_last(node, 0, axis), node.dim(count), "TRUE" if largest else "FALSE")
+    call = node.call(function, axis_last(node, axis), node.dim(count), "TRUE" if largest else "FALSE")
     fragment = node.fragment([f"[{values}, {indices}] = {call}"])
     for output, name in enumerate((values, indices)):
         text, view = from_axis_last(node, name, before, count, after)
@@ -223,7 +223,7 @@ def unique(node: NodeView) -> Fragment:
     flat = node.attribute("axis") is None
     axis = 0 if flat else node.axis()
     before, size, after = (1, product(dims), 1) if flat else around(dims, axis)
-    x = node.view("X", View(size, 1)) if flat else axis_first(node, 0, axis)
+    x = node.view("X", View(size, 1)) if flat else axis_first(node, axis)
     ranked = node.dtype("X") == "string" and bool(node.attribute("sorted"))
     plain = flat and node.attribute("sorted") and is_finite(node, 0) and not ranked
     if plain and not any(node.wants(output) for output in (1, 2, 3)):

@@ -55,7 +55,7 @@ def scatter_elements(node: NodeView) -> Fragment:
     count = node.size("indices")
     if count == 0:
         return identity(node)
-    return _scatter(node, element_index(node, 1, node.axis()), node.size("data"), count, 1)
+    return _scatter(node, element_index(node, node.axis()), node.size("data"), count, 1)
 
 
 @generator("ScatterND", since=(11, 16))

@@ -192,16 +192,15 @@ class Steps:
         return self.node.result(self._text, self._view, output, before=self.statements)
 
 
-def axis_last(node: NodeView, position: int, axis: int) -> str:
-    """Text of an input with one row for each place outside the axis: in the order [after, before].
+def axis_last(node: NodeView, axis: int) -> str:
+    """Text of the first input with one row for each place outside the axis: in the order [after, before].
 
     `from_axis_last` undoes it; for results of any width this costs two transpositions and no permutation.
     """
-    dims = node.dims(position)
-    before, size, after = around(dims, axis)
+    before, size, after = around(node.dims(0), axis)
     if after == 1:
-        return node.view(position, View(before, size))
-    turned = f"t({node.view(position, View(before * size, after))})"
+        return node.view(0, View(before, size))
+    turned = f"t({node.view(0, View(before * size, after))})"
     return turned if before == 1 else node.reshape(turned, View(after * before, size))
 
 
@@ -216,13 +215,12 @@ def from_axis_last(node: NodeView, text: str, before: Dim, count: Dim, after: Di
     return f"t({text})", View(before * count, after)
 
 
-def axis_first(node: NodeView, position: int, axis: int) -> str:
-    """Text of an input with the axis in the rows and [after, before] in the columns."""
-    dims = node.dims(position)
-    before, size, after = around(dims, axis)
+def axis_first(node: NodeView, axis: int) -> str:
+    """Text of the first input with the axis in the rows and [after, before] in the columns."""
+    before, size, after = around(node.dims(0), axis)
     if before == 1:
-        return node.view(position, View(size, after))
-    turned = f"t({node.view(position, View(before, size * after))})"
+        return node.view(0, View(size, after))
+    turned = f"t({node.view(0, View(before, size * after))})"
     return turned if after == 1 else node.reshape(turned, View(size, after * before))
 
 

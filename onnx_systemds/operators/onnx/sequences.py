@@ -131,7 +131,7 @@ def _item(node: NodeView, position: int) -> str:
 @shape_rule("SequenceAt")
 def sequence_at_rule(node: NodeFacts) -> tuple[Value, ...]:
     """An item."""
-    return (item_value(node, 0, node.value("input_sequence").element),)
+    return (item_value(node, node.value("input_sequence").element),)
 
 
 @generator("SequenceAt", since=11)
@@ -261,7 +261,7 @@ def optional_has_element_15(node: NodeView) -> Fragment:
 @shape_rule("OptionalGetElement")
 def optional_get_element_rule(node: NodeFacts) -> tuple[Value, ...]:
     """What the optional holds."""
-    return (item_value(node, 0, node.value("input").element),)
+    return (item_value(node, node.value("input").element),)
 
 
 @generator("OptionalGetElement", since=(15, 18))

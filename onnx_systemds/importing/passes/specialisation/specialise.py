@@ -222,7 +222,7 @@ def _with_products(work: Work) -> Work:
         return work
     body, products = with_sparse_products(work.main.body, work.flow().constant)
     columns = with_sample_columns(body, products, known_sizes(body), work.results, work.form.joins_biases)
-    return replace(_with_body(work, columns.body), products=products, bounds=tuple(columns.bounds))
+    return replace(_with_body(work, columns.body), bounds=tuple(columns.bounds))
 
 
 def _with_products_of_rows(work: Work) -> Work:

@@ -9,7 +9,6 @@ from typing import Literal
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.passes.specialisation.hoisting import Flow, Hoisted, flow_of, impure_functions
 from onnx_systemds.importing.passes.specialisation.matrix_sizes import Shape
-from onnx_systemds.importing.passes.specialisation.products import Convolution
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
 
@@ -37,7 +36,7 @@ class Work:
     """The functions of a script between two passes.
 
     sizes: of the main function's parameters: rows and columns of a matrix, or the number that a parameter is. weights:
-    the names in the list of weights. products: the depthwise convolutions that became products, by their matrices.
+    the names in the list of weights.
     bounds: variables with what maxima are taken with before biases are added. reasons: why passes did not fire.
     """
 
@@ -46,7 +45,6 @@ class Work:
     form: Form
     sizes: Mapping[str, Shape | int]
     weights: tuple[str, ...]
-    products: Mapping[str, Convolution] = field(default_factory=dict)
     bounds: tuple[str, ...] = ()
     hoisted: Hoisted | None = None
     reasons: Mapping[str, str] = field(default_factory=dict)
