@@ -5,6 +5,8 @@ onnxruntime is made more exact than it comes, by the same model with what it com
   Written out as 1 / (1 + exp(-x)) it has the precision of its input.
 * Products of uint8 activations with int8 weights saturate at 16 bits on processors without VNNI instructions. With the
   same weights as uint8 (both they and their zero points raised by 128) they are exact.
+* Products with weights of 4 bits round their activations to 8 bits where ``accuracy_level`` allows it, and where the
+  optimiser makes them of DequantizeLinear and MatMul. They are told to compute in FP32.
 * Between QuantizeLinear and DequantizeLinear its optimiser puts integer kernels, which saturate in the same way and
   round elsewhere; a model with such pairs is run as it is written.
 """
@@ -29,6 +31,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 _NEVER_GIVEN = 99  # its activations are floats
 _FOLDER = "session.model_external_initializers_file_folder_path"
+_FP32_PRODUCTS = ("session.qdq_matmulnbits_accuracy_level", "1")
 
 # operator -> positions of the zero point of its activations, of its int8 weights and of their zero points
 _WEIGHTS = {
@@ -129,6 +132,7 @@ def run(
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    options.add_session_config_entry(*_FP32_PRODUCTS)
     if folder is not None:
         options.add_session_config_entry(_FOLDER, str(folder))
     if not optimized:
@@ -143,6 +147,7 @@ def judge(model: ModelProto | Path, feeds: Mapping[str, Any], folder: Path | Non
     """The outputs of onnxruntime without its coarse kernels."""
     exact = loaded(model)
     _write_out_sigmoids(exact.graph)
+    _full_accuracy(exact.graph)
     _unsigned_weights(exact.graph)
     quantized = any(node.op_type == "QuantizeLinear" for node in exact.graph.node)
     folder = model.parent if isinstance(model, Path) else folder
@@ -178,6 +183,16 @@ def _sigmoid(x: str, y: str) -> list[onnx.NodeProto]:
         helper.make_node("Add", [f"{y}/exp", f"{y}/one"], [f"{y}/sum"]),
         helper.make_node("Reciprocal", [f"{y}/sum"], [y]),
     ]
+
+
+def _full_accuracy(graph: GraphProto) -> None:
+    """Take away what allows to compute less exactly than in the type of the activations."""
+    for node in graph.node:
+        for position, attribute in reversed(list(enumerate(node.attribute))):
+            if attribute.HasField("g"):
+                _full_accuracy(attribute.g)
+            elif attribute.name == "accuracy_level":
+                del node.attribute[position]
 
 
 def _unsigned_weights(graph: GraphProto) -> None:

@@ -1,4 +1,4 @@
-"""onnxruntime as the judge is exact where its own kernels saturate: products of uint8 activations with int8 weights."""
+"""onnxruntime as the judge is exact where its own kernels are not: they saturate sums, or round activations to 8 bits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from onnx_systemds.verifying.judging import judgement
 
@@ -51,3 +51,37 @@ def test_quantized_products(activations: np.ndarray) -> None:
     images = {**constants, "w": W.T[:, :, None, None]}
     found = _judged("QLinearConv", inputs, images, activations[:, :, None, None])
     np.testing.assert_array_equal(found[:, :, 0, 0], expected)
+
+
+X = np.random.default_rng(0).standard_normal((3, 32)).astype(np.float32)
+CODES = np.random.default_rng(1).integers(0, 16, (32, 8)).astype(np.uint8)
+SCALES = np.linspace(0.1, 0.3, 8, dtype=np.float32)
+PRODUCT = X.astype(np.float64) @ ((CODES.astype(np.float64) - 8) * SCALES)
+
+
+def _four_bits(nodes: list[onnx.NodeProto], constants: list[onnx.TensorProto]) -> np.ndarray:
+    """What is judged of a model with these nodes, whose product is ``PRODUCT``."""
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, X.shape)
+    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, PRODUCT.shape)
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "g", [given], [result], constants)
+    judged = judgement(helper.make_model(graph, opset_imports=imports, ir_version=10), {"x": X})
+    assert judged.judge.startswith("onnxruntime")
+    return np.asarray(judged.outputs["y"])
+
+
+def test_products_in_blocks_that_may_round_activations() -> None:
+    packed = (CODES[0::2] | CODES[1::2] << 4).T.reshape(8, 1, 16)
+    sizes = {"K": 32, "N": 8, "bits": 4, "block_size": 32, "accuracy_level": 4}
+    node = helper.make_node("MatMulNBits", ["x", "codes", "scales"], ["y"], domain="com.microsoft", **sizes)
+    constants = [numpy_helper.from_array(packed, "codes"), numpy_helper.from_array(SCALES, "scales")]
+    np.testing.assert_allclose(_four_bits([node], constants), PRODUCT, atol=1e-5)
+
+
+def test_products_with_weights_of_four_bits() -> None:
+    nodes = [helper.make_node("DequantizeLinear", ["codes", "scales", "zeros"], ["w"], axis=0, block_size=32),
+             helper.make_node("MatMul", ["x", "w"], ["y"])]  # fmt: skip
+    constants = [helper.make_tensor("codes", TensorProto.UINT4, (32, 8), CODES.ravel().tolist()),
+                 numpy_helper.from_array(SCALES[None], "scales"),
+                 helper.make_tensor("zeros", TensorProto.UINT4, (1, 8), [8] * 8)]  # fmt: skip
+    np.testing.assert_allclose(_four_bits(nodes, constants), PRODUCT, atol=1e-5)
