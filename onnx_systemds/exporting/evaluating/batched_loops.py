@@ -8,6 +8,7 @@ and what only the last trip leaves.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -144,7 +145,11 @@ def _gathered(graph: Operators, batching: Batching, state: Tensor, initial: Tens
         return None
     for part in parts:
         every = batching.repeated(batching.of(part), part.dims)
-        initial = graph.binary(op, initial, graph.reduce(_GATHERED[op], every, (0,), keepdims=False))
+        reduced = graph.reduce(_GATHERED[op], every, (0,), keepdims=False)
+        if op in ("Max", "Min") and every.kind == FLOAT:  # ONNX leaves open what a reduction makes of NaN
+            missing = graph.where(graph.unary("IsNaN", every), graph.number(math.nan), graph.number(0.0))
+            reduced = graph.binary("Add", reduced, graph.reduce("ReduceSum", missing, (0,), keepdims=False))
+        initial = graph.binary(op, initial, reduced)
     return graph.reshape(initial, state.dims)
 
 
