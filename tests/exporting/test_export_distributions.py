@@ -32,6 +32,7 @@ CASES = [
     row("normal of a computed width", NUMBERS, ["pnorm(s, sd=d, lower.tail=FALSE)", 'cdf(s, dist="normal", mean=d)']),
     row("normal backwards", SHARES, ["qnorm(s)", "qnorm(s, mean=1, sd=d)", 'icdf(s, dist="normal", sd=3)']),
     row("exponential", ABOVE, ["pexp(s)", "pexp(s, rate=d, lower.tail=FALSE)", 'cdf(s, dist="exp", rate=0.5)']),
+    row("exponential below 0", np.array([[-1.0, -np.inf, 4.0, np.nan]]).T, ["pexp(s)", "pexp(s, rate=d, lower.tail=FALSE)"]),
     row("exponential backwards", SHARES, ["qexp(s)", "qexp(s, rate=d)", 'icdf(s, dist="exp", rate=2)']),
     row("chi-squared", ABOVE, ["pchisq(s, df=1)", "pchisq(s, df=5)", "pchisq(s, df=8, lower.tail=FALSE)",
                                'cdf(s, dist="chisq", df=101)']),

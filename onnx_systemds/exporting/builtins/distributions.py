@@ -34,7 +34,12 @@ def normal_share(ctx: Context, target: Scalar, mean: Value = _ZERO, sd: Value = 
 @builtin("pexp")
 def exponential_share(ctx: Context, target: Scalar, rate: Value = _ONE, lower_tail: bool = True) -> Value:
     """The share of an exponential distribution below a number."""
-    return _share(ctx, target, lower_tail, lambda c, x: c.exponential(c.mul(x, c.of(ctx, rate))))
+
+    def share(c: Calculator, x: Tensor) -> Shares:
+        positive = ctx.g.binary("Max", x, c.number(0.0))  # nothing is below 0
+        return c.exponential(c.mul(positive, c.of(ctx, rate)))
+
+    return _share(ctx, target, lower_tail, share)
 
 
 @builtin("pchisq")
