@@ -97,6 +97,10 @@ INDEPENDENT = [
     rows("a place that is looked up in a branch", "E = matrix(\"4 5 6\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { k = as.integer(as.scalar(X[n,1]) * 9)\n"
          "if (k >= 1 & k <= 3) { Y[n,1] = E[k,1] } }"),
     rows("rows beside it in branches", "Y = X\nfor (n in 1:nrow(X)) { if (n > 1) { if (n < nrow(X)) { Y[n,] = X[n-1,] + X[n+1,] } } else { Y[n,] = X[n,] * 2 } }"),
+    rows("the nearest ones", COLUMN + "for (n in 1:nrow(X)) { d = rowSums((E - X[n,])^2)\ni = order(target=d, by=1, index.return=TRUE)\n"
+         "near = table(seq(1, 3), i[1:3,], 3, nrow(E)) %*% seq(1, nrow(E))\ncount = table(ceil(near / 3), 1, 3, 1)\nY[n,1] = rowIndexMax(t(count)) }",
+         {**X, "E": RNG.normal(size=(9, 6))}),
+    rows("medians of columns", "Y = X\nfor (c in 1:ncol(X)) { Y[,c] = X[,c] - median(X[,c]) }"),
     rows("a line between places", "E = matrix(\"-1 0 1\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { v = as.scalar(X[n,1])\nif (v >= -1 & v < 1) { j = sum(E <= v)\n"
          "a = as.scalar(E[j,1])\nb = as.scalar(E[j+1,1])\nY[n,1] = (v - a) / (b - a) } }"),
     rows("the largest step", "m = 0\nk = 0\nfor (n in 1:nrow(X)) { if (n > 1) { d = sum(abs(X[n,] - X[n-1,]))\nif (d > m) { m = d\nk = n } } }\nY = as.matrix(m + k)"),

@@ -129,12 +129,17 @@ class Batching:
         if all(found is None or found.same for found in inputs) and not may_fail:
             self._make_once(node, inputs)
         else:
-            rule = self.rules.get(node.op)
-            if rule is None or len(node.outputs) != 1:
-                raise UnsupportedCase(f"{node.op} is not calculated for several trips at once")
-            self.found[node.outputs[0]] = found = rule(self, node, inputs)
-            self._check_size(found.tensor.dims, *(own.tensor for own in inputs if own is not None))
+            self._make_by_rule(node, inputs)
         graph.place = before
+
+    def _make_by_rule(self, node: Node, inputs: Sequence[Batched | None]) -> None:
+        rule = self.rules.get(node.op)
+        if rule is None:
+            raise UnsupportedCase(f"{node.op} is not calculated for several trips at once")
+        made = rule(self, node, inputs)
+        for output, found in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+            self.found[output] = found
+            self._check_size(found.tensor.dims, *(own.tensor for own in inputs if own is not None))
 
     def _pass_on(self, node: Node) -> None:
         assert node.inputs[0] is not None
@@ -159,8 +164,7 @@ class Batching:
             if all(found.same for found in inputs):
                 self._make_once(choice, inputs)
             else:
-                self.found[output] = found = self.rules[choice.op](self, choice, inputs)
-                self._check_size(found.tensor.dims, *(own.tensor for own in inputs))
+                self._make_by_rule(choice, inputs)
 
     def may_fail(self, node: Node) -> bool:
         """Whether a node of a branch reads places that may be outside of a matrix in trips that do not take it.
@@ -273,7 +277,7 @@ class Batching:
         return Block(axis, substitute(start, {self.trip: 0}), step, size) if isinstance(step, int) else None
 
 
-Rule = Callable[[Batching, Node, Sequence["Batched | None"]], Batched]
+Rule = Callable[[Batching, Node, Sequence["Batched | None"]], "Batched | tuple[Batched, ...]"]
 
 
 def moved_to_front(graph: Operators, x: Tensor, axis: int) -> Tensor:

@@ -132,6 +132,15 @@ def _along_axis(batching: Batching, node: Node, inputs: Sequence[Batched | None]
     return Batched(batching.graph.node(node.op, [stacked], dims, result.kind, **attributes))
 
 
+def _top(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> tuple[Batched, ...]:
+    stacked, axis = _stacked_first(batching, node, inputs), node.attributes["axis"]
+    assert isinstance(axis, int)
+    attributes = {**node.attributes, "axis": axis % node.outputs[0].rank + 1}
+    count = None if inputs[1] is None else inputs[1].tensor
+    outputs = [(output.kind, (batching.trips, *output.dims)) for output in node.outputs]
+    return tuple(map(Batched, batching.graph.nodes("TopK", [stacked, count], outputs, **attributes)))
+
+
 def _concat(batching: Batching, node: Node, inputs: Sequence[Batched | None]) -> Batched:
     graph, trips, result, axis = batching.graph, batching.trips, node.outputs[0], node.attributes["axis"]
     assert isinstance(axis, int)
@@ -251,5 +260,5 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(OF_IMAGES, _of_images),
     **dict.fromkeys(("Softmax", "LogSoftmax", "ArgMax", "ArgMin"), _along_axis),
     "Concat": _concat, "CumSum": _cumulated, "Expand": _expand, "Gather": _gather, "MatMul": _matmul, "Pad": _pad,
-    "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "Transpose": _transpose,
+    "Reshape": _reshape, "Shape": _shape, "Slice": _slice, "TopK": _top, "Transpose": _transpose,
 }  # fmt: skip
