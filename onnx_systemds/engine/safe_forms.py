@@ -18,13 +18,13 @@ def progression(first: str, last: str, step: str) -> str:
 
 
 def count_from_one(last: str) -> str:
-    """DML of the column 1, 2 .. ``last`` (sequence-to-zero, length-of-a-sequence-of-unknown-end).
+    """DML of the column 1, 2 .. ``last`` (sequence-to-zero, sum-of-ones-to-zero, length-of-a-sequence-of-unknown-end).
 
     The engine counts a sequence down to 0, and may keep a wrong length of one whose end it does not know.
     """
     number = number_in(last)
     is_known = number is not None and number > 0
-    return f"seq(1, {last})" if is_known else f"cumsum(matrix(1, rows={last}, cols=1))"
+    return f"seq(1, {last})" if is_known else f"cumsum(abs(matrix(1, rows={last}, cols=1)))"
 
 
 def matrix_product(left: str, right: str) -> str:

@@ -19,6 +19,7 @@ from onnx_systemds.errors import (
     UnsupportedCase,
 )
 from onnx_systemds.importing.comments import node_comments
+from onnx_systemds.importing.found_nothing import FoundNothing
 from onnx_systemds.importing.node_sizes import NodeSizes
 from onnx_systemds.importing.origins import Origin, origin_of
 from onnx_systemds.importing.passes.block_cuts import cut_blocks
@@ -73,6 +74,7 @@ class Body:
         self.scope = scope
         self.results = results
         self.sizes = NodeSizes(scope)
+        self.found_nothing = FoundNothing(scope.graph)
         self.progress = progress
         self.statements: list[tree.Statement] = []
         self.functions: dict[str, tree.Function] = {}  # by name
@@ -124,6 +126,7 @@ class Body:
                 fragment = without_elements(view) or self._as_layer(view) or generate(view)
                 if not isinstance(fragment, Fragment):
                     raise wrong_result(operator_generators, view, "a fragment", fragment)
+                fragment = self.found_nothing.guarded(view, fragment, parsed)
                 if checks := scope.sum_checks(position):
                     fragment = Fragment(tuple(checks)) + fragment
             elif not any(symbol in scope.sizes.used for symbol in graph.run_sizes.calls_at(position)):

@@ -96,9 +96,13 @@ class NodeSizes:
             return True
         graph = self.scope.graph
         sources = [position for position, decided in graph.sizes.items() if symbol in decided]
-        views = [split_view(dims, 1) for position in sources for name in graph.nodes[position].outputs
-                 if name and (dims := graph.values[name].dims)]  # fmt: skip
-        return any(dim.lone_symbol(size) == symbol for view in views for size in view)
+        views = [split_view(dims, split) for position in sources for name in graph.nodes[position].outputs
+                 if name and (dims := graph.values[name].dims) for split in self._splits(name, dims)]  # fmt: skip
+        return any(_tells(size, symbol) for view in views for size in view)
+
+    def _splits(self, name: str, dims: dim.Dims) -> list[int]:
+        """The splits in which a value may be asked for, to tell sizes by its rows or columns."""
+        return [1] if name in self.scope.at_boundary else [1, *range(2, len(dims) + 1), 0]
 
     def _size_statement(self, position: int, symbol: str, known: set[str]) -> str | None:
         """The definition of a size by an output's rows or columns; None where the node itself gives it."""
@@ -107,7 +111,7 @@ class NodeSizes:
             dims = scope.value(name).dims if name else None
             if not dims or symbol not in dim.symbols(dims):
                 continue
-            for split in [1] if name in scope.at_boundary else [1, *range(2, len(dims) + 1), 0]:
+            for split in self._splits(name, dims):
                 view = split_view(dims, split)
                 for function, size in (("nrow", view.rows), ("ncol", view.cols)):
                     others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
@@ -119,3 +123,10 @@ class NodeSizes:
         if node.identity == ("", "If"):
             return None
         raise UnsupportedCase(f"the size {symbol.lstrip('?')} cannot be told from the result")
+
+
+def _tells(size: dim.Dim, symbol: str) -> bool:
+    """Whether a number of rows or columns tells a size, all sizes of inputs being known."""
+    others = [name for name in dim.symbols(size) if name != symbol]
+    is_open = any(name.startswith("?") for name in others)
+    return len(others) < len(dim.symbols(size)) and not is_open and dim.solve(size, symbol, "", str) is not None

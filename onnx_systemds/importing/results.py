@@ -92,6 +92,13 @@ class Results:
         return statements
 
 
+def _is_told_by(size: Dim, symbol: str) -> bool:
+    """Whether rows or columns tell the only symbol of their number that is not known; what may be 0 divides none."""
+    others = dim.divide_exactly(size, dim.symbol(symbol))
+    is_divided = others is not None and dim.may_be_zero(others)
+    return not is_divided and dim.solve(size, symbol, "", str) is not None
+
+
 def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     """The symbols of an output's dims that neither the inputs' dims nor its matrix tell.
 
@@ -102,6 +109,6 @@ def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:
     for _ in range(2 if shows else 0):
         for size in split_view(dims, 1):
             left = [name for name in dim.symbols(size) if name not in known]
-            if len(left) == 1 and dim.solve(size, left[0], "", str) is not None:
+            if len(left) == 1 and _is_told_by(size, left[0]):
                 known.add(left[0])
     return [name for name in dim.symbols(dims) if name not in known and name.startswith("?")]

@@ -10,7 +10,16 @@ import onnx
 
 from onnx_systemds.errors import TYPE_ADVICE, ConstantNeeded, InvalidModel, NodePlace, ShapeUnknown, UnsupportedCase
 from onnx_systemds.inference.assumptions import Assumption, Relation, axis_words, certainly_differ, node_words
-from onnx_systemds.inference.dims import RUN_SIZE, Dim, Dims, is_non_negative, not_negative, product, symbol
+from onnx_systemds.inference.dims import (
+    RUN_SIZE,
+    Dim,
+    Dims,
+    is_non_negative,
+    may_be_zero,
+    not_negative,
+    product,
+    symbol,
+)
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.model.contrib_schemas import contrib_default, find_contrib_schema
 from onnx_systemds.model.ir import Array, Graph, Node
@@ -204,6 +213,12 @@ class NodeFacts:
                 raise InvalidModel(f"{self._words(position)} of rank {self.rank(position)} has no axis {axis}")
         sizes = [self.dims(position)[axis] for position, axis in (left, right)]
         self.assume_equal(sizes[0], sizes[1], self.axis_words(*left), self.axis_words(*right))
+
+    def assume_elements(self, given: Input, axis: int) -> None:
+        """Take an axis of an input to have elements; the script checks it where the run may find none."""
+        size = self.dims(given)[axis]
+        if may_be_zero(size):
+            self.assume(size, Relation.AT_LEAST, 1, self.axis_words(given, axis))
 
     def assume(self, left: Dim, relation: Relation, right: Dim, left_words: str, right_words: str = "") -> None:
         """Take two sizes to be so, of which one is none that is known: the script checks it."""

@@ -15,7 +15,8 @@ from tests.operators.harness import compare
 HEAD = """<ir_version: 8, opset_import: ["": 18]>
     g (float[n, 3] x, float[n] level) => (float[%s] y)
     <int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[1] three = {3}, int64[2] column = {-1, 1},
-     float limit = {0.5}, float[3] factors = {1, 2, 3}> {
+     int64[3] image = {-1, 1, 3}, int64[3] images = {-1, 1, 3}, int64[2] parts = {2, 1}, int64 axis = {0},
+     int64[1] rest = {5}, float[1, 1, 3] filter = {1, 2, 3}, float limit = {0.5}, float[3] factors = {1, 2, 3}> {
       high = Greater(level, limit)
       found = NonZero(high)
       turned = Transpose<perm = [1, 0]>(found)
@@ -26,6 +27,20 @@ HEAD = """<ir_version: 8, opset_import: ["": 18]>
       shape = Shape(taken)
 """
 TAKING = {
+    "Add of a row": ("k, 3", "y = Add(taken, factors)"),
+    "Add of scaled rows": ("k, 3", "half = Mul(taken, limit) y = Add(changed, half)"),
+    "ArgMax": ("k", "at = ArgMax<axis = 1, keepdims = 0>(taken) y = Cast<to = 1>(at)"),
+    "Conv": ("k, 1, 3", "deep = Reshape(taken, image) y = Conv<pads = [1, 1]>(deep, filter)"),
+    "CumSum": ("k, 3", "y = CumSum(taken, axis)"),
+    "LayerNormalization": ("k, 3", "y = LayerNormalization(taken, factors)"),
+    "Mod": ("k", "four = Add(rows, rest) m = Mod(four, two) y = Cast<to = 1>(m)"),
+    "NonZero of nothing": ("k", "many = Greater(taken, limit) all = NonZero(many) r = ReduceSum<keepdims = 0>(all, zero)"
+                                " y = Cast<to = 1>(r)"),
+    "Split": ("k, 1", "a, y = Split<axis = 1>(taken, parts)"),
+    "TopK": ("k, 2", "y, at = TopK(taken, two)"),
+    "Transpose": ("3, k, 2", "pair = Reshape(changed, images) both = Concat<axis = 1>(pair, pair)"
+                             " y = Transpose<perm = [2, 0, 1]>(both)"),
+    "Unique": ("k", "y = Unique(taken)"),
     "Concat": ("m, 3", "y = Concat<axis = 0>(taken, x, taken)"),
     "Compress": ("m, 3", "y = Compress<axis = 0>(x, high)"),
     "GatherElements": ("k, 3", "index = Expand(upright, shape) y = GatherElements<axis = 0>(x, index)"),

@@ -125,6 +125,49 @@ OPERATIONS: tuple[Fault, ...] = (
         raises="Erroneous input while computing the contingency table",
     ),
     Fault(
+        "sum-of-ones-to-zero",
+        "cumsum(matrix(1, rows=n, cols=1)) is taken for seq(1, n), which counts down where n is 0",
+        'p = removeEmpty(target=X, margin="rows", select=X > 5, empty.return=FALSE)\n'
+        'if (time() < 0) { print("") }\n'
+        "result = rbind(cumsum(matrix(1, rows=nrow(p), cols=1)), matrix(7, rows=1, cols=1))",
+        ((7,),),
+        "count_from_one of engine/safe_forms.py: of abs the compiler does not see that all are ones",
+        inputs=((1,), (2,)),
+    ),
+    Fault(
+        "row-beside-nothing",
+        "X + row and X - row are the row where X has no rows; min, max, / and comparisons end in an error, and so for"
+        " columns beside a matrix without columns",
+        'p = removeEmpty(target=X, margin="rows", select=X[, 1] > 5, empty.return=FALSE)\n'
+        'if (time() < 0) { print("") }\n'
+        "result = rbind(p + X[1, ], matrix(7, rows=1, cols=2))",
+        ((7, 7),),
+        "importing/found_nothing.py",
+        inputs=((1, 2), (3, 4)),
+    ),
+    Fault(
+        "number-beside-nothing",
+        "X + s * Y, X - s * Y and ifelse with a number, each one operation, refuse a matrix without rows or columns",
+        'p = removeEmpty(target=X, margin="rows", select=X > 5, empty.return=FALSE)\n'
+        'if (time() < 0) { print("") }\n'
+        "result = rbind(p - floor(p / 4) * 4, matrix(7, rows=1, cols=1))",
+        ((7,),),
+        "importing/found_nothing.py",
+        inputs=((1,), (3,)),
+        raises="Block sizes are not matched for ternary cell operations",
+    ),
+    Fault(
+        "convolution-of-nothing",
+        "conv2d of no images divides by zero",
+        'p = removeEmpty(target=X, margin="rows", select=X[, 1] > 5, empty.return=FALSE)\n'
+        "s = conv2d(p, matrix(1, rows=1, cols=2), input_shape=[nrow(p), 2, 1, 1], filter_shape=[1, 2, 1, 1],"
+        " stride=[1, 1], padding=[0, 0])\nresult = rbind(s, matrix(7, rows=1, cols=1))",
+        ((7,),),
+        "importing/found_nothing.py",
+        inputs=((1, 2), (3, 4)),
+        raises="/ by zero",
+    ),
+    Fault(
         "outer-with-filled-row",
         'outer(c, r, "+") has one column where r is known to be full of one number, for every operator',
         'result = outer(X, matrix(0, rows=1, cols=3), "+")',

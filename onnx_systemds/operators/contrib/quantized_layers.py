@@ -37,6 +37,7 @@ def _lstm_shape(node: NodeFacts) -> Shape:
 def dynamic_quantize_lstm_rule(node: NodeFacts) -> tuple[Value, ...]:
     """All hidden states, the last one, and the last cell state."""
     shape = _lstm_shape(node)
+    node.assume_elements(_X, 0)  # nothing has no range
     every: Dims = (shape.steps, shape.directions, shape.batch, shape.hidden)
     last = node.tensor((shape.directions, shape.batch, shape.hidden))
     return node.tensor(every), last, last

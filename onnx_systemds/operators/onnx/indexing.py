@@ -30,7 +30,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
-from onnx_systemds.operators.support.movement import empty
+from onnx_systemds.operators.support.movement import empty, unless_empty
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)
@@ -223,18 +223,13 @@ def gather_elements(node: NodeView) -> Fragment:
     before = [f"{index} = {element_index(node, node.axis())}"]
     x = node.view("data", View(size, 1))
     text = gather_rows_text(node, x, index, size, count, 1, finite=is_finite(node, 0))
-    return _unless_empty(node, text, View(count, 1), before)
+    return _taken(node, text, View(count, 1), before)
 
 
-def _unless_empty(node: NodeView, text: str, view: View, before: Sequence[str]) -> Fragment:
-    """A result whose statements the engine cannot run where the run decides that it has no rows."""
-    if not may_be_zero(view.rows):
-        return node.result(text, view, before=before)
-    rows, cols = node.dim(view.rows), node.dim(view.cols)
-    statements: list[str] = []
-    found = node.named("found", f"matrix(0, rows={rows}, cols={cols})", statements)
-    statements += [f"if ({rows} > 0) {{", *before, f"{found} = {text}", "}"]
-    return node.result(found, view, before=["\n".join(statements)])
+def _taken(node: NodeView, text: str, view: View, before: Sequence[str]) -> Fragment:
+    """Rows that are taken, of which there may be none."""
+    fragment = node.result(text, view, before=before)
+    return unless_empty(node, fragment, view.rows) if may_be_zero(view.rows) else fragment
 
 
 @gradient("GatherElements")
@@ -272,7 +267,7 @@ def gather_nd(node: NodeView) -> Fragment:
     before = [f"{index} = {nd_index(node, dims, batch, depth)}"]
     x = node.view("data", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, count, cols, finite=is_finite(node, 0))
-    return _unless_empty(node, text, View(count, cols), before)
+    return _taken(node, text, View(count, cols), before)
 
 
 @gradient("GatherND")
@@ -348,7 +343,12 @@ def compress(node: NodeView) -> Fragment:
         mask = f"rbind({mask}, matrix(0, rows={node.dim(missing)}, cols=1))"
     chosen = node.temporary("chosen")
     statements = [f'{chosen} = removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)']
-    if not isinstance(count, int):
+    may_be_none = may_be_zero(whole)
+    if not isinstance(count, int) and not may_be_none:
         statements.append(f"{node.dim(count)} = nrow({chosen})")
     text, view = from_axis_first(node, chosen, before, count, after)
-    return node.result(text, view, before=statements)
+    fragment = node.result(text, view, before=statements)
+    if not may_be_none:
+        return fragment
+    counted = [] if isinstance(count, int) else [f"{node.dim(count)} = as.integer(sum({mask}))"]
+    return node.fragment(counted) + unless_empty(node, fragment, product(whole))

@@ -10,7 +10,7 @@ from onnx_systemds.dml.operands import plus
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
-from onnx_systemds.inference.dims import Dim, Dims, product
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
@@ -24,7 +24,7 @@ from onnx_systemds.operators.onnx.wrapping import may_exceed, wrapped_matmul
 from onnx_systemds.operators.support.batch_rules import mixes_in_product, output_size, size_from_right, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast, broadcast_dims, expand_text, is_finite, repeated_row
 from onnx_systemds.operators.support.integer_rules import summed
-from onnx_systemds.operators.support.movement import Source, input_source
+from onnx_systemds.operators.support.movement import Source, input_source, unless_empty
 from onnx_systemds.operators.support.products import batch_product
 
 batch_rule("MatMul")(mixes_in_product)
@@ -152,7 +152,8 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
         text = multiply(x, y)
     if node.output_dtype() in INTEGER_DTYPES:
         text = wrapped_result(node, text, before)
-    return node.result(text, View(count * rows, cols), before=before)
+    fragment = node.result(text, View(count * rows, cols), before=before)
+    return unless_empty(node, fragment, inner) if may_be_zero(inner) else fragment  # sums of nothing
 
 
 def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], before: list[str]) -> str:

@@ -36,6 +36,7 @@ def optimizer_rule(node: NodeFacts) -> tuple[Value, ...]:
             raise UnsupportedCase(f"inputs {tensor} and {position}, of one tensor, have different ranks")
         for axis in range(node.rank(tensor)):
             node.assume_same_size((tensor, axis), (position, axis))
+            node.assume_elements(tensor, axis)
     return tuple(Value(node.dtype(position), node.dims(position)) for position in kept)
 
 

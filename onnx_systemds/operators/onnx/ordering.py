@@ -23,6 +23,7 @@ from onnx_systemds.operators.onnx.wrapping import WORDS, sign_offset
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_at_axis_input, mixes_nothing
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import chosen, computed, moved, read, span_of_many_factors
+from onnx_systemds.operators.support.movement import unless_empty
 
 takes_text("ReverseSequence", "Unique")
 shape_rule("CumSum", "CumProd", "ReverseSequence")(same_dims)
@@ -55,6 +56,8 @@ def arg_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The axis shrinks to 1 or goes."""
     dims, axis = node.dims("data"), node.axis()
     kept = (1,) if node.attribute("keepdims") and dims else ()
+    if dims:
+        node.assume_elements("data", axis)
     return (node.tensor((*dims[:axis], *kept, *dims[axis + 1 :]), "int64"),)
 
 
@@ -196,7 +199,8 @@ def non_zero(node: NodeView) -> Fragment:
         row = f"t({place})" if after == 1 else f"(t({place}) %/% {node.factor(after)})"
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
     text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
-    return node.result(text, View(len(dims), count), before=statements)
+    fragment = node.result(text, View(len(dims), count), before=statements)
+    return unless_empty(node, fragment, total, [count]) if may_be_zero(total) else fragment
 
 
 @shape_rule("Unique")
@@ -206,6 +210,8 @@ def unique_rule(node: NodeFacts) -> tuple[Value, ...]:
     axis = 0 if node.attribute("axis") is None else node.axis()
     found: list[Dim] = [product(dims)] if node.attribute("axis") is None else list(dims)
     size = found[axis]
+    if may_be_zero(slices := [each for place, each in enumerate(found) if place != axis]):
+        node.assume(product(slices), Relation.AT_LEAST, 1, "the number of elements of a slice")
     count = 0 if size == 0 else unknown_size(node, 0, axis)
     found[axis] = count
     rows = (count,)
@@ -229,7 +235,8 @@ def unique(node: NodeView) -> Fragment:
     if plain and not any(node.wants(output) for output in (1, 2, 3)):
         values, rows = node.temporary("values"), node.output_dims(0)[0]
         found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
-        return node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
+        fragment = node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
+        return unless_empty(node, fragment, size, [rows]) if may_be_zero(size) else fragment
     columns = before * after
     if columns == 0:
         raise UnsupportedCase("slices without elements are compared")
@@ -257,7 +264,7 @@ def unique(node: NodeView) -> Fragment:
     for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):
         if node.wants(output):
             fragment += node.result(name, View(rows, 1), output)
-    return fragment
+    return unless_empty(node, fragment, product(dims), [count]) if may_be_zero(dims) else fragment
 
 
 # --- ReverseSequence -------------------------------------------------------------------------------------------

@@ -49,6 +49,8 @@ def roi_align_rule(node: NodeFacts) -> tuple[Value, ...]:
     """A small image with the input's channels for each region."""
     node.assume_equal(node.dims("rois")[1], 4, node.axis_words("rois", 1), "the number of coordinates")
     node.assume_same_size((1, 0), (2, 0))
+    for axis in range(2, node.rank("X")):
+        node.assume_elements("X", axis)
     return (node.tensor((node.dims("rois")[0], _images(node)[1], *_aligned_size(node))),)
 
 

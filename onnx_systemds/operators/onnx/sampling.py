@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel
-from onnx_systemds.inference.dims import Dim, Dims, maximum, product
+from onnx_systemds.inference.dims import Dim, Dims, maximum, may_be_zero, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import Value
@@ -17,6 +17,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.indexing import along_axes, size_row
+from onnx_systemds.operators.support.movement import unless_empty
 
 # --- AffineGrid ------------------------------------------------------------------------------------------------
 
@@ -81,6 +82,8 @@ def _ticks(size: int, aligned: bool) -> Array:
 @shape_rule("GridSample")
 def grid_sample_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch and channels of the input, places of the grid."""
+    for axis in range(2, node.rank("X")):
+        node.assume_elements("X", axis)
     return (node.tensor((*node.dims("X")[:2], *node.dims("grid")[1:-1])),)
 
 
@@ -127,4 +130,6 @@ def non_max_suppression(node: NodeView) -> Fragment:
         node.view("boxes", View(batch * boxes, 4)), node.view("scores", View(batch * classes, boxes)),
         node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
     )  # fmt: skip
-    return node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
+    fragment = node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
+    given = product((batch, classes, boxes))
+    return unless_empty(node, fragment, given, [count]) if may_be_zero(given) else fragment

@@ -18,6 +18,8 @@ def det_rule(node: NodeFacts) -> tuple[Value, ...]:
     rows, cols = node.dims("X")[-2:] if node.rank("X") > 1 else (0, 1)
     if isinstance(rows, int) and isinstance(cols, int) and rows != cols:
         raise InvalidModel(f"Det of {'x'.join(map(str, node.dims('X')))}: only square matrices have a determinant")
+    if node.rank("X") > 1:
+        node.assume_elements("X", -2)
     return (node.tensor(node.dims("X")[:-2]),)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, minimum, product
+from onnx_systemds.inference.assumptions import Relation
+from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, minimum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import INTEGER_DTYPES, Value
@@ -164,6 +165,9 @@ def stft_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Batch, frames, frequencies, two parts."""
     length, _, frames = _frame_sizes(node)
     wanted = _one_side(length) if node.attribute("onesided") else length
+    points = node.dims("signal")[1]
+    if may_be_zero(points):
+        node.assume(points, Relation.AT_LEAST, length, node.axis_words("signal", 1), "the length of a frame")
     return (node.tensor((node.dims("signal")[0], frames, wanted, 2)),)
 
 

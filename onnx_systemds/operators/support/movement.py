@@ -7,7 +7,7 @@ first step asks for the view that suits it, and every further one reshapes what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from onnx_systemds.dml.operands import is_name
@@ -70,6 +70,19 @@ def without_elements(node: NodeView) -> Fragment | None:
     if own.intersection(node.own_sizes()):
         return None
     return reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
+
+
+def unless_empty(node: NodeView, fragment: Fragment, size: Dim, none: Sequence[Dim] = ()) -> Fragment:
+    """A node's fragment where ``size``, which the run may decide to be 0, is not 0; else all its results are zeros.
+
+    none: the sizes that the fragment's own statements decide, which are then 0.
+    """
+    wanted = [output for output, name in enumerate(node.node.outputs) if name and node.wants(output)]
+    nothing = reduce(Fragment.__add__, (empty(node, output) for output in wanted), Fragment())
+    zeros = [f"{node.dim(each)} = 0" for each in none]
+    lines = [f"if ({node.dim(size)} > 0) {{", *fragment.statements]
+    lines += ["} else {", *zeros, *nothing.statements, "}"]
+    return replace(fragment, statements=("\n".join(lines),)) + replace(nothing, statements=())
 
 
 # --- permutations ------------------------------------------------------------------------------------------------
