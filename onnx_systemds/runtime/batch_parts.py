@@ -35,6 +35,33 @@ def joined(script: Script, results: Sequence[Mapping[str, Any]]) -> dict[str, An
     }
 
 
+def of_one_sample(script: Script, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Inputs that have no samples with one of zeros, or of empty texts."""
+    assert script.batch is not None
+    return {
+        port.name: tensors[port.name] if axis is None else _one_of_zeros(tensors[port.name], axis)
+        for port, axis in zip(script.inputs, script.batch.inputs)
+    }
+
+
+def _one_of_zeros(tensor: Tensor, axis: int) -> Tensor:
+    shape = [1 if place == axis else size for place, size in enumerate(tensor.shape)]
+    return np.full(shape, "", object) if tensor.dtype == object else np.zeros(shape, tensor.dtype)
+
+
+def of_no_sample(script: Script, results: Mapping[str, Any]) -> dict[str, Any]:
+    """The outputs without their samples."""
+    assert script.batch is not None
+    return {
+        port.name: results[port.name] if axis is None else _of_none(results[port.name], axis)
+        for port, axis in zip(script.outputs, script.batch.outputs)
+    }
+
+
+def _of_none(result: Any, axis: int) -> Any:
+    return [] if isinstance(result, list) else np.take(result, [], axis)
+
+
 def _joined(results: Sequence[Any], axis: int) -> Any:
     """Arrays, or the lists of the maps of rows, behind each other."""
     if isinstance(results[0], list):

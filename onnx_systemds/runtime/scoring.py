@@ -22,7 +22,7 @@ from onnx_systemds.inference import dims as dim
 from onnx_systemds.model.given_inputs import InvalidInput, check_names
 from onnx_systemds.runtime import list_transfer
 from onnx_systemds.runtime.autotune import Autotuner
-from onnx_systemds.runtime.batch_parts import divided, joined
+from onnx_systemds.runtime.batch_parts import divided, joined, of_no_sample, of_one_sample
 from onnx_systemds.runtime.boundary_tensors import (
     Tensor,
     as_maps,
@@ -108,6 +108,7 @@ class ScoringFunction:
 
         A sequence is a list of arrays, an optional its content or None, a map a dict. What is not of the declared
         element type is converted where nothing is lost by it, see `given_inputs`.
+        Of no samples the results have none either (`Script.batch`).
         timeout: seconds. Raises InvalidInput when an input is missing or has another type or shape than declared.
         """
         check_names(inputs, [port.name for port in self.script.inputs])
@@ -115,7 +116,10 @@ class ScoringFunction:
         sizes = bind_sizes(self.script.inputs, tensors)
         for complaint in filter(None, (assumption.complaint(sizes) for assumption in self.script.unchecked)):
             raise InvalidInput(complaint)
+        batch = self.script.batch if 0 in sizes.values() else None
         try:
+            if batch is not None and sizes[batch.symbol] == 0:  # the engine fails on matrices without rows
+                return of_no_sample(self.script, self(of_one_sample(self.script, tensors), timeout))
             return self._called(tensors, inputs, sizes, timeout)
         except (ScriptRuntimeError, ValueError) as error:
             name = next((port.name for port in self.script.inputs if _is_emptied(port, tensors)), None)
