@@ -36,7 +36,7 @@ SECONDS = 20.0
 """How long a case may take."""
 
 _REFUSALS = ("2^53", "the script takes", " columns, not ", " rows, not ", "the sizes of the parts add up to",
-             "cannot be told: it has no elements", "cannot be told from their matrices")  # fmt: skip
+             "the size of a part is negative", "cannot be told: it has no elements", "cannot be told from their matrices")  # fmt: skip
 """What is in the messages of the checks that scripts and `ScoringFunction` make."""
 
 Feeds = Mapping[str, Any]
@@ -239,7 +239,9 @@ def wrong_output(case: ModelCase, results: Mapping[str, Any], verdict: Verdict) 
         judged = next((said for said in (runtime, reference) if said is not None), None)
         if not problems or judged is None or tolerated(verdict.model, verdict.feeds, results[name], judged[name]):
             continue
-        if runtime is not None and reference is not None and different(runtime[name], reference[name]):
+        if runtime is not None and reference is not None and different(
+            runtime[name], reference[name], is_exact=case.is_exact
+        ):
             undecided = True
             continue
         if within_rounding(verdict.model, verdict.feeds, name, results[name], judged[name]):
