@@ -80,7 +80,7 @@ def _report(
     print(f"{kind} {finding.seed}: {finding.kind}: {source.mark(case)}: {finding.detail[:300]}", flush=True)
     if alike[mark] > _MOST_ALIKE:
         return
-    if isinstance(case, ModelCase):
+    if isinstance(case, ModelCase) and source.is_small:
         counts = dict(TALLY.counts)
         case, finding = shrinking.shrunk(case, finding, lambda other: source.check(other, sessions.current()))
         TALLY.counts = counts

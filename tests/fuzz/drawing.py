@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from onnx_systemds.model.protos import numpy_dtype
+from tests.fuzz.scattering import scattered
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Choice = TypeVar("Choice")
@@ -45,7 +46,8 @@ class Node:
 class Draw:
     """A source of random choices for one case of an operator at an opset.
 
-    types: the element types that each type variable of the operator may have.
+    types: the element types that each type variable of the operator may have. is_sparse: whether most elements of most
+    tensors are zeros; those tensors are ``scattered``.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Draw:
         self.op_type, self.opset = op_type, opset
         self.types = types or {}
         self.is_plain = self.chance(0.5)  # no special values at all in half of the cases
+        self.is_sparse = not self.is_plain and self.chance(0.4)
+        self.scattered: list[Array] = []
 
     def int(self, low: int, high: int) -> int:
         """An integer from ``low`` to ``high``, both included."""
@@ -78,6 +82,8 @@ class Draw:
 
     def size(self, smallest: int = 0) -> int:
         """The size of an axis: mostly a few, now and then 0 or 1, seldom many."""
+        if self.is_sparse and self.chance(0.4):  # of a few columns none is stored as a sparse matrix
+            return max(self.int(8, 40), smallest)
         drawn = self.rng.random()
         if drawn < 0.03:
             return max(0, smallest)
@@ -134,6 +140,9 @@ class Draw:
         kind = numpy_dtype(dtype)
         if dtype == "string":
             return np.array(self.rng.choice(np.array(_WORDS, object), dims), object).reshape(dims)
+        if self.is_sparse and not self.is_plain and dtype != "bool" and self.chance(0.8):
+            self.scattered.append(scattered(self.rng, dims, kind))
+            return self.scattered[-1]
         if dtype == "bool":
             return np.asarray(self.rng.random(dims) < self.one(0.5, 0.5, 0.1, 0.0, 1.0))
         if dtype in INTEGERS:

@@ -73,6 +73,8 @@ def case(seed: int) -> Case:
 def _input(builder: Builder, place: int) -> Known:
     draw = builder.draw
     dims = [draw.one(1, 2, 3, 4, 6) for _ in range(draw.int(1, 4))]
+    if draw.is_sparse:  # wide enough to be stored so
+        dims[-1] = draw.one(dims[-1], 8, 20, 40)
     symbolic: list[int | str] = list(dims)
     if draw.chance(0.8):
         symbolic[0] = "N"

@@ -29,6 +29,7 @@ from tests.fuzz import (
 from tests.fuzz.drawing import Array, Draw, Maker, Node
 from tests.fuzz.finding import Finding
 from tests.fuzz.judging import ModelCase, check_model
+from tests.fuzz.scattering import scattered
 
 Case = ModelCase
 
@@ -157,6 +158,7 @@ def _model_case(seed: int, identity: Identity, node: Node, draw: Draw) -> Case:
     symbols = _symbols({name: value for name, value in feeds.items() if name not in node.kept}, draw)
     model = make_model(identity, node, draw.opset, constants, symbols)
     calls, specialise_after = _calls(feeds, symbols, node, draw)
+    calls += _with_other_zeros(feeds, node, draw)
     if identity[0] != _CONTRIB and draw.chance(0.2):
         calls += _with_other_integers(feeds, draw)
     return ModelCase(seed, model, calls, specialise_after, node.is_exact)
@@ -283,6 +285,21 @@ def _with_other_integers(feeds: Mapping[str, Any], draw: Draw) -> tuple[dict[str
     changed = feeds[name].copy()
     changed.reshape(-1)[draw.int(0, changed.size - 1)] += draw.one(-9, -3, -1, 1, 3, 9)
     return ({**feeds, name: changed},)
+
+
+def _with_other_zeros(feeds: Mapping[str, Any], node: Node, draw: Draw) -> tuple[dict[str, Any], ...]:
+    """The inputs with other zeros in those that have many, now and then with none: the engine remembers some of before."""
+    free = [name for name, value in feeds.items() if name not in node.kept and any(value is each for each in draw.scattered)]
+    calls = []
+    for _ in range(draw.int(1, 4) if free else 0):
+        others = {}
+        for name in (name for name in free if draw.chance(0.7)):
+            value = feeds[name]
+            is_full = value.dtype.kind == "f" and draw.chance(0.15)
+            others[name] = (draw.parameters(*value.shape).astype(value.dtype) if is_full
+                            else scattered(draw.rng, value.shape, value.dtype))  # fmt: skip
+        calls.append({**feeds, **others})
+    return tuple(calls)
 
 
 def _resized(

@@ -8,25 +8,42 @@ from pathlib import Path
 from typing import Any
 
 from onnx_systemds.engine import Session
-from tests.fuzz import dml_files, dml_functions, found_cases, found_scripts, graphs, loop_models, onnx_files, operators
+from tests.fuzz import (
+    dml_files,
+    dml_functions,
+    found_cases,
+    found_scripts,
+    graphs,
+    loop_models,
+    onnx_files,
+    operators,
+    wide_matrices,
+)
 from tests.fuzz.finding import Finding
 
 
 @dataclass(frozen=True)
 class Source:
-    """One kind of cases. mark: what a case is about, in a word; write and read: a finding's case as a file."""
+    """One kind of cases. mark: what a case is about, in a word; write and read: a finding's case as a file.
+
+    is_small: whether a model and its inputs can be made smaller, and written as numbers.
+    """
 
     cases: Callable[[int, int], Iterator[Any]]
     check: Callable[[Any, Session], Finding | None]
     mark: Callable[[Any], str] = lambda case: ""
     write: Callable[[str, Any, Finding, Path], Path] = found_cases.written
     read: Callable[[Path], Any] = found_cases.read
+    is_small: bool = True
 
 
 SOURCES: dict[str, Source] = {
     "operators": Source(operators.cases, operators.check, lambda case: case.model.graph.node[0].op_type),
     "graphs": Source(graphs.cases, graphs.check),
     "loops": Source(loop_models.cases, loop_models.check),
+    "wide_matrices": Source(
+        wide_matrices.cases, wide_matrices.check, write=wide_matrices.written, read=wide_matrices.read, is_small=False
+    ),
     "onnx_files": Source(
         onnx_files.cases, onnx_files.check, lambda case: "", onnx_files.written, onnx_files.read
     ),

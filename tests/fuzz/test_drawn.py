@@ -11,7 +11,8 @@ from onnx_systemds.engine.session import shared_session
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import expanders, operator_generators
 from onnx_systemds.verifying.judging import run
-from tests.fuzz import graphs, operators
+from tests.fuzz import graphs, operators, wide_matrices
+from tests.fuzz.drawing import Draw
 from tests.fuzz.judging import ModelCase, check_model
 
 NOT_DRAWN = {"If": "graphs and loops", "Loop": "loops", "Scan": "loops"}
@@ -39,6 +40,21 @@ def test_graphs_are_models() -> None:
     assert any(case.style == "nn" for case in cases)
     for case in cases:
         assert run(case.model, case.calls[0], optimized=False)
+
+
+def test_wide_matrices_are_mostly_zeros() -> None:
+    cases = list(wide_matrices.cases(0, 4))
+    arrays = [array for case in cases for array in case.calls[0].values()]
+    assert any(array.shape[1] > 1000 for array in arrays)
+    assert any(array.size > 10_000 and np.count_nonzero(array) < 0.4 * array.size for array in arrays)
+    assert all(run(case.model, case.calls[0], optimized=False) for case in cases)
+
+
+def test_mostly_zeros_are_drawn() -> None:
+    arrays = [draw.array("float", (20, 30)) for draw in map(Draw, range(100)) if draw.is_sparse]
+    few = [array for array in arrays if np.count_nonzero(array) < 0.4 * array.size]
+    assert len(few) > 0.6 * len(arrays) > 0
+    assert any(not np.isfinite(array).all() for array in few) and any(not array.any() for array in few)
 
 
 def test_numbers_of_what_the_judges_refuse_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
