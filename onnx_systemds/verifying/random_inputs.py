@@ -105,6 +105,11 @@ class RandomInputs:
         return tuple(self._size(size, axis, len(dims)) for axis, size in enumerate(dims)) if dims else ()
 
 
+def sizes_chosen(drawn: RandomInputs | None, given: Mapping[str, int] | None) -> dict[str, int]:
+    """Return the sizes of the symbols that are not given."""
+    return {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (given or {})}
+
+
 def _consumers(graph: Graph, name: str) -> Iterator[tuple[Node, int]]:
     """The nodes that see the elements of a value, perhaps in other dims, and as which input."""
     names = {name}

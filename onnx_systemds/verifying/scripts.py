@@ -22,7 +22,7 @@ from onnx_systemds.runtime.boundary_tensors import boundary_matrix
 from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Array, Comparison, compare_tensors
 from onnx_systemds.verifying.judging import judgement
-from onnx_systemds.verifying.random_inputs import RandomInputs
+from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen
 from onnx_systemds.verifying.report import Report
 from onnx_systemds.verifying.verify import described
 
@@ -66,7 +66,7 @@ def verify_script(  # noqa: PLR0913 - a public entry point: all but the first th
         model_side.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
         {name: described(content) for name, content in contents.items()},
-        {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
+        sizes_chosen(drawn, dims),
         (),
         tuple(_compared(name, np.asarray(found), engine_side, rtol, atol)
               for name, found in model_side.outputs.items()),

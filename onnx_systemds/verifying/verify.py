@@ -27,7 +27,7 @@ from onnx_systemds.stages import Stages
 from onnx_systemds.verifying.comparing import Comparison, compare_tensors
 from onnx_systemds.verifying.data_folders import read_contents
 from onnx_systemds.verifying.judging import Judgement, judgement
-from onnx_systemds.verifying.random_inputs import RandomInputs
+from onnx_systemds.verifying.random_inputs import RandomInputs, sizes_chosen
 from onnx_systemds.verifying.report import NodeComparison, Report
 
 _VALUES_AT_ONCE = 200  # each value that a script returns is kept until its end
@@ -105,7 +105,7 @@ def verify_model(  # noqa: PLR0913 - a public entry point: all but the first two
         judged.reasons,
         "as given" if drawn is None else f"random, seed {seed}",
         {name: described(content) for name, content in {**contents, **known}.items()},
-        {} if drawn is None else {name: size for name, size in drawn.sizes.items() if name not in (dims or {})},
+        sizes_chosen(drawn, dims),
         engine.required_constants,
         tuple(compare_all({name: found[name] for name in judged.outputs}, judged.outputs, rtol, atol)),
         tuple(nodes),
@@ -139,7 +139,7 @@ def _with_ones(
 
     Raises ``refused`` where nothing was chosen, or the judges refuse that, too.
     """
-    chosen = {} if drawn is None else {name: 1 for name, size in drawn.sizes.items() if name not in dims and size != 1}
+    chosen = {name: 1 for name, size in sizes_chosen(drawn, dims).items() if size != 1}
     if drawn is None or not chosen:
         raise refused
     smaller = drawn.resized({**dims, **chosen})

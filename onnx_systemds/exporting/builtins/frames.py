@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
@@ -55,14 +57,18 @@ def joined(ctx: Context, x: FrameValue) -> Tensor:
     return ctx.g.concat(parts, 1)
 
 
+def check_fitting(parts: Sequence[Matrix | FrameValue], axis: int) -> None:
+    """Raise UnsupportedCase for parts that cannot be joined along an axis, as the other one is known to differ."""
+    if len({part.dims[1 - axis] for part in parts if isinstance(part.dims[1 - axis], int)}) > 1:
+        raise UnsupportedCase(f"{' and '.join(map(str, parts[:4]))} do not fit together")
+
+
 def join_frames(ctx: Context, frames: tuple[Value, ...], axis: int) -> FrameValue:
     """Return frames beside or below each other."""
     found = [part for part in frames if isinstance(part, FrameValue)]
     if len(found) != len(frames):
         raise UnsupportedCase("frames can only be joined with frames", hint="make them frames by as.frame")
-    others = {part.dims[1 - axis] for part in found if isinstance(part.dims[1 - axis], int)}
-    if len(others) > 1:
-        raise UnsupportedCase(f"{' and '.join(map(str, found[:4]))} do not fit together")
+    check_fitting(found, axis)
     if axis == 1:
         return FrameValue(tuple(part for one in found for part in one.parts))
     forms = {tuple((part.kind, part.dims[1]) for part in one.parts) for one in found}

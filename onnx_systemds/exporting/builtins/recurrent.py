@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from onnx_systemds.errors import UnsupportedCase
@@ -75,10 +76,10 @@ def _weights(ctx: Context, w: Matrix, bias: Matrix, sizes: _Sizes) -> list[Tenso
     """Return the weights of the inputs, those of the state, and the offsets as the operator LSTM wants them."""
     g, units, width = ctx.g, sizes.units, sizes.features
     turned = g.transpose(ctx.flat(w), (1, 0))
-    ordered = g.concat([g.slice(turned, 0, k * units, (k + 1) * units) for k in _ONNX_ORDER], 0)
+    ordered = g.concat(_single_gates(ctx, turned, 0, units, _ONNX_ORDER), 0)
     inputs = g.reshape(g.slice(ordered, 1, 0, width), (1, 4 * units, width))
     recurrent = g.reshape(g.slice(ordered, 1, width, width + units), (1, 4 * units, units))
-    offsets = [g.slice(ctx.column(bias), 0, k * units, (k + 1) * units) for k in _ONNX_ORDER]
+    offsets = _single_gates(ctx, ctx.column(bias), 0, units, _ONNX_ORDER)
     both = g.concat([*offsets, g.filled(0.0, (4 * units,))], 0)
     return [inputs, recurrent, g.reshape(both, (1, 8 * units))]
 
@@ -102,11 +103,11 @@ def _unrolled(
     ctx: Context, sequence: Tensor, hidden: Tensor, cell: Tensor, w: Matrix, bias: Matrix, sizes: _Sizes
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return outputs, cell states and gates of all steps, step by step: onnxruntime runs LSTM in float32 only."""
-    g, units = ctx.g, sizes.units
+    g = ctx.g
     outputs, cells, gates = [], [], []
     for step in range(sizes.steps):
         gate = _gates(ctx, g.slice(sequence, 0, step, step + 1), hidden, w, bias, sizes)
-        taken, forget, shown, new = (g.slice(gate, 2, k * units, (k + 1) * units) for k in range(4))
+        taken, forget, shown, new = _single_gates(ctx, gate, 2, sizes.units)
         cell = g.binary("Add", g.binary("Mul", forget, cell), g.binary("Mul", taken, new))
         hidden = g.binary("Mul", shown, g.unary("Tanh", cell))
         outputs.append(hidden)
@@ -124,6 +125,11 @@ def _gates(ctx: Context, sequence: Tensor, before: Tensor, w: Matrix, bias: Matr
     return g.concat([g.unary("Sigmoid", g.slice(sums, 2, 0, squashed)), g.unary("Tanh", new)], 2)
 
 
+def _single_gates(ctx: Context, gates: Tensor, axis: int, units: int, order: Sequence[int] = range(4)) -> list[Tensor]:
+    """Return the parts of four gates that lie beside each other along an axis."""
+    return [ctx.g.slice(gates, axis, k * units, (k + 1) * units) for k in order]
+
+
 def _all_gates(
     ctx: Context, sequence: Tensor, every: Tensor, first: Tensor, w: Matrix, bias: Matrix, sizes: _Sizes
 ) -> Tensor:
@@ -134,8 +140,8 @@ def _all_gates(
 
 def _all_cells(ctx: Context, gates: Tensor, first: Tensor, sizes: _Sizes) -> Tensor:
     """Return the cell states of all steps, steps x rows x units."""
-    g, units = ctx.g, sizes.units
-    taken, forget, _, new = (g.slice(gates, 2, k * units, (k + 1) * units) for k in range(4))
+    g = ctx.g
+    taken, forget, _, new = _single_gates(ctx, gates, 2, sizes.units)
     added = g.binary("Mul", taken, new)
     cells = [first]
     for step in range(sizes.steps):

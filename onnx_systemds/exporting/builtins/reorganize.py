@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.exporting.builtins.context import Context
-from onnx_systemds.exporting.builtins.frames import join_frames
+from onnx_systemds.exporting.builtins.frames import check_fitting, join_frames
 from onnx_systemds.exporting.builtins.operators import COMPARED, binary, direction, distance, tensor_operator
 from onnx_systemds.exporting.builtins.products import with_places_moved
 from onnx_systemds.exporting.builtins.registry import builtin, known_content
@@ -215,9 +215,7 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
         return reduce(lambda text, line: binary(ctx, "+", binary(ctx, "+", text, known_scalar("\n")), line), parts)
     matrices = [ctx.as_matrix(part) for part in parts]
     nonempty = [m for m in matrices if m.dims[axis] != 0] or matrices[:1]
-    others = {m.dims[1 - axis] for m in nonempty if isinstance(m.dims[1 - axis], int)}
-    if len(others) > 1:
-        raise UnsupportedCase(f"{' and '.join(map(str, nonempty[:4]))} do not fit together")
+    check_fitting(nonempty, axis)
     joined = ctx.matrix(ctx.g.concat([ctx.flat(m) for m in nonempty], axis))
     return replace(joined, is_stacked=axis == 0 and len(nonempty) > 1)
 

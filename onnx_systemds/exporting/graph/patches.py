@@ -143,6 +143,10 @@ class _Axis:
     before: int
     after: int
 
+    def places(self, window: int, extent: int) -> Array:
+        """Return where the windows lie in the image, window x extent, also places outside of it."""
+        return np.arange(window)[:, None] * self.dilation + np.arange(extent) * self.stride - self.before
+
 
 def _axis(coordinates: Array, size: int) -> _Axis | None:
     """Return the windows whose places (window x extent, -1 outside of the image) are these coordinates."""
@@ -177,9 +181,8 @@ def _agree(split: Array, shape: tuple[int, int, int], down: _Axis, across: _Axis
     """Whether places (channel x window x extents) are exactly those of windows."""
     channels, height, width = shape
     _, tall, wide, rows, columns = split.shape
-    y = np.arange(tall)[:, None] * down.dilation + np.arange(rows) * down.stride - down.before
-    x = np.arange(wide)[:, None] * across.dilation + np.arange(columns) * across.stride - across.before
-    y, x = y[None, :, None, :, None], x[None, None, :, None, :]
+    y = down.places(tall, rows)[None, :, None, :, None]
+    x = across.places(wide, columns)[None, None, :, None, :]
     inside = (y >= 0) & (y < height) & (x >= 0) & (x < width)
     channel = np.arange(channels).reshape(channels, 1, 1, 1, 1)
     return np.array_equal(split, np.where(inside, (channel * height + y) * width + x, _OUTSIDE))
