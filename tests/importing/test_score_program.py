@@ -109,6 +109,15 @@ def test_inputs_of_different_lengths_are_told(tmp_path: Path) -> None:
     assert not (tmp_path / "C.csv").exists()
 
 
+@pytest.mark.engine
+def test_a_file_of_no_rows_is_told(tmp_path: Path) -> None:
+    script = _saved([helper.make_node("Neg", ["A"], ["C"])], [("A", 1, ["b", 2])], [("C", 1, ["b", 2])], tmp_path)
+    (tmp_path / "A.csv").write_text("p,q\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match="there are no rows"):
+        run_dml(score_text(script, "model"), tmp_path, arguments={"A": "A.csv", "C": "C.csv", "header": "TRUE"})
+    assert not (tmp_path / "C.csv").exists()
+
+
 @needs_models
 @pytest.mark.engine
 def test_what_cannot_be_tasks_is_told(tmp_path: Path) -> None:
