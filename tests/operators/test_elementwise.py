@@ -97,6 +97,11 @@ CASES = [
     Case("Add", 14, {"a": np.zeros(4, np.float32), "b": FLOATS.reshape(2, 4)}, constants=["a"], note="zeros first"),
     Case("Add", 14, {"a": np.zeros((3, 1), np.int64), "b": np.arange(4)}, constants=["a"], note="zeros above"),
     Case("Sub", 14, {"a": np.zeros(5, np.float32), "b": X}, constants=["a"], note="of zeros"),
+    *[Case("Mul", 14, {"a": FLOATS.reshape(2, 4), "b": np.zeros(dims, np.float32)}, constants=["b"], note=f"by zeros {dims}")
+      for dims in ((), (4,), (2, 4))],
+    Case("Mul", 14, {"a": np.zeros((), np.float32), "b": FLOATS}, constants=["a"], note="zero first"),
+    Case("Mul", 14, {"a": X, "b": np.zeros((), np.float32)}, constants=["b"], note="finite by zero"),
+    Case("Mul", 14, {"a": np.arange(12).reshape(3, 4), "b": np.array(0)}, constants=["b"], note="integers by zero"),
     Case("Mul", 14, {"a": np.ones((3, 1), np.float32), "b": random(3, 4)}, constants=["a"], note="ones first"),
     Case("Div", 14, {"a": np.ones(4, np.float32), "b": random(3, 4)}, constants=["a"], note="ones above"),
     Case("Mul", 6, {"a": X, "b": np.ones(3, np.float32)}, {"broadcast": 1, "axis": 1}, constants=["b"], note="by ones",

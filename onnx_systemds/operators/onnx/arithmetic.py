@@ -9,13 +9,14 @@ import numpy as np
 
 from onnx_systemds.correspondence import INFIX_OPERATORS, VARIADIC_BUILTINS
 from onnx_systemds.dml.literals import is_uniform, literal
+from onnx_systemds.dml.operands import number_in
 from onnx_systemds.inference.dims import Dim, floor_divide, is_non_negative, maximum, minimum, modulo
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.folding import by_reference
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, UNBOUNDED, Computes, Span, symmetric
 from onnx_systemds.inference.registry import batch_rule, fold, generator, gradient, integer_rule, shape_rule, size_rule
-from onnx_systemds.inference.values import INTEGER_DTYPES, Value
+from onnx_systemds.inference.values import FINITE_DTYPES, INTEGER_DTYPES, Value
 from onnx_systemds.model.ir import Array
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR
@@ -77,8 +78,21 @@ def _binary(node: NodeView, operator: str) -> Fragment:
     if operator in ("+", "-"):
         combined = sum_or_difference(node, operator, given)
     else:
-        combined = infix(node, operator, given.items[0], given.items[1], given.form)
+        combined = _times_zero(node, given) or infix(node, operator, given.items[0], given.items[1], given.form)
     return finish(node, Operand(wrapped(node.output_dtype(), combined.text), combined.kind), given)
+
+
+def _times_zero(node: NodeView, given: Operands) -> Operand | None:
+    """Zeros of the other operand, but NaN where it is infinite or NaN, for which the engine has 0 * X = 0, too.
+
+    None where no operand is the number 0, or all elements are finite.
+    """
+    if node.output_dtype() in FINITE_DTYPES or given.form is SCALAR:
+        return None
+    for zero, other in (given.items, given.items[::-1]):
+        if zero.kind == SINGLE and number_in(zero.text) == 0:
+            return Operand(f"(0 / abs(1 / {other.text}))", other.kind)
+    return None
 
 
 for _name in ("Add", "Sub", "Mul"):
