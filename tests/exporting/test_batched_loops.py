@@ -100,6 +100,11 @@ INDEPENDENT = [
     rows("the nearest ones", COLUMN + "for (n in 1:nrow(X)) { d = rowSums((E - X[n,])^2)\ni = order(target=d, by=1, index.return=TRUE)\n"
          "near = table(seq(1, 3), i[1:3,], 3, nrow(E)) %*% seq(1, nrow(E))\ncount = table(ceil(near / 3), 1, 3, 1)\nY[n,1] = rowIndexMax(t(count)) }",
          {**X, "E": RNG.normal(size=(9, 6))}),
+    rows("an extreme that is chosen", "m = -1/0\nfor (n in 1:nrow(X)) { v = as.scalar(X[n,1])\nm = ifelse(v > m, v, m) }\nY = as.matrix(m)"),
+    rows("rows that are joined", "Y = matrix(0, 0, 6)\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] * n) }"),
+    rows("several rows that are joined", "Y = X\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,], matrix(n, 1, 6)) }"),
+    rows("columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c]^2) }"),
+    rows("several columns that are joined", "Y = X\nfor (c in 1:ncol(X)) { Y = cbind(Y, X[,c] - mean(X[,c]), X[,c] * c) }"),
     rows("medians of columns", "Y = X\nfor (c in 1:ncol(X)) { Y[,c] = X[,c] - median(X[,c]) }"),
     rows("a line between places", "E = matrix(\"-1 0 1\", 3, 1)\n" + COLUMN + "for (n in 1:nrow(X)) { v = as.scalar(X[n,1])\nif (v >= -1 & v < 1) { j = sum(E <= v)\n"
          "a = as.scalar(E[j,1])\nb = as.scalar(E[j+1,1])\nY[n,1] = (v - a) / (b - a) } }"),
@@ -109,6 +114,8 @@ INDEPENDENT = [
 ]  # fmt: skip
 
 DEPENDENT = [
+    rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
+    rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
     rows("what the row before gave", EMPTY + "Y[1,] = X[1,]\nfor (n in seq(2, nrow(X), 1)) { Y[n,] = Y[n-1,] / 2 + X[n,] }"),
     rows("a state", EMPTY + "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s + X[n,])\nY[n,] = s }"),
     rows("a sum on its way", EMPTY + "s = 0\nfor (n in 1:nrow(X)) { s = s + sum(X[n,])\nY[n,] = X[n,] * s }"),

@@ -2,7 +2,7 @@
 
 What a trip may hand on: rows or columns of its own that it writes into a matrix, what it adds to a sum (or multiplies,
 or compares with an extreme), also in one branch of an if alone, what such a branch sets, or looks for (`exchanges`),
-and what only the last trip leaves.
+rows or columns that it joins to the end of a matrix, and what only the last trip leaves.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from onnx_systemds.exporting.graph.nodes import FLOAT, Range, Replacement, SubGr
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Block
 from onnx_systemds.exporting.passes.rowwise import all_rows
-from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.inference.dims import Dim, Dims, multiply
 
 _GATHERED = {"Add": "ReduceSum", "Mul": "ReduceProd", "Max": "ReduceMax", "Min": "ReduceMin"}
 _NEUTRAL = {"Add": 0.0, "Mul": 1.0}
@@ -60,7 +60,7 @@ def results(
             found.append(_written(graph, batching, start, writes, block))
         else:
             gathered = _gathered(graph, batching, state, start, end) or exchanges.of(state)
-            found.append(gathered or _last(graph, batching, end))
+            found.append(gathered or _grown(graph, batching, state, start, end) or _last(graph, batching, end))
     return found
 
 
@@ -203,6 +203,23 @@ def _operands_of_branches(graph: Operators, op: str, end: Tensor, state: Tensor)
     with graph.subgraph(node.scope):
         made = graph.nodes("If", list(node.inputs), [(kind, dims)], then_branch=branches[0], else_branch=branches[1])
     return list(made)
+
+
+def _grown(graph: Operators, batching: Batching, state: Tensor, initial: Tensor, end: Tensor) -> Tensor | None:
+    """Return what a matrix is after all trips that join something of theirs to its end; None where they do not."""
+    node = end.node
+    if node is None or node.op != "Concat" or node.inputs[0] is not state or state.rank != 2:
+        return None
+    axis, own = node.attributes["axis"], [part for part in node.inputs[1:] if part is not None]
+    assert isinstance(axis, int)
+    if len(own) == 1 and own[0].dims[axis] == 1 and not (found := batching.of(own[0])).same:
+        joined = batching.in_place(found, own[0].dims, axis)
+    else:
+        every = graph.concat([batching.repeated(batching.of(part), part.dims) for part in own], axis + 1)
+        every = every if axis == 0 else graph.transpose(every, (1, 0, 2))
+        sizes = multiply(batching.trips, every.dims[-2 if axis == 0 else -1])
+        joined = graph.reshape(every, (sizes, every.dims[-1]) if axis == 0 else (every.dims[0], sizes))
+    return joined if initial.dims[axis] == 0 else graph.concat([initial, joined], axis)
 
 
 def _last(graph: Operators, batching: Batching, end: Tensor) -> Tensor:

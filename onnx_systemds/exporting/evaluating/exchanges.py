@@ -1,7 +1,8 @@
 """What a branch of an if sets in some trips of a loop, for all trips at once: `Exchanges`.
 
-``if (x > m) { m = x; k = i }`` looks for an extreme and its place, ``if (c) { m = x }`` keeps what the last of these
-trips has set. The trip that decides is found among all, 0 standing for none, and what it sets is gathered.
+``if (x > m) { m = x; k = i }``, or ``m = ifelse(x > m, x, m)``, looks for an extreme and its place, and
+``if (c) { m = x }`` keeps what the last of these trips has set. The trip that decides is found among all, 0 standing
+for none, and what it sets is gathered.
 """
 
 from __future__ import annotations
@@ -23,9 +24,12 @@ _TURNED = {"Greater": "Less", "GreaterOrEqual": "LessOrEqual", "Less": "Greater"
 
 @dataclass(frozen=True)
 class _Exchange:
-    """A state that holds `value` after a trip that takes all `branches`, each inside the one before it."""
+    """A state that holds `value` after a trip that takes all `branches`, each inside the one before it.
 
-    branches: tuple[tuple[Tensor, SubGraph], ...]
+    They stand beside their conditions; None where both ways are calculated and one is chosen.
+    """
+
+    branches: tuple[tuple[Tensor, SubGraph | None], ...]
     value: Tensor
 
     @property
@@ -67,8 +71,9 @@ class Exchanges:
         if own.conditions not in self._places:
             outer = self.batching.scope
             for condition, branch in own.branches:
-                self.batching.enter(outer, branch.scope, condition)
-                outer = branch.scope
+                if branch is not None:
+                    self.batching.enter(outer, branch.scope, condition)
+                    outer = branch.scope
             self._places[own.conditions] = self._place(own)
         if state in self._extremes:
             return self._extremes[state]
@@ -138,17 +143,27 @@ class Exchanges:
 
 def _exchange(end: Tensor, state: Tensor) -> _Exchange | None:
     """Return under which conditions a trip sets a state, None where it does not depend on any."""
-    branches: list[tuple[Tensor, SubGraph]] = []
+    branches: list[tuple[Tensor, SubGraph | None]] = []
     end = _bare(end)
-    while (node := end.node) is not None and node.op == "If":
-        place = list(node.outputs).index(end)
-        then, otherwise = (body for body in node.subgraphs())
-        if _bare(otherwise.outputs[place]) is not state or node.inputs[0] is None:
-            break
-        branches.append((node.inputs[0], then))
-        end = _bare(then.outputs[place])
+    while (ways := _ways(end)) is not None and _bare(ways[2]) is state:
+        condition, then, _, branch = ways
+        branches.append((condition, branch))
+        end = _bare(then)
     alike = end.kind == state.kind and (end.dims == state.dims or (_is_one(end.dims) and _is_one(state.dims)))
     return _Exchange(tuple(branches), end) if branches and alike else None
+
+
+def _ways(end: Tensor) -> tuple[Tensor, Tensor, Tensor, SubGraph | None] | None:
+    """Return the condition of a choice, what is chosen where it holds and where not, and the branch of the former."""
+    node = end.node
+    if node is None or node.op not in ("If", "Where"):
+        return None
+    condition, *chosen = [tensor for tensor in node.inputs if tensor is not None]
+    if node.op == "Where":
+        then, otherwise = chosen
+        return (condition, then, otherwise, None) if _is_one(condition.dims) and _is_one(end.dims) else None
+    place, (branch, other) = list(node.outputs).index(end), node.subgraphs()
+    return condition, branch.outputs[place], other.outputs[place], branch
 
 
 def _parts(conditions: Sequence[Tensor]) -> Iterator[Tensor]:
