@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx.parser
 import pytest
 
+from onnx_systemds import import_model
+from onnx_systemds.runtime.scoring import ScoringFunction
 from tests.operators.derivatives import Derivative, near
 from tests.operators.harness import Array, Case, at_sizes, check_case, random
 
@@ -80,3 +83,12 @@ DERIVATIVES = [
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_case(case: Case) -> None:
     check_case(case)
+
+
+def test_one_computed_cell_times_a_row() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["": 18]>
+        g (float[n,1] x) => (float[1,3] y) <float[1,3] w = {1, 2, 3}, int64[1] a = {0}> {
+          s = ReduceSum (x, a) y = MatMul (s, w) }""")
+    with ScoringFunction(import_model(model)) as function:
+        found = function({"x": np.ones((5, 1), np.float32)})["y"]
+    np.testing.assert_array_equal(found, [[5, 10, 15]])

@@ -185,6 +185,17 @@ OPERATIONS: tuple[Fault, ...] = (
         inputs=((-0.0,), (float("nan"),)),
     ),
     Fault(
+        "product-of-row-and-cell",
+        "(matrix(1, ..) %*% r) * c of a row and a computed matrix of one cell is one product of three, which fails: its"
+        " matrices are taken to be of one size",
+        'r = matrix("1 2", rows=1, cols=2)\nc = as.matrix(as.scalar(matrix(1, rows=1, cols=ncol(X)) %*% t(X)))\n'
+        "result = (abs(matrix(1, rows=1, cols=1)) %*% r) * c",
+        ((3, 6),),
+        "_product of operators/onnx/linear.py: the cell as a number",
+        inputs=((1, 2),),
+        raises="out of bounds",
+    ),
+    Fault(
         "order-of-nan",
         "order by several columns, or of the places (index.return), leaves numbers that NaN stands between as they are",
         "result = order(target=X, by=1, index.return=TRUE)",

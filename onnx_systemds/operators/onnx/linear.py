@@ -161,6 +161,8 @@ def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], befo
     rows, inner = sizes
     if may_exceed(node, inner):
         return wrapped_matmul(node, left, right, matrix_product, before)
+    if inner == 1 and rows == 1:  # a matrix of one cell would not do (product-of-row-and-cell)
+        return f"{right} * as.scalar({left})"
     if inner == 1:  # one of them may be a plain matrix(1, ...), see `repeated_row`
         return f"{repeated_row(right, node.dim(rows))} * {left}"
     return matrix_product(left, right)
