@@ -114,8 +114,6 @@ INDEPENDENT = [
 ]  # fmt: skip
 
 DEPENDENT = [
-    rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
-    rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
     rows("what the row before gave", EMPTY + "Y[1,] = X[1,]\nfor (n in seq(2, nrow(X), 1)) { Y[n,] = Y[n-1,] / 2 + X[n,] }"),
     rows("a state", EMPTY + "s = matrix(0, 1, 6)\nfor (n in 1:nrow(X)) { s = tanh(s + X[n,])\nY[n,] = s }"),
     rows("a sum on its way", EMPTY + "s = 0\nfor (n in 1:nrow(X)) { s = s + sum(X[n,])\nY[n,] = X[n,] * s }"),
@@ -129,6 +127,8 @@ DEPENDENT = [
     rows("branches that write other ranges", "Y = X\nfor (n in 1:nrow(X)) { if (sum(X[n,]) > 0) { Y[n,1] = 0 } else { Y[n,2] = 0 } }"),
     rows("a loop in a branch", COLUMN + "for (n in 1:nrow(X)) { v = abs(sum(X[n,])) + 0.1\nif (v < 1) { while (v < 5) { v = v * 2 } }\nY[n,1] = v }"),
     rows("a part that grows", "Y = matrix(0, nrow(X), 1)\nfor (n in 1:nrow(X)) { Y[n,1] = sum(X[1:n,]) }"),
+    rows("rows that only some trips join", "Y = X\nfor (n in 1:nrow(X)) { if (as.scalar(X[n,1]) > 0) { Y = rbind(Y, X[n,]) } }"),
+    rows("rows that are counted while they are joined", "Y = X[1,]\nfor (n in 1:nrow(X)) { Y = rbind(Y, X[n,] + nrow(Y)) }"),
 ]  # fmt: skip
 
 SURELY_SOME = [
