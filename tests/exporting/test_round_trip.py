@@ -14,12 +14,14 @@ PASSING = MANIFEST.read_text(encoding="utf-8").split()
 LEAST_SHARE = 0.7
 
 
+@pytest.mark.slow("all official cases are made")
 def test_every_case_is_listed_once() -> None:
     hint = "refresh by python -m tests.exporting.round_trip --write"
     assert sorted([*PASSING, *read_missing()]) == list(candidates()), hint
     assert all(read_missing().values()), "a missing case needs its reason"
 
 
+@pytest.mark.slow("all official cases are made")
 def test_most_cases_agree() -> None:
     assert len(PASSING) >= LEAST_SHARE * len(candidates())
 
