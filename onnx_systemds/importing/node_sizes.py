@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.parameters import element_text
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.operators.api.layout import split_view
 from onnx_systemds.operators.rendering.scope import Scope
@@ -117,7 +118,7 @@ class NodeSizes:
                     others = [other for other in dim.symbols(size) if other != symbol and other.startswith("?")]
                     if symbol not in dim.symbols(size) or any(other not in known for other in others):
                         continue
-                    text = dim.solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.sizes.name)
+                    text = solve(size, symbol, f"{function}({scope.demand(name, view)})", scope.sizes.name)
                     if text is not None:
                         return f"{scope.sizes.name(symbol)} = {text}"
         if node.identity == ("", "If"):
@@ -129,4 +130,4 @@ def _tells(size: dim.Dim, symbol: str) -> bool:
     """Whether a number of rows or columns tells a size, all sizes of inputs being known."""
     others = [name for name in dim.symbols(size) if name != symbol]
     is_open = any(name.startswith("?") for name in others)
-    return len(others) < len(dim.symbols(size)) and not is_open and dim.solve(size, symbol, "", str) is not None
+    return len(others) < len(dim.symbols(size)) and not is_open and solve(size, symbol, "", str) is not None

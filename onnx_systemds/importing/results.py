@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.importing.parameters import INTEGER, as_declared, declaration, is_nested
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, split_view
 from onnx_systemds.operators.rendering.scope import Scope
@@ -96,7 +97,7 @@ def _is_told_by(size: Dim, symbol: str) -> bool:
     """Whether rows or columns tell the only symbol of their number that is not known; what may be 0 divides none."""
     others = dim.divide_exactly(size, dim.symbol(symbol))
     is_divided = others is not None and dim.may_be_zero(others)
-    return not is_divided and dim.solve(size, symbol, "", str) is not None
+    return not is_divided and solve(size, symbol, "", str) is not None
 
 
 def _unseen(dims: Dims, given: set[str], *, is_text: bool) -> list[str]:

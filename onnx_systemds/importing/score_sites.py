@@ -11,6 +11,7 @@ from onnx_systemds.importing.coded_texts import coded_names, obstacle_to_codes
 from onnx_systemds.importing.score_sizes import told_by_sample
 from onnx_systemds.importing.score_variables import MATRICES, TABLE, Program
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim
 from onnx_systemds.operators.api.reserved_names import WEIGHTS
 
@@ -23,7 +24,7 @@ def sizes_at_sites(program: Program) -> dict[str, str]:
     columns = columns_side_by_side(program)
     names = dim.symbols(columns)
     is_read_apart = is_joint(program) and program.has_texts
-    text = dim.solve(columns, names[0], f"ncol({FEATURES})", str) if len(names) == 1 and not is_read_apart else None
+    text = solve(columns, names[0], f"ncol({FEATURES})", str) if len(names) == 1 and not is_read_apart else None
     return {} if text is None else {names[0]: text}
 
 

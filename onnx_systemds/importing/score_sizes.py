@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from onnx_systemds.importing.block_sizes import BLOCK_ELEMENTS, rows_of_block, rows_of_task
 from onnx_systemds.importing.score_variables import Program, Variable
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dim_equations import solve
 
 ASSUMED_SIZE = 128
 """Of an open dim other than that of the samples, where the size of a block is chosen."""
@@ -52,7 +53,7 @@ def size_texts(program: Program) -> dict[str, str]:
         for side, size in sides:
             unknown = [name for name in dim.symbols(size) if name not in found]
             if len(unknown) == 1:
-                text = dim.solve(size, unknown[0], f"{side}({variable.name})", found.__getitem__)
+                text = solve(size, unknown[0], f"{side}({variable.name})", found.__getitem__)
                 found |= {} if text is None else {unknown[0]: text}
     return found
 

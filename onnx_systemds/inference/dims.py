@@ -110,7 +110,7 @@ def add(left: Dim, right: Dim) -> Dim:
     total = dict(_terms(left))
     for monomial, coefficient in _terms(right):
         total[monomial] = total.get(monomial, 0) + coefficient
-    return _from_terms(total)
+    return from_terms(total)
 
 
 def multiply(left: Dim, right: Dim) -> Dim:
@@ -131,7 +131,7 @@ def _multiplied(left: Dim, right: Dim) -> Dim:
         for right_monomial, right_coefficient in right_terms:
             monomial = tuple(sorted(left_monomial + right_monomial, key=_atom_key))
             total[monomial] = total.get(monomial, 0) + left_coefficient * right_coefficient
-    return _from_terms(total)
+    return from_terms(total)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
@@ -160,8 +160,8 @@ def floor_divide(left: Dim, right: Dim) -> Dim:
         whole = {m: c for m, c in left.terms if c % right == 0}
         rest = {m: c for m, c in left.terms if c % right != 0}
         if whole:
-            shifted = _from_terms({m: c // right for m, c in whole.items()})
-            return add(shifted, floor_divide(_from_terms(rest), right))
+            shifted = from_terms({m: c // right for m, c in whole.items()})
+            return add(shifted, floor_divide(from_terms(rest), right))
     return _operation("floordiv", left, right)
 
 
@@ -196,7 +196,7 @@ def _quotient(left: Dim, right: Dim) -> Dim | None:
             rest[place] = rest.get(place, 0) - multiple * coefficient
             if rest[place] == 0:
                 del rest[place]
-    return _from_terms(quotient)
+    return from_terms(quotient)
 
 
 def modulo(left: Dim, right: Dim) -> Dim:
@@ -319,26 +319,6 @@ def substitute(dim: Dim, values: Mapping[str, Dim]) -> Dim:
     return total
 
 
-def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) -> str | None:
-    """DML text of symbol ``name`` from the known value ``total`` of ``dim``; None if it is not determined.
-
-    Only ``a * name + b`` is solved, with ``a`` and ``b`` free of the symbol.
-    """
-    slopes: dict[Monomial, int] = {}
-    offsets: dict[Monomial, int] = {}
-    for monomial, coefficient in _terms(dim):
-        rest = tuple(atom for atom in monomial if atom != Symbol(name))
-        powers = len(monomial) - len(rest)
-        if powers > 1 or any(name in symbols((atom.left, atom.right)) for atom in rest if isinstance(atom, Operation)):
-            return None
-        (slopes if powers else offsets)[rest] = coefficient
-    slope, offset = _from_terms(slopes), _from_terms(offsets)
-    if slope == 0:
-        return None
-    numerator = total if offset == 0 else f"({total} - {factor_text(offset, symbol_text)})"
-    return numerator if slope == 1 else f"{numerator} %/% {factor_text(slope, symbol_text)}"
-
-
 def text(dim: Dim, symbol_text: Callable[[str], str]) -> str:
     """The dimension as a DML integer expression; ``symbol_text`` names a symbol.
 
@@ -378,7 +358,8 @@ def _terms(dim: Dim) -> tuple[tuple[Monomial, int], ...]:
     return dim.terms
 
 
-def _from_terms(total: Mapping[Monomial, int]) -> Dim:
+def from_terms(total: Mapping[Monomial, int]) -> Dim:
+    """The sum of monomials with their coefficients."""
     terms = [(monomial, coefficient) for monomial, coefficient in total.items() if coefficient]
     if not terms:
         return 0

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import (
     Dim,
     divide_exactly,
@@ -17,7 +18,6 @@ from onnx_systemds.inference.dims import (
     minimum,
     modulo,
     product,
-    solve,
     substitute,
     symbol,
     symbols,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.inference import dims as dim
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.checks import Checks
 from onnx_systemds.inference.dims import Dim, Dims
@@ -136,7 +137,7 @@ def _solved(
             open_symbols = [name for name in dim.symbols(found.size) if name not in solved]
             if len(open_symbols) != 1:
                 continue
-            text = dim.solve(found.size, open_symbols[0], found.total, symbol_text)
+            text = solve(found.size, open_symbols[0], found.total, symbol_text)
             if text is not None:
                 solved[open_symbols[0]] = text
                 needs[open_symbols[0]] = dim.symbols(found.size)

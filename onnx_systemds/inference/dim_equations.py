@@ -1,0 +1,29 @@
+"""Sizes told by what is known of a run: a number of rows or columns is an expression over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx_systemds.inference.dims import Dim, Monomial, Operation, Symbol, factor_text, from_terms, symbols
+
+
+def solve(dim: Dim, name: str, total: str, symbol_text: Callable[[str], str]) -> str | None:
+    """DML text of symbol ``name`` from the known value ``total`` of ``dim``; None if it is not determined.
+
+    Only ``a * name + b`` is solved, with ``a`` and ``b`` free of the symbol.
+    """
+    if isinstance(dim, int):
+        return None
+    slopes: dict[Monomial, int] = {}
+    offsets: dict[Monomial, int] = {}
+    for monomial, coefficient in dim.terms:
+        rest = tuple(atom for atom in monomial if atom != Symbol(name))
+        powers = len(monomial) - len(rest)
+        if powers > 1 or any(name in symbols((atom.left, atom.right)) for atom in rest if isinstance(atom, Operation)):
+            return None
+        (slopes if powers else offsets)[rest] = coefficient
+    slope, offset = from_terms(slopes), from_terms(offsets)
+    if slope == 0:
+        return None
+    numerator = total if offset == 0 else f"({total} - {factor_text(offset, symbol_text)})"
+    return numerator if slope == 1 else f"{numerator} %/% {factor_text(slope, symbol_text)}"
