@@ -5,8 +5,8 @@ from __future__ import annotations
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.importing.parameters import element_text
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.assumptions import Assumption
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.operators.api.layout import split_view
 from onnx_systemds.operators.rendering.scope import Scope
 

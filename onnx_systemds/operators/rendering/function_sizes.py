@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from onnx_systemds.dml.names import Names
 from onnx_systemds.inference import dims as dim
-from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.assumptions import Assumption
 from onnx_systemds.inference.checks import Checks
+from onnx_systemds.inference.dim_equations import solve
 from onnx_systemds.inference.dims import Dim, Dims
 from onnx_systemds.operators.api.layout import split_view
 
