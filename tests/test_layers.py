@@ -20,6 +20,11 @@ def test_every_module_has_a_layer() -> None:
     assert rooms == {*BELOW, *LAYERS, *ABOVE}
 
 
+def test_no_module_has_more_than_400_lines() -> None:
+    lengths = {_module(path): len(path.read_text(encoding="utf-8").splitlines()) for path in ROOT.rglob("*.py")}
+    assert {module: length for module, length in lengths.items() if length > 400} == {}
+
+
 def test_imports_point_down() -> None:
     ranks = {room: rank for rank, room in enumerate(LAYERS, 1)} | dict.fromkeys(BELOW, 0)
     ranks |= dict.fromkeys(ABOVE, len(ranks))
