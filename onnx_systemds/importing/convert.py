@@ -34,6 +34,7 @@ from onnx_systemds.importing.passes.specialisation.specialise import (
     specialise,
     with_large_loads_apart,
 )
+from onnx_systemds.importing.passes.tried_sizes import with_untried_sizes
 from onnx_systemds.importing.script import Script
 from onnx_systemds.inference.context import Context
 from onnx_systemds.inference.infer import infer
@@ -218,7 +219,7 @@ def _with_passes(script: Script, writing: Writing, stages: Stages) -> Script:
     if writing.specialised:
         script = with_large_loads_apart(script)
     script = with_named_sizes(with_named_products(without_aliases(script)))
-    script = with_first_calls_apart(with_known_products(script))
+    script = with_untried_sizes(with_first_calls_apart(with_known_products(script)))
     main = script.main
     commented = replace(main, body=with_scope_comments(main.body))
     return replace(script, functions=tuple(commented if it is main else it for it in script.functions))
