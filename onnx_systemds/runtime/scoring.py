@@ -119,7 +119,10 @@ class ScoringFunction:
         batch = self.script.batch if 0 in sizes.values() else None
         try:
             if batch is not None and sizes[batch.symbol] == 0:  # the engine fails on matrices without rows
-                return of_no_sample(self.script, self(of_one_sample(self.script, tensors), timeout))
+                sample = of_one_sample(self.script, tensors)
+                bound = bind_sizes(self.script.inputs, sample)
+                scored = self._scored([self._prepared], self._matrices(sample, {}), sample, bound, timeout)
+                return of_no_sample(self.script, scored)
             return self._called(tensors, inputs, sizes, timeout)
         except (ScriptRuntimeError, ValueError) as error:
             name = next((port.name for port in self.script.inputs if _is_emptied(port, tensors)), None)
