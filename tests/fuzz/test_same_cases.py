@@ -14,7 +14,7 @@ import hashlib
 from tests.fuzz.judging import ModelCase
 from tests.fuzz.sources import SOURCES
 for kind, source in SOURCES.items():
-    for case in source.cases(2_000_000, 40 if source.is_small else 4):
+    for case in source.cases(2_000_000, 20 if source.is_small else 4):
         text = repr((case.model.SerializeToString(), case.calls)) if isinstance(case, ModelCase) else repr(case)
         print(kind, hashlib.sha256(text.encode()).hexdigest())
 """
