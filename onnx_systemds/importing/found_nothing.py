@@ -16,7 +16,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.support.movement import unless_empty
+from onnx_systemds.operators.support.movement import where_elements
 
 Parse = Callable[[Sequence[str], NodeView], tree.Block]
 
@@ -59,7 +59,7 @@ class FoundNothing:
         if not sizes or any(value.is_list for value in values) or node.own_sizes() or node.bodies:
             return fragment
         is_plain = all(map(_is_plain, parse(fragment.statements, node)))
-        return fragment if is_plain else unless_empty(node, fragment, product(sizes))
+        return fragment if is_plain else where_elements(node, fragment, product(sizes))
 
     def _common_sizes(self, values: Sequence[Value]) -> list[Dim]:
         """The dims that may be 0 in each of the values, none where there is no value."""

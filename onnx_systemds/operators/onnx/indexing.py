@@ -30,7 +30,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.selecting import Steps, axis_first, from_axis_first
 from onnx_systemds.operators.support.broadcasting import gather_rows_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
-from onnx_systemds.operators.support.movement import empty, unless_empty
+from onnx_systemds.operators.support.movement import empty, unless_empty, where_elements
 
 takes_text("Compress", "Gather", "GatherElements", "GatherND")
 fold("Gather")(by_reference)
@@ -229,7 +229,7 @@ def gather_elements(node: NodeView) -> Fragment:
 def _taken(node: NodeView, text: str, view: View, before: Sequence[str]) -> Fragment:
     """Rows that are taken, of which there may be none."""
     fragment = node.result(text, view, before=before)
-    return unless_empty(node, fragment, view.rows) if may_be_zero(view.rows) else fragment
+    return unless_empty(node, fragment, view.rows)
 
 
 @gradient("GatherElements")
@@ -351,4 +351,4 @@ def compress(node: NodeView) -> Fragment:
     if not may_be_none:
         return fragment
     counted = [] if isinstance(count, int) else [f"{node.dim(count)} = as.integer(sum({mask}))"]
-    return node.fragment(counted) + unless_empty(node, fragment, product(whole))
+    return node.fragment(counted) + where_elements(node, fragment, product(whole))

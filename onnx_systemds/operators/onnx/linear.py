@@ -10,7 +10,7 @@ from onnx_systemds.dml.operands import plus
 from onnx_systemds.engine.safe_forms import matrix_product
 from onnx_systemds.errors import UnsupportedCase, quoted
 from onnx_systemds.inference.assumptions import axis_words
-from onnx_systemds.inference.dims import Dim, Dims, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, product
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.integer_spans import LIMIT, Span, Sums, Terms
@@ -153,7 +153,7 @@ def _batch_product(node: NodeView, x: str, y: str, count: Dim, sizes: tuple[Dim,
     if node.output_dtype() in INTEGER_DTYPES:
         text = wrapped_result(node, text, before)
     fragment = node.result(text, View(count * rows, cols), before=before)
-    return unless_empty(node, fragment, inner) if may_be_zero(inner) else fragment  # sums of nothing
+    return unless_empty(node, fragment, inner)  # sums of nothing
 
 
 def _product(node: NodeView, left: str, right: str, sizes: tuple[Dim, Dim], before: list[str]) -> str:

@@ -200,7 +200,7 @@ def non_zero(node: NodeView) -> Fragment:
         rows.append(row if axis == 0 else f"({row} %% {node.factor(size)})")
     text = rows[0] if len(rows) == 1 else f"rbind({', '.join(rows)})"
     fragment = node.result(text, View(len(dims), count), before=statements)
-    return unless_empty(node, fragment, total, [count]) if may_be_zero(total) else fragment
+    return unless_empty(node, fragment, total, [count])
 
 
 @shape_rule("Unique")
@@ -236,7 +236,7 @@ def unique(node: NodeView) -> Fragment:
         values, rows = node.temporary("values"), node.output_dims(0)[0]
         found = [f"{values} = unique({x})", f"{node.dim(rows)} = nrow({values})"]
         fragment = node.result(f"order(target={values}, by=1)", View(rows, 1), before=found)
-        return unless_empty(node, fragment, size, [rows]) if may_be_zero(size) else fragment
+        return unless_empty(node, fragment, size, [rows])
     columns = before * after
     if columns == 0:
         raise UnsupportedCase("slices without elements are compared")
@@ -264,7 +264,7 @@ def unique(node: NodeView) -> Fragment:
     for output, (name, rows) in enumerate(zip(names[1:], (count, size, count)), 1):
         if node.wants(output):
             fragment += node.result(name, View(rows, 1), output)
-    return unless_empty(node, fragment, product(dims), [count]) if may_be_zero(dims) else fragment
+    return unless_empty(node, fragment, product(dims), [count])
 
 
 # --- ReverseSequence -------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from onnx_systemds.errors import InvalidModel
-from onnx_systemds.inference.dims import Dim, Dims, maximum, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, maximum, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule
 from onnx_systemds.inference.values import Value
@@ -132,4 +132,4 @@ def non_max_suppression(node: NodeView) -> Fragment:
     )  # fmt: skip
     fragment = node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
     given = product((batch, classes, boxes))
-    return unless_empty(node, fragment, given, [count]) if may_be_zero(given) else fragment
+    return unless_empty(node, fragment, given, [count])

@@ -12,7 +12,7 @@ from functools import reduce
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, minimum, product, symbols
+from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product, symbols
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
@@ -73,7 +73,12 @@ def without_elements(node: NodeView) -> Fragment | None:
 
 
 def unless_empty(node: NodeView, fragment: Fragment, size: Dim, none: Sequence[Dim] = ()) -> Fragment:
-    """A node's fragment where ``size``, which the run may decide to be 0, is not 0; else all its results are zeros.
+    """A node's fragment, as of `where_elements` if the run may decide ``size`` to be 0."""
+    return where_elements(node, fragment, size, none) if may_be_zero(size) else fragment
+
+
+def where_elements(node: NodeView, fragment: Fragment, size: Dim, none: Sequence[Dim] = ()) -> Fragment:
+    """A node's fragment where ``size`` is not 0 when it runs; else all its results are zeros.
 
     none: the sizes that the fragment's own statements decide, which are then 0.
     """
