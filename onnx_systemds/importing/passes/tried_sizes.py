@@ -7,15 +7,15 @@ as a number is none for them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.literals import number_of
-from onnx_systemds.dml.scopes import called_in, statements_in
+from onnx_systemds.dml.scopes import statements_in
 from onnx_systemds.importing.passes.block_cuts import TRIED_CUT, cut, with_never
 from onnx_systemds.importing.passes.inlined_calls import is_straight
 from onnx_systemds.importing.passes.named_sizes import reads_size
+from onnx_systemds.importing.passes.specialisation.trees import called_functions
 from onnx_systemds.importing.script import Script, with_main
 
 _ONE = tree.IntLiteral(1)
@@ -27,8 +27,9 @@ def with_untried_sizes(script: Script) -> Script:
     if any(len(given) != 1 or given[0].type.kind != "matrix" for given in (main.parameters, main.results)):
         return script
     places = [place for place, statement in enumerate(main.body) if reads_size(statement)]
-    straight = {it.name: it for it in (*script.library, *script.functions) if is_straight(it.body)}
-    if not places or not _counts_to_size(main, straight):
+    straight = tuple(it for it in (*script.library, *script.functions) if is_straight(it.body))
+    inlined = called_functions(tree.Script(straight), main.body)
+    if not places or not any(map(_counts_to_size, (main, *inlined))):
         return script
     first, others = main.body[: places[-1] + 1], main.body[places[-1] + 1 :]
     body = (*map(_computed, first), cut(TRIED_CUT), *others)
@@ -42,17 +43,10 @@ def _computed(statement: tree.Statement) -> tree.Statement:
     return statement
 
 
-def _counts_to_size(main: tree.Function, straight: Mapping[str, tree.Function]) -> bool:
-    """Whether there is a sequence of computed length in a function, or in those that the engine inlines into it."""
-    todo, seen = [main], set[str]()
-    for function in todo:  # grows on the way
-        for statement in statements_in(function.body):
-            if isinstance(statement, tree.Assign) and any(map(_is_open_sequence, tree.walk(statement.value))):
-                return True
-            new = [name for name in called_in(statement) if name in straight and name not in seen]
-            seen.update(new)
-            todo += [straight[name] for name in new]
-    return False
+def _counts_to_size(function: tree.Function) -> bool:
+    """Whether there is a sequence of computed length in a statement of a function; loops are none."""
+    values = [it.value for it in statements_in(function.body) if isinstance(it, tree.Assign)]
+    return any(map(_is_open_sequence, tree.walk(*values)))
 
 
 def _is_open_sequence(node: object) -> bool:
