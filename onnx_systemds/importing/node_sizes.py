@@ -128,6 +128,5 @@ class NodeSizes:
 
 def _tells(size: dim.Dim, symbol: str) -> bool:
     """Whether a number of rows or columns tells a size, all sizes of inputs being known."""
-    others = [name for name in dim.symbols(size) if name != symbol]
-    is_open = any(name.startswith("?") for name in others)
-    return len(others) < len(dim.symbols(size)) and not is_open and solve(size, symbol, "", str) is not None
+    is_open = any(name.startswith("?") for name in dim.symbols(size) if name != symbol)
+    return not is_open and solve(size, symbol, "", str) is not None
