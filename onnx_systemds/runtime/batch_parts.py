@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from onnx_systemds.importing.interface import Port
 from onnx_systemds.importing.script import Script
 
 Tensor = np.ndarray[Any, np.dtype[Any]]
@@ -38,10 +39,7 @@ def joined(script: Script, results: Sequence[Mapping[str, Any]]) -> dict[str, An
 def of_one_sample(script: Script, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Inputs that have no samples with one of zeros, or of empty texts."""
     assert script.batch is not None
-    return {
-        port.name: tensors[port.name] if axis is None else _one_of_zeros(tensors[port.name], axis)
-        for port, axis in zip(script.inputs, script.batch.inputs)
-    }
+    return _along_samples(script.inputs, script.batch.inputs, tensors, _one_of_zeros)
 
 
 def _one_of_zeros(tensor: Tensor, axis: int) -> Tensor:
@@ -52,14 +50,19 @@ def _one_of_zeros(tensor: Tensor, axis: int) -> Tensor:
 def of_no_sample(script: Script, results: Mapping[str, Any]) -> dict[str, Any]:
     """The outputs without their samples."""
     assert script.batch is not None
-    return {
-        port.name: results[port.name] if axis is None else _of_none(results[port.name], axis)
-        for port, axis in zip(script.outputs, script.batch.outputs)
-    }
+    return _along_samples(script.outputs, script.batch.outputs, results, _of_none)
 
 
 def _of_none(result: Any, axis: int) -> Any:
     return [] if isinstance(result, list) else np.take(result, [], axis)
+
+
+def _along_samples(
+    ports: Sequence[Port], axes: Sequence[int | None], values: Mapping[str, Any], change: Callable[[Any, int], Any]
+) -> dict[str, Any]:
+    """Values by name, those that have samples changed along their axis."""
+    return {port.name: values[port.name] if axis is None else change(values[port.name], axis)
+            for port, axis in zip(ports, axes)}  # fmt: skip
 
 
 def _joined(results: Sequence[Any], axis: int) -> Any:
