@@ -23,7 +23,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES
 from onnx_systemds.model.ir import Array, Node
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, reshaped, split_view
+from onnx_systemds.operators.api.layout import LIST, SCALAR, Form, View, converted, reshaped, split_view
 from onnx_systemds.operators.api.sub_function import SubFunction
 from onnx_systemds.operators.api.texts import Texts
 from onnx_systemds.operators.rendering.scope import Scope
@@ -183,6 +183,10 @@ class NodeView(NodeFacts):
     def reshape(self, text: str, view: View) -> str:
         """The DML expression that reshapes ``text``."""
         return reshaped(text, view, self.dim)
+
+    def converted(self, text: str, form: Form, wanted: Form) -> str:
+        """The DML expression of ``text``, which has one form, in another form of the same elements."""
+        return converted(text, form, wanted, self.dim)
 
     def filled(self, value: object, form: Form) -> str:
         """A number in a form: as it is for a scalar, else a matrix full of it.

@@ -133,4 +133,4 @@ def imputer(node: NodeView) -> Fragment:
         return node.result(f"replace(target={x}, pattern={literal(replaced)}, replacement={literal(values[0])})", view)
     condition = f"{x} != {x}" if math.isnan(replaced) else f"{x} == {literal(replaced)}"
     row = node.constant_matrix(np.asarray(values, np.float64).reshape(1, -1), "values")
-    return node.result(f"ifelse({condition}, matrix(1, rows={node.dim(view.rows)}, cols=1) %*% {row}, {x})", view)
+    return node.result(f"ifelse({condition}, {node.filled(1, View(view.rows, 1))} %*% {row}, {x})", view)

@@ -60,7 +60,7 @@ def feature_vectorizer(node: NodeView) -> Fragment:
         if min(own, width) > 0:
             pieces.append(x if width >= own else f"{x}[, 1:{width}]")
         if width > own:
-            pieces.append(f"matrix(0, rows={node.dim(rows)}, cols={width - own})")
+            pieces.append(node.filled(0, View(rows, width - own)))
     text = pieces[0] if len(pieces) == 1 else f"cbind({', '.join(pieces)})"
     return node.matrix_result(text, 1)
 

@@ -44,7 +44,7 @@ def tf_idf_9(node: NodeView) -> Fragment:
     nodes = _prefixes(grams)
     form = View(rows, cols)
     if not len(nodes):
-        return node.result(f"matrix(0, rows={node.dim(rows)}, cols={cols})", form)
+        return node.result(node.filled(0, form), form)
     tokens = node.call("find_keys", node.view("X", View(rows, size)), node.constant_matrix(pool, "pool"))
     counts = node.call(
         "ngram_counts", tokens, node.constant_matrix(nodes, "ngrams"), len(pool) + 1,

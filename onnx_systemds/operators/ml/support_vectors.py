@@ -15,6 +15,7 @@ from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.operators.api.fragment import Fragment
+from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.class_labels import Labels, class_labels, label_result, labels_dtype
 from onnx_systemds.operators.ml.feature_scaling import ML, row_operand, sample_count
@@ -160,7 +161,7 @@ def _linear(node: NodeView, machine: _Machine, rows: Dim) -> Fragment:
 def _linear_label(node: NodeView, machine: _Machine, raw: str, rows: Dim) -> str:
     """The first largest score; of two classes the second one as soon as any score is beyond the threshold."""
     if machine.classes == 1:
-        return f"matrix(0, rows={node.dim(rows)}, cols=1)"
+        return node.filled(0, View(rows, 1))
     top = node.call("top_class", raw)
     if machine.classes > 2 or machine.probabilities:
         return top

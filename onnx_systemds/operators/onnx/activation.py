@@ -231,8 +231,7 @@ def _kept(node: NodeView) -> Fragment:
     if not node.wants(1):
         return fragment
     form = node.wanted_form(1)
-    ones = "1" if form is SCALAR else f"matrix(1, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
-    return fragment + node.result(ones, form, 1)
+    return fragment + node.result(node.filled(1, form), form, 1)
 
 
 def _dropped(node: NodeView, share: str) -> Fragment:

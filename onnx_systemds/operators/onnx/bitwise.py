@@ -91,8 +91,7 @@ def _wide(node: NodeView, given: Operands, weights: tuple[int, int]) -> Fragment
         if given.form is SCALAR:
             return f"as.matrix({operand.text})"
         if operand.kind == SINGLE:
-            sizes = f"rows={node.dim(given.form.rows)}, cols={node.dim(given.form.cols)}"
-            return f"matrix({operand.text}, {sizes})"
+            return node.filled(operand.text, given.form)
         return replicated(node, operand, given.form).text
 
     top = 1 << 32 if node.dtype(0) == "uint64" else 0  # what the upper word's sign stands for

@@ -14,18 +14,13 @@ from onnx_systemds.inference.lists import joined, list_value, local_dims, same_e
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import OptionalType
-from onnx_systemds.operators.api.layout import LIST, SCALAR, View, boundary_form, converted
+from onnx_systemds.operators.api.layout import LIST, SCALAR, View, boundary_form
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS, TEXTS
 from onnx_systemds.operators.api.sub_function import SubFunction
 
 # Where an old value is handed on after a new one in a block, the engine hands on the new one.
 _COPIES_CUT = 'if (never) { print("never") }  # cuts the block: what is handed on would be overwritten before'
-
-
-def local_sizes(graph: TypedGraph) -> set[str]:
-    """The symbols of sizes that the run of a sub-graph decides."""
-    return graph.own_sizes
 
 
 def check_counts(facts: InferenceFacts, name: str, taken: int, given: int) -> None:
@@ -85,7 +80,7 @@ def _settled_body(
         for position, (before, after) in enumerate(zip(current, results)):
             name = typed.inputs[len(first) + position]
             if before.is_list and after.is_list:
-                local = local_sizes(typed) | free_sizes(facts)
+                local = typed.own_sizes | free_sizes(facts)
                 element = joined([before.element, local_dims(after.element, local)])
                 changed = changed or not same_element(element, before.element)
                 current[position] = replace(before, element=element)
@@ -134,14 +129,14 @@ def _is_free(size: Dim, facts: InferenceFacts) -> bool:
 def carried_value(facts: InferenceFacts, position: int, given: Value, typed: TypedGraph, name: str) -> Value:
     """A carried value after the loop: dims that change are known to the run only."""
     if given.is_list:
-        return outer_list(given, typed.values[name].element, free_sizes(facts) | local_sizes(typed))
+        return outer_list(given, typed.values[name].element, free_sizes(facts) | typed.own_sizes)
     inner = typed.values[name].dims or ()
     return Value(given.dtype, joined_dims(facts, position, given.dims or (), inner))
 
 
 def outer_dims(facts: InferenceFacts, position: int, dims: Dims, axes: Sequence[int], typed: TypedGraph) -> Dims:
     """Dims of a body's result as the graph around sees them; ``axes``: where they stand in output ``position``."""
-    local = free_sizes(facts) | local_sizes(typed)
+    local = free_sizes(facts) | typed.own_sizes
     return tuple(
         unknown_size(facts, position, axis, or_none=may_be_zero(size)) if local.intersection(symbols(size)) else size
         for size, axis in zip(dims, axes)
@@ -245,4 +240,4 @@ def as_row(text: str, value: Value, node: NodeView, *, known: bool) -> str:
         return text
     if not known:
         return f"matrix({text}, rows=1, cols=length({text}))"
-    return converted(text, form, View(1, product(dims)), node.dim)
+    return node.converted(text, form, View(1, product(dims)))

@@ -19,7 +19,7 @@ from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import FAILED, Value, is_parameter
 from onnx_systemds.model.walk import handed_on
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, Form, boundary_form, converted
+from onnx_systemds.operators.api.layout import SCALAR, boundary_form
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.api.reserved_names import NEW_TEXTS, OLD_TEXTS
 from onnx_systemds.operators.onnx.carried_values import (
@@ -32,7 +32,6 @@ from onnx_systemds.operators.onnx.carried_values import (
     grown,
     iteration,
     joined_dims,
-    local_sizes,
     outer_dims,
     outer_list,
     output_values,
@@ -60,7 +59,7 @@ def if_rule(node: NodeFacts) -> tuple[Value, ...]:
     branches = [output_values(body) for body in bodies]
     if len(branches) == 1:
         branches *= 2
-    local = set().union(*(local_sizes(body) for body in bodies))
+    local = set().union(*(body.own_sizes for body in bodies))
     return tuple(
         _either(facts, position, then, other, local)
         for position, (then, other) in enumerate(zip(branches[0], branches[1]))
@@ -124,7 +123,7 @@ def _as_joined(node: NodeView, position: int, target: str, value: Value) -> list
     if len(value.dims) == len(node.output_dims(position)):
         return []
     if SCALAR not in (form, wanted):
-        return [f"{target} = {converted(target, form, wanted, node.dim)}"]
+        return [f"{target} = {node.converted(target, form, wanted)}"]
     raise UnsupportedCase(f"the branches give output {position} as a scalar and as a tensor")
 
 
@@ -235,7 +234,8 @@ class _LoopText:
         called = iteration(node, function, [*given, *targets], returned, carried)
         inner = [called.call] if returned else []
         if self.stops:
-            inner += assigned(self.condition, converted(self.returned_condition, *self._condition_forms(), node.dim))
+            form = boundary_form(self.results[0].dims or ())
+            inner += assigned(self.condition, node.converted(self.returned_condition, form, SCALAR))
             inner.append(f"{self.counter} = {self.counter} + 1")
         before, each, after = self._collecting(lists, rows, limit)
         if self.stops:
@@ -275,9 +275,6 @@ class _LoopText:
         """Counter and condition in the rank that the body declares."""
         dims = self.body.values[self.body.inputs[position]].dims
         return f"as.matrix({text})" if dims else text
-
-    def _condition_forms(self) -> tuple[Form, Form]:
-        return boundary_form(self.results[0].dims or ()), SCALAR
 
     def _collecting(
         self, lists: dict[int, str], rows: dict[int, str], limit: str

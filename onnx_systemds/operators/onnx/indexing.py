@@ -339,8 +339,7 @@ def compress(node: NodeView) -> Fragment:
     x = node.view("input", View(size, 1)) if flat else axis_first(node, axis)
     mask = node.view("condition", View(length, 1))
     if length != size:
-        missing = size - length
-        mask = f"rbind({mask}, matrix(0, rows={node.dim(missing)}, cols=1))"
+        mask = f"rbind({mask}, {node.filled(0, View(size - length, 1))})"
     chosen = node.temporary("chosen")
     statements = [f'{chosen} = removeEmpty(target={x}, margin="rows", select={mask}, empty.return=FALSE)']
     may_be_none = may_be_zero(whole)

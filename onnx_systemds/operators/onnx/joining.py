@@ -283,7 +283,7 @@ def _repeated_at_run_time(node: NodeView, own: Dims, dims: Dims, open_axes: Sequ
             counted = node.call("count_up", node.dim(count))
             steps.take(axis, f"{counted} * as.integer({node.factor(own[axis])} != 1) + 1", count)
         elif own[axis] == 1 and count != 1:
-            steps.take(axis, f"matrix(1, rows={node.dim(count)}, cols=1)", count)
+            steps.take(axis, node.filled(1, View(count, 1)), count)
     return steps.fragment()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.engine.safe_forms import col_sums, row_sums
@@ -153,10 +154,10 @@ def _per_channel(node: NodeView, text: str, view: View, statements: Sequence[str
     scale, bias = node.view("scale", column), node.view(2, column)
     if dims[0] == 1:
         planes = View(dims[1], product(dims[2:]))
-        text = text if view == planes else node.reshape(text, planes)
+        text = node.converted(text, view, planes)
         return node.result(f"{text} * {scale} + {bias}", planes, before=statements)
     wide = View(dims[0], product(dims[1:]))
-    text = text if view == wide else node.reshape(text, wide)
+    text = node.converted(text, view, wide)
     return node.result(f"bias_add({node.call('scaled_channels', text, scale)}, {bias})", wide, before=statements)
 
 
@@ -208,12 +209,11 @@ def lrn(node: NodeView) -> Fragment:
     plane = product(dims[2:])
     view = View(dims[0], dims[1] * plane)
     x = node.view("X", view)
-    squares, channels, padding = f"{x}^2", dims[1], below
+    squares, channels = f"{x}^2", dims[1]
     if above != below:
-        zeros = f"matrix(0, rows={node.dim(dims[0])}, cols={node.dim(plane)})"
-        squares, channels, padding = f"cbind({x}^2, {zeros})", channels + 1, below
+        squares, channels = f"cbind({x}^2, {node.filled(0, View(dims[0], plane))})", channels + 1
     shape = f"[{node.dim(dims[0])}, 1, {node.dim(channels)}, {node.dim(plane)}]"
-    mean = f"avg_pool({squares}, input_shape={shape}, pool_size=[{size}, 1], stride=[1, 1], padding=[{padding}, 0])"
+    mean = f"avg_pool({squares}, input_shape={shape}, pool_size=[{size}, 1], stride=[1, 1], padding=[{below}, 0])"
     alpha, beta, bias = (literal(node.attribute(name)) for name in ("alpha", "beta", "bias"))
     return node.result(f"{x} / ({bias} + {alpha} * {mean})^{beta}", view)
 
@@ -245,17 +245,14 @@ def _mean_over(node: NodeView, text: str, view: View, dims: Dims, axes: Sequence
         prefix, size, suffix = around(left, axis)
         text, view = mean_of_axis(node, text, view, prefix, size, suffix)
         left[axis] = 1
-    row = View(1, product(left))
-    return text if view == row else node.reshape(text, row)
+    return node.converted(text, view, View(1, product(left)))
 
 
 def mean_of_axis(
     node: NodeView, text: str, view: View, prefix: Dim, size: Dim, suffix: Dim
 ) -> tuple[str, View]:
     """Text and view of the means over the middle one of three axes."""
-    def seen(wanted: View) -> str:
-        return text if view == wanted else node.reshape(text, wanted)
-
+    seen = partial(node.converted, text, view)
     if size == 1:
         return text, view
     if suffix == 1:

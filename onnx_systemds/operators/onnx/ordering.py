@@ -81,7 +81,7 @@ def _along_rows(node: NodeView, before: Dim, size: Dim) -> Fragment:
     text = f"rowcumsum({x})" if is_finite(node, 0) else node.call("cumulative_row_sum", x)
     if not node.attribute("exclusive"):
         return node.result(text, View(before, size))
-    zeros = f"matrix(0, rows={node.dim(before)}, cols=1)"
+    zeros = node.filled(0, View(before, 1))
     if size == 1:
         return node.result(zeros, View(before, size))
     whole = node.temporary("whole")
@@ -105,7 +105,7 @@ def _cumulative(node: NodeView, function: str) -> Fragment:
     x = f"rev({x})" if backwards else x
     exclusive = bool(node.attribute("exclusive"))
     if exclusive:
-        neutral = f"matrix({0 if function == 'cumsum' else 1}, rows=1, cols={node.dim(after * before)})"
+        neutral = node.filled(0 if function == "cumsum" else 1, View(1, after * before))
         x = f"rbind({neutral}, {x})"
     statements: list[str] = []
     if function == "cumprod" and node.dtype(0) in WORDS:

@@ -64,7 +64,7 @@ def max_unpool(node: NodeView) -> Fragment:
     before: list[str] = []
     index = node.named("index", index, before)
     places = f"({index} + 1) * ({index} < {node.factor(total)})"  # 0, which the engine refuses, beyond the elements
-    text = node.call("scatter_rows", f"matrix(0, rows={node.dim(total)}, cols=1)", x, places)
+    text = node.call("scatter_rows", node.filled(0, View(total, 1)), x, places)
     more: Dims = tuple(after - before for before, after in zip(dims, wanted))
     if all(pad == 0 for pad in more):
         return node.result(text, View(total, 1), before=before)
@@ -102,8 +102,8 @@ def col2im(node: NodeView) -> Fragment:
     planes: Dim = batch * (columns // int(np.prod(block)))
     total = int(np.prod(image))
     turned = f"t({node.view('input', View(planes, len(index)))})"
-    zeros = f"matrix(0, rows={total}, cols={node.dim(planes)})"
-    call = node.call("scatter_add", zeros, turned, node.constant_matrix(index.reshape(-1, 1), "places"))
+    places = node.constant_matrix(index.reshape(-1, 1), "places")
+    call = node.call("scatter_add", node.filled(0, View(total, planes)), turned, places)
     return node.result(f"t({call})", View(planes, total))
 
 

@@ -186,8 +186,7 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[li
         return [], "" if np.all(share == 1) else node.constant_matrix(share.reshape(1, -1), "share")
     if include and window.after == window.declared_after:
         return [], ""
-    ones = Image(f"matrix(1, rows=1, cols={node.dim(product(window.sizes))})", View(1, product(window.sizes)), 1,
-                 window.sizes)  # fmt: skip
+    ones = _ones(node, window)
     statements: list[str] = []
     if include:
         statements, ones = padded(node, ones, window.before, window.declared_after, "1")
@@ -198,6 +197,12 @@ def counted_share(node: NodeView, window: Windows, *, include: bool) -> tuple[li
     more, image = pooled(node, ones, window, "avg_pool")
     name = node.temporary("share")
     return [*statements, *more, f"{name} = {image.seen(node, View(1, product(window.outputs)))}"], name
+
+
+def _ones(node: NodeView, window: Windows) -> Image:
+    """A plane of which all elements are 1."""
+    row = View(1, product(window.sizes))
+    return Image(node.filled(1, row), row, 1, window.sizes)
 
 
 def _axis_share(window: Windows, axis: int, include: bool) -> Array:
@@ -291,9 +296,7 @@ def _with_indices(node: NodeView, window: Windows) -> Fragment:
 
 def _within(node: NodeView, window: Windows) -> tuple[list[str], str]:
     """Statements and the text of a column for the padded plane: 1 within the image, 0 in the padding."""
-    size = product(window.sizes)
-    ones = Image(f"matrix(1, rows=1, cols={node.dim(size)})", View(1, size), 1, window.sizes)
-    statements, plane = padded(node, ones, window.before, window.after, "0")
+    statements, plane = padded(node, _ones(node, window), window.before, window.after)
     return statements, plane.seen(node, View(product(plane.sizes), 1))
 
 

@@ -168,7 +168,7 @@ class Layer:
         rows = [View(1, view.rows * view.cols) for view in views]
         wanted = [position for position in range(len(hints)) if node.wants(position)]
         direction = node.temporary("direction")
-        lines = [f"{both[i]} = matrix(0, rows=2, cols={node.dim(rows[i].cols)})" for i in wanted]
+        lines = [f"{both[i]} = {node.filled(0, View(2, rows[i].cols))}" for i in wanted]
         lines.append(f"parfor ({direction} in 1:2, check=0, par=2, mode=LOCAL, opt=CONSTRAINED) {{")
         for opening, call in zip((f"if ({direction} == 1) {{", "} else {"), calls):
             lines += [f"  {opening}", f"    [{', '.join(names)}] = {call}"]
@@ -244,7 +244,7 @@ class Layer:
     def _state(self, position: int, direction: int) -> str:
         node, shape = self.node, self.shape
         if not node.has(position):
-            return f"matrix(0, rows={node.dim(shape.batch)}, cols={shape.hidden})"
+            return node.filled(0, View(shape.batch, shape.hidden))
         if shape.directions == 1:
             return node.view(position, View(shape.batch, shape.hidden))
         if shape.batch_first:

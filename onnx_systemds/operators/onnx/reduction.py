@@ -165,7 +165,7 @@ def _of_nothing(node: NodeView, reduction: Reduction) -> Fragment:
     if node.output_dims() == ():
         return node.result(literal(number), SCALAR)
     view = split_view(node.output_dims(), 1)
-    return node.result(f"matrix({literal(number)}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view)
+    return node.result(node.filled(literal(number), view), view)
 
 
 def _unreduced(node: NodeView, reduction: Reduction) -> Fragment:

@@ -150,9 +150,8 @@ def _columns(node: NodeView, window: Windows, batch: Dim, blocks: int, offset_gr
     dims = node.dims("X")
     taps, places = product(window.kernel), product(window.outputs)
     lanes = batch * (offset_group * taps)
-    mask = f"matrix(1, rows={node.dim(lanes)}, cols={node.dim(places)})"
-    if node.has("mask"):
-        mask = node.view("mask", View(lanes, places))
+    form = View(lanes, places)
+    mask = node.view("mask", form) if node.has("mask") else node.filled(1, form)
     fields: list[tuple[Dims, str]] = [
         (window.sizes, "sizes"), (window.outputs, "outputs"), (window.kernel, "kernel"), (window.strides, "strides"),
         (window.before, "pads"), (window.dilations, "dilations"),

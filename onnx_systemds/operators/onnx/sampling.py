@@ -42,7 +42,7 @@ def affine_grid(node: NodeView) -> Fragment:
     # the rows are [place, batch]
     turned = node.reshape(text, View(count * batch, rank))
     index = f"outer(seq(1, {node.dim(batch)}), t(seq(0, {node.dim((count - 1) * batch)}, {node.dim(batch)})), \"+\")"
-    column = f"matrix({index}, rows={node.dim(count * batch)}, cols=1)"
+    column = node.reshape(index, View(count * batch, 1))
     total = node.dim(count * batch)
     view = View(count * batch, rank)
     return node.result(f"table(seq(1, {total}), {column}, {total}, {total}) %*% {turned}", view, before=before)
@@ -64,9 +64,8 @@ def _places(node: NodeView, spatial: Dims) -> tuple[list[str], str]:
             columns.append(f"2 * {at} / {node.factor(maximum(size - 1, 1))} - 1")
         else:
             columns.append(f"(2 * {at} + 1) / {node.factor(size)} - 1")
-    ones = f"matrix(1, rows={node.dim(count)}, cols=1)"
-    return [f"{flat} = seq(0, {node.dim(count - 1)})",
-            f"{places_name} = cbind({', '.join([*columns[::-1], ones])})"], places_name
+    columns = [*columns[::-1], node.filled(1, View(count, 1))]
+    return [f"{flat} = seq(0, {node.dim(count - 1)})", f"{places_name} = cbind({', '.join(columns)})"], places_name
 
 
 def _ticks(size: int, aligned: bool) -> Array:

@@ -12,7 +12,7 @@ from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around, boundary_form, converted
+from onnx_systemds.operators.api.layout import SCALAR, View, around, boundary_form
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.carried_values import (
     UNCHANGED,
@@ -145,7 +145,7 @@ class _Blocks:
         dims = self.node.dims(position)
         view, piece = self._views(dims, axis)
         text = f"{self.node.view(position, view)}[{self._index(piece, axis, backward)}]"
-        return converted(text, piece, boundary_form(value.dims or ()), self.node.dim)
+        return self.node.converted(text, piece, boundary_form(value.dims or ()))
 
     def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, list[str]]:
         """The collecting matrix, its view, the identifier of one slice and the statements that put it in."""
@@ -155,9 +155,9 @@ class _Blocks:
         one = node.temporary(f"slice{position}")
         if set(symbols(piece)).intersection(node.own_sizes()):
             return whole, view, one, self._append(whole, one, value, first=axis == 0 and not backward)
-        self.before.append(f"{whole} = matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})")
+        self.before.append(f"{whole} = {node.filled(0, view)}")
         form = boundary_form(value.dims or ())
-        text = one if form is SCALAR else converted(one, form, piece, node.dim)
+        text = one if form is SCALAR else node.converted(one, form, piece)
         return whole, view, one, [f"{whole}[{self._index(piece, axis, backward)}] = {text}"]
 
     def _append(self, whole: str, one: str, value: Value, *, first: bool) -> list[str]:
@@ -278,7 +278,7 @@ class _EntryRows:
         """A row of an input in boundary form."""
         view = View(product(lead), product(dims))
         source = f"{self.node.view(position, view)}[{row}, ]"
-        return converted(source, View(1, view.cols), boundary_form(dims), self.node.dim)
+        return self.node.converted(source, View(1, view.cols), boundary_form(dims))
 
     def write(self, position: int, hint: str, given: str, value: Value, lead: Dims, row: str) -> list[str]:
         """The statement that writes what the body gave, in boundary form, as a row of an output."""
@@ -287,5 +287,5 @@ class _EntryRows:
         whole = self.node.temporary(hint)
         self.before.append(f"{whole} = {self.node.filled(EMPTY if value.dtype == 'string' else 0, view)}")
         self.results.append((whole, view, position))
-        text = given if form is SCALAR else converted(given, form, View(1, view.cols), self.node.dim)
+        text = given if form is SCALAR else self.node.converted(given, form, View(1, view.cols))
         return [f"{whole}[{row}, ] = {text}"]

@@ -121,10 +121,8 @@ def tensor_scatter(node: NodeView) -> Fragment:
     axis = node.axis()
     batch, size, length = dims[0], dims[axis], new[axis]
     middle, after = product(dims[1:axis]), product(dims[axis + 1 :])
-    if node.has("write_indices"):
-        starts = node.view("write_indices", View(batch, 1))
-    else:
-        starts = f"matrix(0, rows={node.dim(batch)}, cols=1)"
+    column = View(batch, 1)
+    starts = node.view("write_indices", column) if node.has("write_indices") else node.filled(0, column)
     circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
     index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
     rows, count = batch * middle * size, batch * middle * length

@@ -233,7 +233,7 @@ def split_to_sequence_11(node: NodeView) -> Fragment:
     size, inner = dims[axis], product(dims[axis + 1 :])
     data = node.view("input", split_view(dims, axis))
     if not node.has("split"):
-        sizes = f"matrix(1, rows={node.dim(size)}, cols=1)"
+        sizes = node.filled(1, View(size, 1))
     elif node.rank("split") == 1:
         sizes = node.matrix("split", 1)
     else:

@@ -25,8 +25,7 @@ def dilated_depthwise(node: NodeView, x: Read, filters: Filters, layer: Layer) -
     weight = filters.read(View(layer.channels, taps))
     if layer.batch != 1:
         all_taps = f"matrix({weight}, rows=1, cols={layer.filters * taps})"
-        ones = f"matrix(1, rows={node.dim(layer.batch)}, cols=1)"
-        weight = node.reshape(f"{ones} %*% {all_taps}", View(rows, taps))
+        weight = node.reshape(f"{node.filled(1, View(layer.batch, 1))} %*% {all_taps}", View(rows, taps))
     if not is_name(weight):
         weight = node.named("taps", weight, statements)
     total = node.temporary("sum")
@@ -155,6 +154,6 @@ def _without_gaps(
     if width == line:
         return node.reshape(total, whole)
     lines = node.temporary("lines")
-    rest = f"matrix(0, rows={node.dim(rows)}, cols={node.dim(line - width)})"
+    rest = node.filled(0, View(rows, line - width))
     statements.append(f"{lines} = {node.reshape(f'cbind({total}, {rest})', whole)}")
     return f"{lines}[, 1:{node.dim(width)}]"

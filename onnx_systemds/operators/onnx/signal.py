@@ -31,7 +31,7 @@ def det(node: NodeView) -> Fragment:
     if size == 0:  # the empty product
         if not dims[:-2]:
             return node.result("1", SCALAR)
-        return node.result(f"matrix(1, rows={node.dim(count)}, cols=1)", View(count, 1))
+        return node.result(node.filled(1, View(count, 1)), View(count, 1))
     x = node.view("X", View(count * dims[-2], size))
     text = node.call("determinants", x)
     if not dims[:-2]:

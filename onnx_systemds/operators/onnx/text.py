@@ -41,9 +41,7 @@ def string_concat_20(node: NodeView) -> Fragment:
 def _full(node: NodeView, text: str, kind: str, form: Form) -> str:
     if form is SCALAR:
         return f"as.matrix({text})"
-    if kind != SINGLE:
-        return text
-    return f"matrix({text}, rows={node.dim(form.rows)}, cols={node.dim(form.cols)})"
+    return node.filled(text, form) if kind == SINGLE else text
 
 
 @shape_rule("RegexFullMatch")

@@ -175,10 +175,6 @@ def expand_text(
 
     Works from the last axis to the first: each run of repeated axes is a replication of rows or of a row.
     """
-
-    def seen(view: View) -> str:
-        return text if form == view else node.reshape(text, view)
-
     runs: list[tuple[bool, Dim]] = []
     for varies, dim in zip(pattern, dims):
         if runs and runs[-1][0] == varies:
@@ -195,22 +191,22 @@ def expand_text(
         if count == 1:
             continue
         if isinstance(count, int) and count <= MOST_COPIES and done != 1 and _is_short(text):
-            matrix = seen(View(left, done))
+            matrix = node.converted(text, form, View(left, done))
             text = f"cbind({', '.join([matrix] * count)})"
             form = View(left, count * done)
         elif left == 1:
-            text = repeated_row(seen(View(1, done)), node.dim(count))
+            text = repeated_row(node.converted(text, form, View(1, done)), node.dim(count))
             form = View(count, done)
         elif done == 1:
-            text = repeated_column(seen(View(left, 1)), node.dim(count))
+            text = repeated_column(node.converted(text, form, View(left, 1)), node.dim(count))
             form = View(left, count)
         else:
-            matrix = seen(View(left, done))
+            matrix = node.converted(text, form, View(left, done))
             index = f"(seq(0, {node.dim(left * count - 1)}) %/% {node.factor(count)}) + 1"
             text = gather_rows_text(node, matrix, index, left, left * count, done, finite=finite)
             form = View(left * count, done)
         done = done * count
-    return seen(view)
+    return node.converted(text, form, view)
 
 
 # The engine drops a product with a plain matrix(1, ...) where it is the right operand of another operator, and takes
@@ -245,7 +241,7 @@ def gather_rows_text(
     width: Dim = rows
     if not finite and not (isinstance(rows, int) and rows >= SPARSE_ROWS):
         padding = SPARSE_ROWS - rows if isinstance(rows, int) else SPARSE_ROWS
-        matrix = f"rbind({matrix}, matrix(0, rows={node.dim(padding)}, cols={node.dim(cols)}))"
+        matrix = f"rbind({matrix}, {node.filled(0, View(padding, cols))})"
         width = rows + padding
     total = node.dim(count)
     if is_of_run(count):

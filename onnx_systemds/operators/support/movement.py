@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
@@ -35,7 +35,7 @@ class Moved:
 
     def source(self, node: NodeView) -> Source:
         """The text as the source of a further step."""
-        return lambda view: self.text if view == self.view else node.reshape(self.text, view)
+        return partial(node.converted, self.text, self.view)
 
     def bound(self, node: NodeView, hint: str) -> Moved:
         """The same elements under a name of their own, so that a chain of steps is read line by line."""
@@ -45,14 +45,14 @@ class Moved:
 
 def input_source(node: NodeView, position: int) -> Source:
     """An input of the node, in whatever view a step asks for."""
-    return lambda view: node.view(position, view)
+    return partial(node.view, position)
 
 
 def empty(node: NodeView, output: int = 0) -> Fragment:
     """An output without elements."""
     form = node.wanted_form(output)
     view = View(0, 1) if form is None else form
-    return node.result(f"matrix(0, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})", view, output)
+    return node.result(node.filled(0, view), view, output)
 
 
 def without_elements(node: NodeView) -> Fragment | None:
@@ -259,8 +259,7 @@ def _padded_axis(
     text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
 
     def margin(amount: Dim) -> str:
-        view = View(amount, suffix) if by_rows else View(prefix, amount * suffix)
-        return f"matrix({value}, rows={node.dim(view.rows)}, cols={node.dim(view.cols)})"
+        return node.filled(value, View(amount, suffix) if by_rows else View(prefix, amount * suffix))
 
     first, last = margin(before), margin(after)
     if before == after and before != 0:

@@ -191,7 +191,7 @@ class Image:
 
     def seen(self, node: NodeView, view: View) -> str:
         """The text of another view."""
-        return self.text if view == self.view else node.reshape(self.text, view)
+        return node.converted(self.text, self.view, view)
 
     def around(self, axis: int) -> tuple[Dim, Dim]:
         """How many runs of an axis there are, and how many elements each of its places has."""
@@ -214,12 +214,11 @@ def padded(
             continue
         rows, suffix = image.around(axis)
         inner = image.seen(node, View(rows, image.sizes[axis] * suffix))
-        blocks = [
-            "" if pad == 0 else f"matrix({value}, rows={node.dim(rows)}, cols={node.dim(pad * suffix)})"
-            for pad in (before[axis], after[axis])
-        ]
+        first, last = (
+            [] if pad == 0 else [node.filled(value, View(rows, pad * suffix))] for pad in (before[axis], after[axis])
+        )
         name = node.temporary("padded")
-        statements.append(f"{name} = cbind({', '.join(part for part in (blocks[0], inner, blocks[1]) if part)})")
+        statements.append(f"{name} = cbind({', '.join([*first, inner, *last])})")
         image = image.resized(name, axis, before[axis] + image.sizes[axis] + after[axis])
     return statements, image
 
@@ -249,7 +248,7 @@ def inflated(node: NodeView, image: Image, factors: Sequence[int]) -> tuple[list
         rows, suffix = image.around(axis)
         spread, name = node.temporary("spread"), node.temporary("dilated")
         elements = image.seen(node, View(rows * size, suffix))
-        zeros = f"matrix(0, rows={node.dim(rows * size)}, cols={node.dim(suffix * (factor - 1))})"
+        zeros = node.filled(0, View(rows * size, suffix * (factor - 1)))
         whole = node.reshape(f"cbind({elements}, {zeros})", View(rows, size * factor * suffix))
         extent = (size - 1) * factor + 1
         statements += [f"{spread} = {whole}", f"{name} = {spread}[, 1:{node.dim(extent * suffix)}]"]
