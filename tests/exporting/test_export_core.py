@@ -65,6 +65,9 @@ OPERATORS = [
     row("reshaped", "Y = matrix(X, rows=2, cols=length(X)/2)"),
     row("by columns", "Y = matrix(X, rows=4, cols=nrow(X), byrow=FALSE)"),
     row("sequence", "Y = seq(1, nrow(X)) * 2 + X[,1]"),
+    row("names that the engine passes over", "Y = cbind(table(seq(1, 3), seq(1, 3), cols=5, rows=3), ifelse(X[1:5, 1] > 0, no=X[1:5, 2], yes=3),"
+        " seq(1, incr=9, to=2), table(seq(1, 3), seq(1, 3), odim1=5, odim2=2))\nY = Y * moment(X[, 1], k=2)", sizes=()),
+    row("a matrix with names", "Y = matrix(data=X, cols=2, rows=2 * nrow(X))"),
     row("diagonal", "Y = diag(X[,1]) %*% X"),
     row("the diagonal of a column or a square matrix", "Y = diag(X) * 2", {"X": numbers(4, 1)}, {"X": ["N", "M"]},
         [{"X": numbers(3, 3)}, {"X": numbers(1, 1)}]),

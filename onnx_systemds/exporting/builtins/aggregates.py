@@ -71,7 +71,7 @@ def total(ctx: Context, target: Value) -> Value:
 
 
 @builtin("mean", "avg")
-def mean(ctx: Context, target: Value, w: Matrix | None = None) -> Value:
+def mean(ctx: Context, target: Value, w: Matrix | None = None, /) -> Value:
     """The mean of all elements of a matrix, also with a weight for each."""
     if w is None:
         return _of_all(ctx, "ReduceMean", target)

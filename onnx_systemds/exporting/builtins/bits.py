@@ -20,19 +20,19 @@ _BITWISE_SINCE = 18
 
 
 @builtin("bitwAnd")
-def bitwise_and(ctx: Context, a: Value, b: Value) -> Value:
+def bitwise_and(ctx: Context, a: Value, b: Value, /) -> Value:
     """The bits that are set in both."""
     return _combined(ctx, "BitwiseAnd", lambda x, y: x & y, a, b)
 
 
 @builtin("bitwOr")
-def bitwise_or(ctx: Context, a: Value, b: Value) -> Value:
+def bitwise_or(ctx: Context, a: Value, b: Value, /) -> Value:
     """The bits that are set in one at least."""
     return _combined(ctx, "BitwiseOr", lambda x, y: x | y, a, b)
 
 
 @builtin("bitwXor")
-def bitwise_xor(ctx: Context, a: Value, b: Value) -> Value:
+def bitwise_xor(ctx: Context, a: Value, b: Value, /) -> Value:
     """The bits that are set in just one."""
     return _combined(ctx, "BitwiseXor", lambda x, y: x ^ y, a, b)
 
@@ -47,7 +47,7 @@ def _combined(ctx: Context, op: str, operation: Callable[[int, int], int], a: Va
 
 
 @builtin("bitwShiftL")
-def shifted_left(ctx: Context, a: Value, b: Value) -> Value:
+def shifted_left(ctx: Context, a: Value, b: Value, /) -> Value:
     """The bits moved up; those that leave the word fall away. NaN where only the sign is left."""
     g = ctx.g
 
@@ -62,7 +62,7 @@ def shifted_left(ctx: Context, a: Value, b: Value) -> Value:
 
 
 @builtin("bitwShiftR")
-def shifted_right(ctx: Context, a: Value, b: Value) -> Value:
+def shifted_right(ctx: Context, a: Value, b: Value, /) -> Value:
     """The bits moved down, the sign into their places."""
     g = ctx.g
 

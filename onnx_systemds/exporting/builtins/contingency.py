@@ -21,7 +21,7 @@ _DENSE = 1 << 12
 @builtin("table", "ctable")
 def table(
     ctx: Context, a: Matrix, b: Value, w: Value | None = None, rows: Value | None = None, cols: Value | None = None,
-    empty: Value | None = None,
+    empty: Value | None = None, /
 ) -> Value:  # fmt: skip
     """How often each pair of indices (from 1) occurs; where no size is given, the largest indices say it.
 

@@ -90,13 +90,13 @@ def _pooled(ctx: Context, op: str, x: Matrix, shape: Dims, window: Dims, stride:
 
 
 @builtin("bias_add")
-def bias_add(ctx: Context, x: Matrix, b: Matrix) -> Value:
+def bias_add(ctx: Context, x: Matrix, b: Matrix, /) -> Value:
     """Each channel plus its own number."""
     return _per_channel(ctx, "+", x, b)
 
 
 @builtin("bias_multiply")
-def bias_multiply(ctx: Context, x: Matrix, b: Matrix) -> Value:
+def bias_multiply(ctx: Context, x: Matrix, b: Matrix, /) -> Value:
     """Each channel times its own number."""
     return _per_channel(ctx, "*", x, b)
 

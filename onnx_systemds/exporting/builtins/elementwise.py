@@ -91,7 +91,7 @@ BUILTINS["ceiling"] = BUILTINS["ceil"]
 
 
 @builtin("log")
-def log(ctx: Context, x: Value, base: Value | None = None) -> Value:
+def log(ctx: Context, x: Value, base: Value | None = None, /) -> Value:
     """The natural logarithm, or that of a base."""
     natural = mapped(ctx, lambda t: ctx.g.unary("Log", t), x)
     if base is None:
@@ -161,19 +161,19 @@ def _of_two(ctx: Context, op: str, a: Value, b: Value) -> Value:
 
 
 @builtin("pmax")
-def pmax(ctx: Context, a: Value, b: Value) -> Value:
+def pmax(ctx: Context, a: Value, b: Value, /) -> Value:
     """The larger of each two elements."""
     return _of_two(ctx, "Max", a, b)
 
 
 @builtin("pmin")
-def pmin(ctx: Context, a: Value, b: Value) -> Value:
+def pmin(ctx: Context, a: Value, b: Value, /) -> Value:
     """The smaller of each two elements."""
     return _of_two(ctx, "Min", a, b)
 
 
 @builtin("ifelse")
-def ifelse(ctx: Context, target: Value, yes: Value, no: Value) -> Value:
+def ifelse(ctx: Context, target: Value, yes: Value, no: Value, /) -> Value:
     """`yes` where the condition is not 0, `no` elsewhere."""
     shaped = [value for value in (target, yes, no) if isinstance(value, Matrix)]
     if not shaped:
@@ -196,7 +196,7 @@ def _alike(ctx: Context, yes: Value, no: Value) -> tuple[Tensor, Tensor]:
 
 
 @builtin("xor")
-def xor(ctx: Context, a: Value, b: Value) -> Value:
+def xor(ctx: Context, a: Value, b: Value, /) -> Value:
     """Whether just one of two elements is not 0."""
     return elementwise(ctx, lambda x, y: ctx.g.binary("Xor", ctx.g.truth(x), ctx.g.truth(y)), a, b)
 

@@ -79,7 +79,7 @@ def _diagonal_of(ctx: Context, x: Tensor) -> Tensor:
 
 
 @builtin("einsum")
-def einstein_sum(ctx: Context, equation: str, *operands: Value) -> Value:
+def einstein_sum(ctx: Context, equation: str, /, *operands: Value) -> Value:
     """Sums of products as an equation says; an operand of one letter is a column."""
     inputs, _, output = equation.replace(" ", "").partition("->")
     terms = inputs.split(",")

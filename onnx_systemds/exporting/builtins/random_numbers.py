@@ -38,7 +38,7 @@ def rand(
 
 
 @builtin("sample")
-def sample(ctx: Context, range: int, size: int, replace: Value | None = None, seed: int = _UNSEEDED) -> Value:
+def sample(ctx: Context, range: int, size: int, replace: Value | None = None, seed: int = _UNSEEDED, /) -> Value:
     """Numbers from 1 on that the engine draws for this seed, which may also stand in the place of `replace`."""
     repeated = False
     if isinstance(replace, Scalar) and replace.type != BOOLEAN:

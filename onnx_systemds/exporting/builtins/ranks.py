@@ -31,7 +31,7 @@ def ascending(ctx: Context, x: Tensor, axis: int) -> tuple[Tensor, ...]:
 
 
 @builtin("quantile")
-def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None) -> Value:
+def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None, /) -> Value:
     """The element at a share of a sorted column, for one share the middle of two; with weights `q` is the share."""
     weights, shares = (None, p) if q is None else (ctx.as_matrix(p), q)
     if isinstance(shares, Matrix):
@@ -43,7 +43,7 @@ def quantile(ctx: Context, x: Matrix, p: Value, q: Value | None = None) -> Value
 
 
 @builtin("median")
-def median(ctx: Context, x: Matrix, w: Matrix | None = None) -> Value:
+def median(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
     """The middle element of a column, or the middle of the two there; also with weights, which are whole numbers."""
     return ctx.scalar(_share(ctx, x, w, Scalar(DOUBLE, 0.5)))
 
@@ -57,7 +57,7 @@ def _share(ctx: Context, x: Matrix, weights: Matrix | None, share: Value) -> Ten
 
 
 @builtin("interQuartileMean")
-def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None) -> Value:
+def interquartile_mean(ctx: Context, x: Matrix, w: Matrix | None = None, /) -> Value:
     """The mean of the middle half of a column, also with weights; the elements at its ends count in part."""
     if w is not None or not isinstance(x.rows, int):
         return ctx.scalar(_computed_middle(ctx, x, w))

@@ -7,6 +7,9 @@ underscore, and a Python word gets one after it. Their annotations say what an a
 - `Dim`: an integer, known or computed by the model. `Sizes`: a tuple of them, from a list such as ``[N, 3, 32, 32]``.
 - ``bool``, ``int``, ``float``, ``str``: a value that must be known.
 
+Before a ``/`` stand those that the engine tells by their places, whatever names they get:
+``table(a, b, cols=9, rows=7)`` has 9 rows.
+
 The first parameter is the `Context`.
 """
 
@@ -26,6 +29,7 @@ from onnx_systemds.inference.dims import Dim
 from onnx_systemds.registration import Places
 
 Result = "Value | tuple[Value, ...] | None"
+_BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
 
 
 @dataclass(frozen=True)
@@ -58,17 +62,19 @@ class Builtin:
                 keywords[parameter.name] = _converted(context, values[parameter.name], parameter, self.name)
             elif parameter.default is parameter.empty:
                 raise UnsupportedCase(f"{self.name} needs the argument {dml_name(parameter)}")
-        if variadic:
-            leading = [keywords.pop(p.name) for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD
-                       and p.name in keywords]  # fmt: skip
-            return self.function(context, *leading, *variadic, **keywords)
-        return self.function(context, **keywords)
+            elif parameter.kind is parameter.POSITIONAL_ONLY:
+                keywords[parameter.name] = parameter.default
+        leading = [keywords.pop(p.name) for p in self.parameters if p.name in keywords
+                   and (p.kind is p.POSITIONAL_ONLY or (variadic and p.kind is p.POSITIONAL_OR_KEYWORD))]  # fmt: skip
+        return self.function(context, *leading, *variadic, **keywords)
 
     def _bound(self, positional: Sequence[Value], named: Mapping[str, Value]) -> dict[str, Any]:
         """Return the arguments by parameter; those of a variadic one as a list."""
         found: dict[str, Any] = {}
-        places = [p for p in self.parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+        places = [p for p in self.parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         rest = next((p for p in self.parameters if p.kind is p.VAR_POSITIONAL), None)
+        if positional and {p.kind for p in self.parameters} <= _BY_PLACE:
+            positional, named = [*positional, *named.values()], {}
         for parameter, value in zip(places, positional):
             found[parameter.name] = value
         if len(positional) > len(places):

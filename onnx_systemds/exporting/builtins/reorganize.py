@@ -30,24 +30,24 @@ from onnx_systemds.inference.dims import Dim, divide_exactly
 
 @builtin("matrix")
 def matrix(
-    ctx: Context, x: Value, rows: Dim | None = None, cols: Dim | None = None, byrow: bool = True,
+    ctx: Context, data: Value, rows: Dim | None = None, cols: Dim | None = None, byrow: bool = True,
     dims: Value | None = None,
 ) -> Value:  # fmt: skip
     """A matrix full of a number, of the numbers in a string, or with the elements of another matrix."""
-    x = unfolded(x)
+    data = unfolded(data)
     if dims is not None:
         raise UnsupportedCase("a tensor of more than rows and columns")
-    if isinstance(x, Matrix):
-        return _reshaped(ctx, x, rows, cols, byrow)
-    if isinstance(x, Scalar) and isinstance(x.known, str):
-        return _parsed(ctx, x.known, rows, cols, byrow)
+    if isinstance(data, Matrix):
+        return _reshaped(ctx, data, rows, cols, byrow)
+    if isinstance(data, Scalar) and isinstance(data.known, str):
+        return _parsed(ctx, data.known, rows, cols, byrow)
     if rows is None or cols is None:
         raise UnsupportedCase("matrix of a number needs rows and cols")
     if any(isinstance(size, int) and size < 0 for size in (rows, cols)):
         raise UnsupportedCase(f"there is no matrix of {rows} x {cols}")
-    if isinstance(x, Scalar) and x.known is not None:
-        return ctx.matrix(ctx.g.filled(float(x.known), (rows, cols)))
-    return ctx.matrix(ctx.g.expand(ctx.floats(x), (rows, cols)))
+    if isinstance(data, Scalar) and data.known is not None:
+        return ctx.matrix(ctx.g.filled(float(data.known), (rows, cols)))
+    return ctx.matrix(ctx.g.expand(ctx.floats(data), (rows, cols)))
 
 
 def _reshaped(ctx: Context, x: Matrix, rows: Dim | None, cols: Dim | None, byrow: bool) -> Matrix:
@@ -119,7 +119,7 @@ def _items(target: Value) -> tuple[Value, ...]:
 
 
 @builtin("seq")
-def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None) -> Value:
+def sequence(ctx: Context, from_: Value, to: Value, incr: Value | None = None, /) -> Value:
     """A column of numbers from one to another; both ends are in it."""
     given = [from_, to] if incr is None else [from_, to, incr]
     known = [v.known if isinstance(v, Scalar) else None for v in given]
@@ -221,7 +221,7 @@ def _bound(ctx: Context, parts: tuple[Value, ...], axis: int) -> Value:
 
 
 @builtin("append")
-def append(ctx: Context, target: Value, *parts: Value) -> Value:
+def append(ctx: Context, target: Value, /, *parts: Value) -> Value:
     """A list with more items, matrices beside each other, or strings as lines of one."""
     if not isinstance(target, ListValue):
         return _bound(ctx, (target, *parts), 1)
@@ -260,7 +260,7 @@ def reversed_rows(ctx: Context, target: Matrix) -> Value:
 
 
 @builtin("roll")
-def rolled_rows(ctx: Context, target: Matrix, shift: Dim) -> Value:
+def rolled_rows(ctx: Context, target: Matrix, shift: Dim, /) -> Value:
     """The rows moved down by a number of places, the last ones to the front."""
     g, rows = ctx.g, target.rows
     places = g.binary("Sub", g.count(0, rows), g.size_tensor(shift))
@@ -268,7 +268,7 @@ def rolled_rows(ctx: Context, target: Matrix, shift: Dim) -> Value:
 
 
 @builtin("outer")
-def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
+def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*", /) -> Value:
     """An operation on each element of a column with each of a row."""
     a, b = ctx.flat(x), ctx.flat(y)
     if op in ("min", "max"):
@@ -277,7 +277,7 @@ def outer(ctx: Context, x: Matrix, y: Matrix, op: str = "*") -> Value:
 
 
 @builtin("ppred")
-def compared(ctx: Context, x: Value, y: Value, op: str) -> Value:
+def compared(ctx: Context, x: Value, y: Value, op: str, /) -> Value:
     """A comparison that is named by a string."""
     if op not in COMPARED:
         raise UnsupportedCase(f"{op} is no comparison")

@@ -49,7 +49,7 @@ def inverse(ctx: Context, target: Matrix) -> Value:
 
 
 @builtin("solve")
-def solution(ctx: Context, a: Matrix, b: Matrix) -> Value:
+def solution(ctx: Context, a: Matrix, b: Matrix, /) -> Value:
     """The solution of ``a %*% x = b`` for a square matrix."""
     x, y = square(ctx, a, "solve"), ctx.flat(b)
     if isinstance(a.rows, int) and isinstance(b.rows, int) and a.rows != b.rows:

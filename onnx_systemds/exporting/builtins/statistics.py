@@ -10,7 +10,7 @@ from onnx_systemds.exporting.values import Matrix, Value, integer
 
 
 @builtin("cov")
-def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None) -> Value:
+def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None, /) -> Value:
     """The sample covariance of two columns, also with a weight for each row; 0 where all weights add up to 1."""
     g, weights = ctx.g, None if w is None else ctx.column(w)
     one, other = (g.binary("Sub", x, weighted_mean(ctx, x, weights)) for x in (ctx.column(a), ctx.column(b)))
@@ -28,7 +28,7 @@ def covariance(ctx: Context, a: Matrix, b: Matrix, w: Matrix | None = None) -> V
 
 
 @builtin("moment", "centralMoment")
-def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None) -> Value:
+def moment(ctx: Context, x: Matrix, w: Value, k: Value | None = None, /) -> Value:
     """The central moment of a column, ``moment(x, k)`` of order 2 to 4, or ``moment(x, w, k)`` with weights."""
     order = known_content(w if k is None else k, int, "k", "moment")
     if order not in (2, 3, 4):
