@@ -162,7 +162,21 @@ class Unit:
     asked: dict[str, Tensor] = field(default_factory=dict)
 
 
+CONVOLUTIONS = ("Conv", "ConvTranspose")
 Attribute = Union[int, float, str, tuple[int, ...], tuple[float, ...], Array, SubGraph]
+
+
+def made_by(tensor: Tensor | None, *ops: str) -> Node | None:
+    """Return the node that makes a tensor if it is one of these operators, None for any other, or no tensor."""
+    node = None if tensor is None else tensor.node
+    return node if node is not None and node.op in ops else None
+
+
+def cut_of(node: Node) -> tuple[int, int, int] | None:
+    """Return start, stop and axis of a Slice along one axis in steps of 1, None where they are not known."""
+    contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
+    known = [int(content.item()) for content in contents if content is not None and content.size == 1]
+    return (known[0], known[1], known[2]) if len(known) == len(contents) == 3 else None
 
 
 def constant_kind(array: Array) -> str:

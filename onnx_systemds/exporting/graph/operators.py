@@ -14,8 +14,18 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.grouped_convolutions import CONVOLUTIONS
-from onnx_systemds.exporting.graph.nodes import BOOL, FLOAT, INT, WIDE, Node, SubGraph, Tensor
+from onnx_systemds.exporting.graph.nodes import (
+    BOOL,
+    CONVOLUTIONS,
+    FLOAT,
+    INT,
+    WIDE,
+    Node,
+    SubGraph,
+    Tensor,
+    cut_of,
+    made_by,
+)
 from onnx_systemds.exporting.limits import MOST_PARTS
 from onnx_systemds.inference.dims import Dim, Dims, product
 
@@ -181,9 +191,10 @@ class Operators(GraphBuilder):
         return self.node("Pad", [first, self.constant(np.array(widths)), number], dims)
 
     def _joined(self, parts: Sequence[Tensor], axis: int) -> Tensor:
+        if len(parts) == 1:
+            return parts[0]
         total = total_size(parts, axis)
-        others = [self._joined_dim(parts, i) for i in range(parts[0].rank)]
-        dims = tuple(total if i == axis else dim for i, dim in enumerate(others))
+        dims = tuple(total if i == axis else self._joined_dim(parts, i) for i in range(parts[0].rank))
         return self.node("Concat", parts, dims, parts[0].kind, axis=axis)
 
     @staticmethod
@@ -199,15 +210,14 @@ class Operators(GraphBuilder):
         size: of the result, where it is not ``stop - start``.
         """
         whole = x.dims[axis]
-        if step == 1 and start == 0 and (stop is None or stop == whole):
+        end = whole if stop is None else stop
+        if step == 1 and start == 0 and end == whole:
             return x
         if step == 1:
-            found = self._sliced(x, axis, start, whole if stop is None else stop)
+            found = self._sliced(x, axis, start, end)
             if found is not None:
                 return found
-        if size is None:
-            end = whole if stop is None else stop
-            size = end - start
+        size = end - start if size is None else size
         last = self.constant([_ALL if step > 0 else -_ALL]) if stop is None else self.size_tensor(stop)
         inputs = [x, self.size_tensor(start), last, self.constant([axis])]
         if step != 1:
@@ -227,8 +237,9 @@ class Operators(GraphBuilder):
         if node.op == "Concat":
             return self._sliced_pieces(pieces(x, axis), axis, start, stop)
         if node.op == "Slice" and isinstance(start, int) and isinstance(stop, int):
-            first = _cut_from(node, axis)
-            return None if first is None else self.slice(source, axis, first + start, first + stop)
+            cut = cut_of(node)
+            is_along = cut is not None and cut[2] == axis and cut[0] >= 0
+            return self.slice(source, axis, cut[0] + start, cut[0] + stop) if cut is not None and is_along else None
         if node.op == "Pad" and isinstance(start, int) and isinstance(stop, int):
             return self._sliced_padded(node, axis, start, stop)
         return None
@@ -256,7 +267,7 @@ class Operators(GraphBuilder):
         if len(parts) > 1 and isinstance(start, int) and isinstance(stop, int) and set(map(type, sizes)) == {int}:
             return self._sliced_known(parts, places, axis, start, stop)  # type: ignore[arg-type]
         if len(parts) > 1 and start in places and stop in places and places.index(start) < places.index(stop):
-            return self._chosen(parts[places.index(start) : places.index(stop)], axis)
+            return self._joined(parts[places.index(start) : places.index(stop)], axis)
         return None
 
     def _sliced_known(
@@ -268,11 +279,8 @@ class Operators(GraphBuilder):
             return self.slice(parts[first], axis, start - places[first], stop - places[first])
         last = bisect_left(places, stop)
         if first < last < len(places) and places[first] == start and places[last] == stop:
-            return self._chosen(parts[first:last], axis)
+            return self._joined(parts[first:last], axis)
         return None
-
-    def _chosen(self, parts: Sequence[Tensor], axis: int) -> Tensor:
-        return parts[0] if len(parts) == 1 else self._joined(parts, axis)
 
     def gather(self, x: Tensor, indices: Tensor, axis: int) -> Tensor:
         """Return what stands at `indices` (int, from 0) along an axis."""
@@ -337,14 +345,16 @@ class Operators(GraphBuilder):
 
 def _expanded(x: Tensor) -> Tensor | None:
     """Return what an Expand repeats, None for what is no Expand."""
-    return x.node.inputs[0] if x.node is not None and x.node.op == "Expand" else None
+    node = made_by(x, "Expand")
+    return None if node is None else node.inputs[0]
 
 
 def pieces(x: Tensor, axis: int) -> Sequence[Tensor]:
     """Return what a tensor was joined from along an axis, or the tensor alone."""
-    if x.node is None or x.node.op != "Concat" or x.node.attributes["axis"] != axis:
+    node = made_by(x, "Concat")
+    if node is None or node.attributes["axis"] != axis:
         return [x]
-    found = [part for part in x.node.inputs if part is not None]
+    found = [part for part in node.inputs if part is not None]
     return found if total_size(found, axis) == x.dims[axis] else [x]
 
 
@@ -358,23 +368,15 @@ def _as_images(parts: Sequence[Tensor]) -> list[Tensor]:
     """Return the images that convolutions gave, for parts that are all such in the rows of a matrix; else nothing."""
     found: list[Tensor] = []
     for part in parts:
-        image = part.node.inputs[0] if part.node is not None and part.node.op == "Reshape" else None
-        if image is None or image.node is None or image.node.op not in CONVOLUTIONS or part.rank != 2:
+        view = made_by(part, "Reshape")
+        image = None if view is None else view.inputs[0]
+        if image is None or made_by(image, *CONVOLUTIONS) is None or part.rank != 2:
             return []
         same = not found or image.dims[2:] == found[0].dims[2:]
         if image.dims[0] != part.dims[0] or product(image.dims[1:]) != part.dims[1] or not same:
             return []
         found.append(image)
     return found
-
-
-def _cut_from(node: Node, axis: int) -> int | None:
-    """Return where along `axis` a Slice begins, None when that is not known or it cuts elsewhere."""
-    contents = [None if tensor is None else tensor.constant for tensor in node.inputs[1:]]
-    if len(contents) != 3 or any(content is None or content.size != 1 for content in contents):
-        return None
-    first, _, cut = (int(content.item()) for content in contents if content is not None)
-    return first if cut == axis and first >= 0 else None
 
 
 def broadcast(a: Dims, b: Dims) -> Dims:

@@ -1,8 +1,7 @@
 """Activations that scripts spell out: Elu, Selu, LeakyRelu, Softplus, Tanh and LogSoftmax, and logarithms of cosh.
 
-They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. Each rule turns
-the last node of a formula into the operator and returns whether it did. onnxruntime knows the operators for float32
-alone, but Tanh and LogSoftmax.
+They are finite where the powers of the formula are beyond the type, which for float32 is at 89 already. onnxruntime
+knows the operators for float32 alone, but Tanh and LogSoftmax.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor
-from onnx_systemds.exporting.passes.idioms import Fusing, beside_number, is_number, only_axis, pairs
+from onnx_systemds.exporting.graph.nodes import FLOAT, Node, Tensor, made_by
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, only_axis, pairs
 
 _ABOVE, _BELOW = ("Greater", "GreaterOrEqual"), ("Less", "LessOrEqual")
 
@@ -28,27 +27,23 @@ class _Part(NamedTuple):
 
 def unlowered(scores: Tensor, axis: int) -> Tensor:
     """Return what is lowered by its maximum along an axis, which no Softmax sees; else the scores themselves."""
-    lowered = scores.node
-    x, highest = lowered.inputs if lowered is not None and lowered.op == "Sub" else (None, None)
-    made = None if highest is None else highest.node
-    if x is None or made is None or made.op != "ReduceMax" or made.inputs[0] is not x or only_axis(made) != axis:
-        return scores
-    return x
+    lowered = made_by(scores, "Sub")
+    x, highest = (None, None) if lowered is None else lowered.inputs
+    made = made_by(highest, "ReduceMax")
+    return scores if x is None or made is None or made.inputs[0] is not x or only_axis(made) != axis else x
 
 
 def log_softmax(fusing: Fusing, node: Node) -> bool:
     """The logarithm of a Softmax."""
     made = fusing.single(node.inputs[0], "Softmax")
-    return made is not None and fusing.become(node, "LogSoftmax", list(made.inputs), **made.attributes)
+    return made is not None and fusing.become(node, "LogSoftmax", made.inputs, **made.attributes)
 
 
 def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
     """``S - log(sum(exp(S)))`` along an axis, also of what is lowered by its maximum."""
     scores, total = node.inputs
-    logarithm = fusing.single(total, "Log")
-    summed = None if logarithm is None else fusing.single(logarithm.inputs[0], "ReduceSum")
-    powers = None if summed is None else fusing.single(summed.inputs[0], "Exp")
-    axis = None if summed is None else only_axis(summed)
+    powers = fusing.single(total, "Log", "ReduceSum", "Exp")
+    axis = only_axis(fusing.single(total, "Log", "ReduceSum"))
     if scores is None or powers is None or powers.inputs[0] is not scores or axis is None:
         return False
     return fusing.become(node, "LogSoftmax", [unlowered(scores, axis)], axis=axis)
@@ -56,7 +51,7 @@ def normalized_logarithm(fusing: Fusing, node: Node) -> bool:
 
 def softplus(fusing: Fusing, node: Node) -> bool:
     """``log(1 + exp(X))``."""
-    powers = fusing.single(beside_number(fusing, node.inputs[0], "Add", 1.0), "Exp")
+    powers = fusing.single(fusing.beside_number(node.inputs[0], "Add", 1.0), "Exp")
     x = None if powers is None else powers.inputs[0]
     return _fits(fusing, node, x) and fusing.become(node, "Softplus", [x])
 
@@ -92,24 +87,21 @@ def _mean_of_powers(fusing: Fusing, tensor: Tensor | None) -> Tensor | None:
     """Return X of ``(exp(X) + exp(-X)) / 2``, None for anything else."""
     divided = fusing.single(tensor, "Div")
     halved = divided.inputs[0] if divided is not None and is_number(divided.inputs[1], 2.0) else None
-    total = fusing.single(halved or beside_number(fusing, tensor, "Mul", 0.5), "Add")
-    found = (_of_opposite_powers(one, other) for one, other in pairs(total)) if total is not None else ()
-    return next(filter(None, found), None)
+    total = fusing.single(halved or fusing.beside_number(tensor, "Mul", 0.5), "Add")
+    return next(filter(None, (_of_opposite_powers(one, other) for one, other in pairs(total))), None)
 
 
 def _of_opposite_powers(one: Tensor | None, other: Tensor | None) -> Tensor | None:
     """Return X of ``exp(X)`` and ``exp(-X)``, None for anything else."""
-    grown, shrunk = (None if tensor is None else tensor.node for tensor in (one, other))
-    if grown is None or shrunk is None or grown.op != "Exp" or shrunk.op != "Exp" or shrunk.inputs[0] is None:
-        return None
-    x, turned = grown.inputs[0], shrunk.inputs[0].node
-    return x if turned is not None and turned.op == "Neg" and turned.inputs[0] is x else None
+    grown, shrunk = made_by(one, "Exp"), made_by(other, "Exp")
+    turned = None if shrunk is None else made_by(shrunk.inputs[0], "Neg")
+    return grown.inputs[0] if grown is not None and turned is not None and turned.inputs == grown.inputs else None
 
 
 def doubled_sigmoid(fusing: Fusing, node: Node) -> bool:
     """``2 * sigmoid(2 * X) - 1``, which is the hyperbolic tangent."""
-    made = fusing.single(beside_number(fusing, node.inputs[0], "Mul", 2.0), "Sigmoid")
-    x = None if made is None else beside_number(fusing, made.inputs[0], "Mul", 2.0)
+    made = fusing.single(fusing.beside_number(node.inputs[0], "Mul", 2.0), "Sigmoid")
+    x = None if made is None else fusing.beside_number(made.inputs[0], "Mul", 2.0)
     if x is None or x.dims != node.outputs[0].dims or not is_number(node.inputs[1], 1.0):
         return False
     return fusing.become(node, "Tanh", [x])
@@ -160,11 +152,9 @@ def _sides(fusing: Fusing, node: Node) -> Iterator[tuple[_Part | None, _Part | N
 
 def _side(condition: Tensor | None) -> tuple[Tensor, bool] | None:
     """Return X and whether a condition is that X is positive, or that it is negative; 0 may be on either side."""
-    made = None if condition is None else condition.node
-    if made is None or made.op not in (*_ABOVE, *_BELOW):
-        return None
+    made = made_by(condition, *_ABOVE, *_BELOW)
     for (x, zero), turned in zip(pairs(made), (False, True)):
-        if x is not None and is_number(zero, 0.0):
+        if made is not None and x is not None and is_number(zero, 0.0):
             return x, (made.op in _ABOVE) != turned
     return None
 
@@ -196,10 +186,10 @@ def _summand(fusing: Fusing, tensor: Tensor | None) -> _Part | None:
     relu = fusing.single(only, "Relu")
     if relu is not None and relu.inputs[0] is not None:
         return _Part(relu.inputs[0], True, False, factor)
-    x = beside_number(fusing, _powers(fusing, only), "Min", 0.0)
+    x = fusing.beside_number(_powers(fusing, only), "Min", 0.0)
     if x is not None:
         return _Part(x, False, True, factor)
-    inner, within = _factors(fusing, beside_number(fusing, only, "Min", 0.0))
+    inner, within = _factors(fusing, fusing.beside_number(only, "Min", 0.0))
     if len(within) != 1 or inner <= 0:
         return None
     raised = _powers(fusing, within[0])

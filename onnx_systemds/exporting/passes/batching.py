@@ -15,7 +15,7 @@ import numpy as np
 
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import INT, Node, Scope, Tensor, cut_of
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.limits import LARGEST_BATCH, estimated_elements
 from onnx_systemds.exporting.passes.hoisting import HARMLESS
@@ -186,10 +186,10 @@ class Batching:
             return False
         if block is not None:
             return block.is_inside(self.trips, source.dims[block.axis])
-        bounds = [None if bound is None else bound.constant for bound in node.inputs[1:4]]
-        if any(bound is None or bound.size != 1 for bound in bounds) or len(node.inputs) > 4:
+        cut = cut_of(node)
+        if cut is None:
             return False
-        start, stop, axis = (int(bound.item()) for bound in bounds if bound is not None)
+        start, stop, axis = cut
         size = source.dims[axis]
         stop = min(stop, size) if isinstance(size, int) else stop
         return 0 <= start < stop and not_negative(size - stop)

@@ -10,7 +10,7 @@ from onnx_systemds.correspondence import ELEMENTWISE, REDUCTIONS
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.exporting.graph.nodes import Node, Tensor
 from onnx_systemds.exporting.passes.batching import Batched, Batching, Rule, moved_to_front
-from onnx_systemds.exporting.passes.idioms import reduced_axes
+from onnx_systemds.exporting.passes.fusing import reduced_axes
 from onnx_systemds.inference.dims import product
 
 OF_IMAGES = ("Conv", "ConvTranspose", "MaxPool", "AveragePool", "LRN", "BatchNormalization")

@@ -1,14 +1,13 @@
-"""What is one Conv or pooling: constants per channel after it, a border before it.
-
-Each rule turns the last node of a pattern into the operator and returns whether it did.
-"""
+"""What is one Conv or pooling: constants per channel after it, a border before it, parts of its channels beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor
-from onnx_systemds.exporting.passes.idioms import Fusing
+from onnx_systemds.exporting.graph.nodes import CONVOLUTIONS, FLOAT, Array, Node, Tensor, cut_of, made_by
+from onnx_systemds.exporting.passes.fusing import Fusing, pairs
 
 SCALE = "_scale"
 """Attribute of a Conv whose filters are multiplied, one number per filter, when the model is written."""
@@ -16,7 +15,7 @@ SCALE = "_scale"
 
 def shifted(fusing: Fusing, node: Node) -> bool:
     """``Conv + constant``, or + a computed number per channel."""
-    return any(_shifted(fusing, node, x, other, 1.0) for x, other in (node.inputs, node.inputs[::-1]))
+    return any(_shifted(fusing, node, x, other, 1.0) for x, other in pairs(node))
 
 
 def lowered(fusing: Fusing, node: Node) -> bool:
@@ -39,7 +38,8 @@ def _computed_bias(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor |
         return False
     if other.dims != (1, x.dims[1], *[1] * (x.rank - 2)):
         return False
-    source = other.node.inputs[0] if other.node is not None and other.node.op == "Reshape" else other
+    view = made_by(other, "Reshape")
+    source = other if view is None else view.inputs[0]
     every = fusing.builder.constant([-1])
     bias = fusing.inserted(node, "Reshape", (source, every), Tensor(FLOAT, (x.dims[1],), "bias"))
     return fusing.become(node, "Conv", [*conv.inputs, bias], **conv.attributes)
@@ -47,7 +47,7 @@ def _computed_bias(fusing: Fusing, node: Node, x: Tensor | None, other: Tensor |
 
 def scaled(fusing: Fusing, node: Node) -> bool:
     """``Conv * constant``."""
-    return any(_scaled(fusing, node, x, other, False) for x, other in (node.inputs, node.inputs[::-1]))
+    return any(_scaled(fusing, node, x, other, False) for x, other in pairs(node))
 
 
 def divided(fusing: Fusing, node: Node) -> bool:
@@ -151,3 +151,54 @@ def scaled_filters(node: Node) -> Array | None:
         return None
     found: Array = weights.constant * scale.reshape(-1, *[1] * (weights.constant.ndim - 1))
     return found
+
+
+def grouped(fusing: Fusing, node: Node) -> bool:
+    """Convolutions of one range of channels each, beside each other: one in groups.
+
+    A depthwise layer in DML loops over its channels; the loop is unrolled, and this makes one node of its runs.
+    """
+    convolutions = [made_by(tensor, *CONVOLUTIONS) for tensor in node.inputs]
+    first = convolutions[0]
+    if first is None or node.attributes.get("axis") != 1 or len(convolutions) < 2:
+        return False
+    filters: list[Tensor] = []
+    for tensor, conv in zip(node.inputs, convolutions):
+        if tensor is None or conv is None or fusing.uses[tensor] != 1 or not _alike(conv, first):
+            return False
+        weights = conv.inputs[1]
+        if weights is None or weights.constant is None or len(conv.inputs) != 2 or "group" in conv.attributes:
+            return False
+        filters.append(weights)
+    source = _common_source([conv.inputs[0] for conv in convolutions if conv is not None])
+    if len({weights.dims for weights in filters}) != 1 or source is None or first.inputs[0] is None:
+        return False
+    own = first.inputs[0].dims
+    images = Tensor(FLOAT, (own[0], own[1] * len(filters), *own[2:]))
+    shape = fusing.builder.constant(np.array([0, *(dim if isinstance(dim, int) else -1 for dim in images.dims[1:])]))
+    fusing.inserted(node, "Reshape", (source, shape), images)
+    contents = [weights.constant for weights in filters if weights.constant is not None]
+    joined = fusing.builder.constant(np.concatenate(contents), FLOAT, filters[0].hint)
+    return fusing.become(node, first.op, (images, joined), **first.attributes, group=len(filters))
+
+
+def _alike(a: Node, b: Node) -> bool:
+    return a.op == b.op and a.scope is b.scope and dict(a.attributes) == dict(b.attributes)
+
+
+def _common_source(images: Sequence[Tensor | None]) -> Tensor | None:
+    """Return the matrix that images are cut from, the columns of each range after those of the one before."""
+    source: Tensor | None = None
+    place = 0
+    for tensor in images:
+        view = made_by(tensor, "Reshape")
+        cut = None if view is None else made_by(view.inputs[0], "Slice")
+        bounds = None if cut is None else cut_of(cut)
+        if cut is None or bounds is None or bounds[0] != place or bounds[2] != 1:
+            return None
+        width = cut.outputs[0].dims[1]
+        if not isinstance(width, int) or (source is not None and cut.inputs[0] is not source):
+            return None
+        source = cut.inputs[0]
+        place += width
+    return source if source is not None and source.rank == 2 and source.dims[1] == place else None

@@ -1,19 +1,13 @@
-"""Formulas that are one operator of ONNX: GELU, normalizations, missing values replaced where there are any.
-
-Each rule turns the last node of a formula into the operator and returns whether it did.
-"""
+"""Formulas that are one operator of ONNX: GELU, normalizations, missing values replaced where there are any."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Attribute, Node, SubGraph, Tensor
-from onnx_systemds.exporting.graph.operators import Operators
-from onnx_systemds.inference.dims import Dim, Dims
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, SubGraph, Tensor, made_by
+from onnx_systemds.exporting.passes.fusing import Fusing, is_number, pairs, reduced_axes
 
 _GELU_SINCE, _LAYER_NORM_SINCE = 20, 17
 _COUNTING = ("ReduceSum", "ReduceMax", "Cast", "Reshape")
@@ -21,39 +15,16 @@ _FARTHEST_MEAN = 100.0
 """Means of so many deviations: onnxruntime takes the mean from the scaled numbers, which costs as many digits."""
 
 
-class Fusing(Protocol):
-    """What a rule asks of the pass."""
-
-    builder: Operators
-
-    def single(self, tensor: Tensor | None, op: str) -> Node | None:
-        """Return the node `op` that makes a tensor that only one node uses."""
-
-    def become(self, node: Node, op: str, inputs: list[Tensor | None], **attributes: object) -> bool:
-        """Make `node` another one with the same result."""
-
-    def inserted(
-        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
-        attributes: Mapping[str, Attribute] = ...,
-    ) -> Tensor:  # fmt: skip
-        """Put a new node in front of another one; returns its output."""
-
-    def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
-        """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
-
-
 def gelu(fusing: Fusing, node: Node) -> bool:
     """``0.5 * (1 + tanh(sqrt(2/pi) * (X + 0.044715 * X^3))) * X``; onnxruntime knows it to float32 alone."""
     if fusing.builder.opset < _GELU_SINCE or fusing.builder.dtype != "float32":
         return False
     for half, x in pairs(node):
-        raised = beside_number(fusing, half, "Mul", 0.5)
-        bent = beside_number(fusing, raised, "Add", 1.0)
+        bent = fusing.beside_number(fusing.beside_number(half, "Mul", 0.5), "Add", 1.0)
         tanh = fusing.single(bent, "Tanh")
-        inner = beside_number(fusing, None if tanh is None else tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
-        total = fusing.single(inner, "Add")
-        for cubic, same in pairs(total) if total is not None else ():
-            cube = fusing.single(beside_number(fusing, cubic, "Mul", 0.044715), "Pow")
+        inner = None if tanh is None else fusing.beside_number(tanh.inputs[0], "Mul", math.sqrt(2 / math.pi))
+        for cubic, same in pairs(fusing.single(inner, "Add")):
+            cube = fusing.single(fusing.beside_number(cubic, "Mul", 0.044715), "Pow")
             if same is x and cube is not None and cube.inputs[0] is x and is_number(cube.inputs[1], 3.0):
                 return fusing.become(node, "Gelu", [x], approximate="tanh")
     return False
@@ -62,10 +33,8 @@ def gelu(fusing: Fusing, node: Node) -> bool:
 def batch_normalization(fusing: Fusing, node: Node) -> bool:
     """``(X - mean) / deviation * scale + shift`` by known rows."""
     for scaled, shift in pairs(node):
-        product = fusing.single(scaled, "Mul")
-        for quotient, scale in pairs(product) if product is not None else ():
-            divided = fusing.single(quotient, "Div")
-            centered = None if divided is None else fusing.single(divided.inputs[0], "Sub")
+        for quotient, scale in pairs(fusing.single(scaled, "Mul")):
+            divided, centered = fusing.single(quotient, "Div"), fusing.single(quotient, "Div", "Sub")
             if divided is None or centered is None or centered.inputs[0] is None:
                 continue
             width = centered.inputs[0].dims[-1]
@@ -85,16 +54,14 @@ def batch_normalization(fusing: Fusing, node: Node) -> bool:
 def layer_normalization(fusing: Fusing, node: Node) -> bool:
     """``(X - mean) / sqrt(variance + epsilon)`` along the last axis."""
     centered, deviation = node.inputs
-    lowered = None if centered is None else centered.node
-    root = fusing.single(deviation, "Sqrt")
-    total = None if root is None else fusing.single(root.inputs[0], "Add")
-    if lowered is None or lowered.op != "Sub" or total is None or fusing.builder.opset < _LAYER_NORM_SINCE:
+    lowered = made_by(centered, "Sub")
+    if lowered is None or fusing.builder.opset < _LAYER_NORM_SINCE:
         return False
     x = lowered.inputs[0]
-    width = None if x is None else x.dims[-1]
-    if x is None or not isinstance(width, int) or x.rank < 2 or _mean_of(lowered.inputs[1]) is not x:
+    width = x.dims[-1] if x is not None and x.rank >= 2 else None
+    if x is None or not isinstance(width, int) or _mean_of(lowered.inputs[1]) is not x:
         return False
-    for variance, epsilon in pairs(total):
+    for variance, epsilon in pairs(fusing.single(deviation, "Sqrt", "Add")):
         squares = _mean_of(variance)
         if epsilon is None or epsilon.constant is None or epsilon.constant.size != 1 or squares is None:
             continue
@@ -131,60 +98,33 @@ def normalized_shifted(fusing: Fusing, node: Node) -> bool:
 
 def _mean_of(tensor: Tensor | None) -> Tensor | None:
     """Return what a tensor is the mean of along its last axis, None for any other."""
-    node = None if tensor is None else tensor.node
-    divided = node is not None and node.op == "Div"
-    summed = node.inputs[0].node if divided and node is not None and node.inputs[0] is not None else node
-    wanted = "ReduceSum" if divided else "ReduceMean"
-    if summed is None or summed.op != wanted or not summed.attributes.get("keepdims"):
+    divided = made_by(tensor, "Div")
+    summed = made_by(tensor, "ReduceMean") if divided is None else made_by(divided.inputs[0], "ReduceSum")
+    source = None if summed is None else summed.inputs[0]
+    if summed is None or source is None or not summed.attributes.get("keepdims"):
         return None
-    source = summed.inputs[0]
-    if source is None or reduced_axes(summed) != (source.rank - 1,):
-        return None
-    if divided and (node is None or not is_number(node.inputs[1], float(_size(source.dims[-1])))):
-        return None
-    return source
-
-
-def _size(dim: Dim) -> int:
-    return dim if isinstance(dim, int) else -1
+    size = source.dims[-1] if reduced_axes(summed) == (source.rank - 1,) else None
+    is_mean = divided is None or (isinstance(size, int) and is_number(divided.inputs[1], float(size)))
+    return source if is_mean and size is not None else None
 
 
 def _square_of(tensor: Tensor) -> Tensor | None:
     """Return what a tensor is the square of, None for any other."""
-    node = tensor.node
-    if node is not None and node.op == "Mul" and node.inputs[0] is node.inputs[1]:
-        return node.inputs[0]
-    return node.inputs[0] if node is not None and node.op == "Pow" and is_number(node.inputs[1], 2.0) else None
-
-
-def reduced_axes(node: Node) -> tuple[int, ...] | None:
-    """Return the axes of a Reduce node, None where they are not known."""
-    axes = node.attributes.get("axes")
-    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
-        axes = tuple(node.inputs[1].constant.ravel().tolist())
-    source = node.inputs[0]
-    if not isinstance(axes, tuple) or source is None:
-        return None
-    return tuple(int(axis) % source.rank for axis in axes)
-
-
-def only_axis(node: Node) -> int | None:
-    """Return the axis along which a Reduce node works, which it keeps; None for any other."""
-    axes = reduced_axes(node)
-    return axes[0] if axes is not None and len(axes) == 1 and node.attributes.get("keepdims") == 1 else None
+    product, power = made_by(tensor, "Mul"), made_by(tensor, "Pow")
+    if product is not None and product.inputs[0] is product.inputs[1]:
+        return product.inputs[0]
+    return power.inputs[0] if power is not None and is_number(power.inputs[1], 2.0) else None
 
 
 def unit_rows(fusing: Fusing, node: Node) -> bool:
     """Rows by their Euclidean lengths, rows of zeros as they are: ``X / (n + (n == 0))``, n the root of the sums."""
     x, divisor = node.inputs
-    total = fusing.single(divisor, "Add")
-    for length, other in pairs(total) if total is not None else ():
-        cast = fusing.single(other, "Cast")
-        test = None if cast is None else fusing.single(cast.inputs[0], "Equal")
-        if test is None or not any(one is length and is_number(zero, 0.0) for one, zero in pairs(test)):
+    for length, other in pairs(fusing.single(divisor, "Add")):
+        test = fusing.single(other, "Cast", "Equal")
+        if not any(one is length and is_number(zero, 0.0) for one, zero in pairs(test)):
             continue
-        root = None if length is None else length.node
-        summed = fusing.single(root.inputs[0], "ReduceSum") if root is not None and root.op == "Sqrt" else None
+        root = made_by(length, "Sqrt")
+        summed = None if root is None else fusing.single(root.inputs[0], "ReduceSum")
         squares = None if summed is None else summed.inputs[0]
         if x is None or summed is None or squares is None or _square_of(squares) is not x or x.kind != FLOAT:
             continue
@@ -198,12 +138,12 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
     then, otherwise = node.attributes["then_branch"], node.attributes["else_branch"]
     if not isinstance(then, SubGraph) or not isinstance(otherwise, SubGraph) or len(node.outputs) != 1:
         return False
-    chosen, kept = then.outputs[0].node, otherwise.outputs[0].node
-    if chosen is None or kept is None or chosen.op != "Where" or kept.op != "Identity":
+    chosen, kept = made_by(then.outputs[0], "Where"), made_by(otherwise.outputs[0], "Identity")
+    if chosen is None or kept is None:
         return False
     gaps, _, x = chosen.inputs
-    test = None if gaps is None else gaps.node
-    if gaps is None or test is None or test.op != "IsNaN" or x is not kept.inputs[0] or test.inputs[0] is not x:
+    test = made_by(gaps, "IsNaN")
+    if gaps is None or test is None or x is not kept.inputs[0] or test.inputs[0] is not x:
         return False
     if any(tensor is not None and tensor.node is not None and tensor.node.scope is then.scope
            for tensor in chosen.inputs):  # fmt: skip
@@ -213,30 +153,11 @@ def missing_replaced(fusing: Fusing, node: Node) -> bool:
 
 def _counted(condition: Tensor | None, gaps: Tensor) -> bool:
     """Whether a condition is that some of the truths are."""
-    source, compared = condition, None if condition is None else condition.node
-    if compared is not None and compared.op == "Greater" and is_number(compared.inputs[1], 0.0):
-        source = compared.inputs[0]
-    while source is not None and source.node is not None and source.node.op in _COUNTING:
-        source = source.node.inputs[0]
+    compared = made_by(condition, "Greater")
+    source = compared.inputs[0] if compared is not None and is_number(compared.inputs[1], 0.0) else condition
+    while (counting := made_by(source, *_COUNTING)) is not None:
+        source = counting.inputs[0]
     return source is gaps
-
-
-def pairs(node: Node) -> Iterator[tuple[Tensor | None, Tensor | None]]:
-    """Return the two inputs of a node in both orders."""
-    yield node.inputs[0], node.inputs[1]
-    yield node.inputs[1], node.inputs[0]
-
-
-def beside_number(fusing: Fusing, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
-    """Return what a node of its own combines with a number, None for anything else."""
-    node = fusing.single(tensor, op)
-    return next((x for x, other in pairs(node) if is_number(other, number)), None) if node is not None else None
-
-
-def is_number(tensor: Tensor | None, number: float) -> bool:
-    """Whether a tensor is one known number."""
-    known = None if tensor is None else tensor.constant
-    return known is not None and known.size == 1 and math.isclose(known.item(), number, rel_tol=1e-12)
 
 
 def _known_row(tensor: Tensor | None, width: object) -> Array | None:

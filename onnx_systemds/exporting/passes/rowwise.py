@@ -14,7 +14,7 @@ from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import Node, Range, Scope, Tensor
 from onnx_systemds.exporting.graph.operators import Operators
 from onnx_systemds.exporting.passes.batching_rules import OF_IMAGES
-from onnx_systemds.exporting.passes.idioms import reduced_axes
+from onnx_systemds.exporting.passes.fusing import reduced_axes
 from onnx_systemds.inference.dims import (
     Dim,
     Dims,

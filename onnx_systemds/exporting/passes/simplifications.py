@@ -1,16 +1,11 @@
-"""Several nodes that are one with other attributes or inputs: limits, sums of sums, base values of trees, pooled views.
-
-Each rule turns the last node into the one that does all, and returns whether it did.
-"""
+"""Nodes that are one with other attributes or inputs: limits, sums of sums, base values of trees, pooled views."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor
-from onnx_systemds.exporting.passes.idioms import Fusing, pairs, reduced_axes
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor, made_by
+from onnx_systemds.exporting.passes.fusing import Fusing, number_of, pairs, reduced_axes
 
 _EXACT = 2.0**22
 """Whole numbers up to here, and their sums, are exact in float32."""
@@ -22,13 +17,13 @@ def clipped(fusing: Fusing, node: Node) -> bool:
     if len(node.inputs) != 2 or node.outputs[0].kind not in (FLOAT, WIDE):
         return False
     for limited, bound in pairs(node):
-        outer = _number(bound)
+        outer = number_of(bound)
         made = fusing.single(limited, inner)
         if outer is None or limited is None or limited.dims != node.outputs[0].dims:
             continue
         found: tuple[Tensor | None, float | None] = (None, None)
         if made is not None and len(made.inputs) == 2:
-            found = next(((x, _number(other)) for x, other in pairs(made) if _number(other) is not None), found)
+            found = next(((x, number_of(other)) for x, other in pairs(made) if number_of(other) is not None), found)
         elif inner == "Max" and (relu := fusing.single(limited, "Relu")) is not None:
             found = relu.inputs[0], 0.0
         x, number = found
@@ -44,11 +39,9 @@ def clipped(fusing: Fusing, node: Node) -> bool:
 def moved_back(fusing: Fusing, node: Node) -> bool:
     """A product with whole numbers of a known range that are moved by a number, and back by it."""
     for moved, factor in pairs(node):
-        back = fusing.single(moved, "Add")
-        for other, number in pairs(back) if back is not None else ():
-            there = fusing.single(other, "Add")
-            for whole, shift in pairs(there) if there is not None else ():
-                first, second = _number(shift), _number(number)
+        for other, number in pairs(fusing.single(moved, "Add")):
+            for whole, shift in pairs(fusing.single(other, "Add")):
+                first, second = number_of(shift), number_of(number)
                 if first is None or second is None or not first.is_integer() or first + second:
                     continue
                 small = abs(first) <= _EXACT and _is_small_whole(whole)
@@ -59,23 +52,21 @@ def moved_back(fusing: Fusing, node: Node) -> bool:
 
 def _is_small_whole(tensor: Tensor | None) -> bool:
     """Whether all numbers of a tensor are whole, and small or NaN."""
-    rounded = None if tensor is None else tensor.node
-    source = rounded.inputs[0] if rounded is not None and rounded.op == "Round" else None
-    limited = None if source is None else source.node
-    if limited is None or limited.op != "Clip":
+    rounded = made_by(tensor, "Round")
+    limited = None if rounded is None else made_by(rounded.inputs[0], "Clip")
+    if limited is None:
         return False
-    limits = [_number(limit) for limit in limited.inputs[1:]]
+    limits = [number_of(limit) for limit in limited.inputs[1:]]
     return all(limit is not None and abs(limit) <= _EXACT for limit in limits)
 
 
 def summed(fusing: Fusing, node: Node) -> bool:
     """A sum of sums along other axes."""
     before = fusing.single(node.inputs[0], "ReduceSum")
-    axes = None if before is None else reduced_axes(before)
-    own = reduced_axes(node)
-    if before is None or axes is None or own is None or not node.attributes.get("keepdims"):
+    axes, own = reduced_axes(before), reduced_axes(node)
+    if before is None or axes is None or own is None:
         return False
-    if not before.attributes.get("keepdims"):
+    if not node.attributes.get("keepdims") or not before.attributes.get("keepdims"):
         return False
     both = fusing.builder.constant(np.array(sorted({*axes, *own}), np.int64), INT)
     return fusing.become(node, "ReduceSum", [before.inputs[0], both], keepdims=1)
@@ -138,11 +129,3 @@ def classified(fusing: Fusing, node: Node) -> bool:
     made.outputs, shares.node = (made.outputs[0], shares), made
     node.outputs = ()  # so that nothing needs it
     return True
-
-
-def _number(tensor: Tensor | None) -> float | None:
-    """Return the only known number of a tensor that is no NaN, None for others."""
-    known = None if tensor is None else tensor.constant
-    if known is None or known.size != 1 or known.dtype.kind != "f" or math.isnan(known.item()):
-        return None
-    return float(known.item())

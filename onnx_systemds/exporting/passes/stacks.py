@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor
-from onnx_systemds.exporting.passes.idioms import Fusing
+from onnx_systemds.exporting.graph.nodes import FLOAT, Array, Node, Tensor, cut_of, made_by
+from onnx_systemds.exporting.passes.fusing import Fusing
 from onnx_systemds.inference.dims import Dims
 
 
@@ -93,21 +93,18 @@ def stacked(fusing: Fusing, node: Node) -> bool:
 
 def _parts(fusing: Fusing, parts: Sequence[Tensor | None]) -> tuple[Tensor, bool] | None:
     """Return the matrix whose rows are cut into these parts, and whether each is transposed; None for others."""
-    turned = [part for part in parts if part is not None and part.node is not None and part.node.op == "Transpose"]
+    turned = [node for part in parts if (node := made_by(part, "Transpose")) is not None]
     if turned and len(turned) < len(parts):
         return None
-    cuts = [part.node.inputs[0] for part in turned if part.node is not None] if turned else list(parts)
     source: Tensor | None = None
-    for place, part in enumerate(cuts):
-        node = None if part is None else part.node
-        if node is None or part is None or node.op != "Slice" or len(node.inputs) != 4 or part.rank != 2:
+    for place, part in enumerate([node.inputs[0] for node in turned] if turned else parts):
+        node = made_by(part, "Slice")
+        if node is None or part is None or part.rank != 2:
             return None
-        x, *limits = node.inputs
+        x, height = node.inputs[0], part.dims[0]
         source = x if source is None else source
-        height = part.dims[0]
         if x is None or x is not source or not isinstance(height, int) or x.dims[0] != height * len(parts):
             return None
-        known = [None if limit is None or limit.constant is None else limit.constant.tolist() for limit in limits]
-        if known != [[place * height], [(place + 1) * height], [0]]:
+        if cut_of(node) != (place * height, (place + 1) * height, 0):
             return None
     return None if source is None else (source, bool(turned))

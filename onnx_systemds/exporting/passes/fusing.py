@@ -1,0 +1,110 @@
+"""What joins nodes of a finished graph: `Fusing`, which rules ask and tell, and how they look at nodes.
+
+A rule is given the last node of a pattern, makes it the operator that the pattern is, and returns whether it did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+
+from onnx_systemds.exporting.graph.nodes import Attribute, Node, Scope, Tensor, made_by
+from onnx_systemds.exporting.graph.operators import Operators
+from onnx_systemds.inference.dims import Dims
+
+
+class Fusing:
+    """The nodes of one scope on their way to fewer. uses: how often each tensor is used."""
+
+    def __init__(self, builder: Operators, scope: Scope, uses: Counter[Tensor]) -> None:
+        self.builder, self.scope, self.uses = builder, scope, uses
+
+    def single(self, tensor: Tensor | None, *ops: str) -> Node | None:
+        """Return the node that makes a tensor that only one node uses.
+
+        ops: what it is; of several, each is made so by the first input of the one before it, and the last is returned.
+        """
+        node: Node | None = None
+        for op in ops:
+            tensor = tensor if node is None else node.inputs[0]
+            node = made_by(tensor, op)
+            if node is None or tensor is None or self.uses[tensor] != 1 or node.scope is not self.scope:
+                return None
+        return node
+
+    def become(self, node: Node, op: str, inputs: Iterable[Tensor | None], **attributes: object) -> bool:
+        """Make `node` another one with the same result, and return True."""
+        node.op, node.inputs, node.attributes = op, tuple(inputs), attributes  # type: ignore[assignment]
+        return True
+
+    def insert(self, place: Node, node: Node) -> None:
+        """Put a new node in front of another one."""
+        self.scope.nodes.insert(self.scope.nodes.index(place), node)
+
+    def inserted(
+        self, place: Node, op: str, inputs: Iterable[Tensor | None], output: Tensor,
+        attributes: Mapping[str, Attribute] = MappingProxyType({}),
+    ) -> Tensor:  # fmt: skip
+        """Put a new node in front of another one; returns its output."""
+        output.node = Node(op, tuple(inputs), (output,), attributes, place.place, self.scope)
+        self.insert(place, output.node)
+        return output
+
+    def viewed(self, source: Tensor, dims: Dims, node: Node) -> Tensor | None:
+        """Return a tensor with other dims, of a Reshape in front of `node`; None where sizes must be computed."""
+        if source.dims == dims:
+            return source
+        if source.node is not None and source.node.op == "Reshape" and source.node.scope is self.scope:
+            source = source.node.inputs[0] or source
+        target = self.builder.target(source, dims)
+        if target.constant is None:
+            return None
+        return self.inserted(node, "Reshape", (source, target), Tensor(source.kind, dims))
+
+    def beside_number(self, tensor: Tensor | None, op: str, number: float) -> Tensor | None:
+        """Return what a node of its own combines with a number, None for anything else."""
+        return next((x for x, other in pairs(self.single(tensor, op)) if is_number(other, number)), None)
+
+
+Rule = Callable[[Fusing, Node], bool]
+
+
+def pairs(node: Node | None) -> Iterator[tuple[Tensor | None, Tensor | None]]:
+    """Return the two inputs of a node in both orders; none of no node."""
+    if node is not None:
+        yield node.inputs[0], node.inputs[1]
+        yield node.inputs[1], node.inputs[0]
+
+
+def number_of(tensor: Tensor | None) -> float | None:
+    """Return the only known number of a float tensor that is no NaN, None for others."""
+    known = None if tensor is None else tensor.constant
+    if known is None or known.size != 1 or known.dtype.kind != "f" or math.isnan(known.item()):
+        return None
+    return float(known.item())
+
+
+def is_number(tensor: Tensor | None, number: float) -> bool:
+    """Whether a tensor is one known number."""
+    known = None if tensor is None else tensor.constant
+    return known is not None and known.size == 1 and math.isclose(known.item(), number, rel_tol=1e-12)
+
+
+def reduced_axes(node: Node | None) -> tuple[int, ...] | None:
+    """Return the axes of a Reduce node, None where they are not known."""
+    source = None if node is None else node.inputs[0]
+    if node is None or source is None:
+        return None
+    axes = node.attributes.get("axes")
+    if len(node.inputs) > 1 and node.inputs[1] is not None and node.inputs[1].constant is not None:
+        axes = tuple(node.inputs[1].constant.ravel().tolist())
+    return tuple(int(axis) % source.rank for axis in axes) if isinstance(axes, tuple) else None
+
+
+def only_axis(node: Node | None) -> int | None:
+    """Return the axis along which a Reduce node works, which it keeps; None for any other."""
+    axes = reduced_axes(node)
+    keeps = node is not None and node.attributes.get("keepdims") == 1
+    return axes[0] if axes is not None and len(axes) == 1 and keeps else None
