@@ -41,6 +41,7 @@ from onnx_systemds.inference.infer import infer
 from onnx_systemds.inference.integer_spans import LIMIT
 from onnx_systemds.inference.notes import note_lines
 from onnx_systemds.inference.passes import LAYER_CHANGING_PASSES, check_omitted, simplify
+from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.wide_integers import TYPES, WideIntegers
 from onnx_systemds.model.given_inputs import given_value
@@ -179,6 +180,7 @@ def _written(
     model, typed = source.model, source.graph
     parts = ScriptParts(writing.weights, model.release, script_function_names(function), writing.style)
     parts.integers = integers = WideIntegers(typed)
+    parts.in_single_precision = values_in_single_precision(typed)
     main = integers.of(typed)
     with stages.stage("write DML") as words:
         rendered = render_main(typed, function, parts, progress)

@@ -2,13 +2,16 @@
 
 A threshold is met or missed by the last bit, and thresholds are often numbers of the data. So every `float` value from
 which a tree's data are made is rounded to FP32 where it is computed. FP64 has more than twice the digits, so a sum,
-a product, a quotient or a root that is rounded twice is the same as one rounded once.
+a product, a quotient or a root that is rounded twice is the same as one rounded once. Sub-graphs take part: what they
+are given, capture and give back.
 """
 
 from __future__ import annotations
 
-from onnx_systemds.inference.typed_graph import TypedGraph
-from onnx_systemds.model.ir import Node
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from onnx_systemds.inference.typed_graph import TypedGraph, carried, given_back
 
 _ML = "ai.onnx.ml"
 TREES = frozenset((_ML, name) for name in ("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"))
@@ -32,24 +35,62 @@ _ROUNDED_ONCE = frozenset([
 ])
 
 
-def values_in_single_precision(graph: TypedGraph) -> frozenset[str]:
-    """The `float` values of a graph that are to be rounded where they are computed."""
-    stack = [node.inputs[0] for node in graph.nodes if node.identity in TREES and node.inputs]
-    if not stack:
-        return frozenset()
-    producers: dict[str, Node] = {name: node for node in graph.nodes for name in node.outputs if name}
-    found: set[str] = set()
-    seen: set[str] = set()
+def values_in_single_precision(graph: TypedGraph) -> frozenset[tuple[int, str]]:
+    """The `float` values of a model's graph, and of those in it, that are to be rounded where they are computed.
+
+    Each is named by the ``id`` of the own values of its graph, and by its name there.
+    """
+    stack = list(_data_of_trees(_Within(graph)))
+    found: set[tuple[int, str]] = set()
+    seen: set[tuple[int, str]] = set()
+    producers: dict[int, dict[str, int]] = {}  # by graph: the position of the node that gives a value
     while stack:
-        name = stack.pop()
-        node = producers.get(name)
-        if node is None or name in seen or graph.values[name].dtype != "float":
+        within, name = stack.pop()
+        while name not in within.graph.own and within.around is not None:  # it is captured
+            within = within.around
+        own, nodes = within.graph.own, within.graph.nodes
+        if own[name].dtype != "float" or (id(own), name) in seen:
             continue
-        seen.add(name)
-        if node.identity in _EXACT or graph.values[name].constant is not None:
+        seen.add((id(own), name))
+        if id(own) not in producers:
+            producers[id(own)] = {given: place for place, node in enumerate(nodes) for given in node.outputs}
+        position = producers[id(own)].get(name)
+        if position is None:
+            stack += within.given(name)
+            continue
+        node = nodes[position]
+        if bodies := within.graph.bodies_at(position):
+            stack += [(_Within(body, within, position), inner) for body in bodies
+                      for outer, inner in given_back(node, body) if outer == name]  # fmt: skip
+            continue
+        if node.identity in _EXACT or own[name].constant is not None:
             continue
         if node.identity not in MOVES:
-            found.add(name)
+            found.add((id(own), name))
         if node.identity in MOVES or node.identity in _ROUNDED_ONCE:
-            stack += filter(None, node.inputs)
+            stack += [(within, given) for given in node.inputs if given]
     return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Within:
+    """A graph, and the one around it with the position of the node that it is of."""
+
+    graph: TypedGraph
+    around: _Within | None = None
+    position: int = -1
+
+    def given(self, name: str) -> list[tuple[_Within, str]]:
+        """What an input of the graph is: a value outside, and in a loop what the turn before has made of it."""
+        if self.around is None:
+            return []
+        node = self.around.graph.nodes[self.position]
+        return [(where, value) for outer, inner, after in carried(node, self.graph) if inner == name
+                for where, value in ((self.around, outer), (self, after)) if value]  # fmt: skip
+
+
+def _data_of_trees(within: _Within) -> Iterator[tuple[_Within, str]]:
+    """The data of all trees of a graph and of those in it."""
+    yield from ((within, node.inputs[0]) for node in within.graph.nodes if node.identity in TREES and node.inputs)
+    for (position, _), body in within.graph.bodies.items():
+        yield from _data_of_trees(_Within(body, within, position))

@@ -44,3 +44,21 @@ class TypedGraph:
     def own_sizes(self) -> set[str]:
         """The symbols that nodes of this graph define."""
         return {name for names in self.sizes.values() for name in names} | self.run_sizes.names
+
+
+def carried(node: Node, body: TypedGraph) -> list[tuple[str, str, str]]:
+    """Inputs of a node that are inputs of its body: their names outside and inside, and that of the next state."""
+    given = [name for name in node.inputs if name]
+    if node.op_type == "Loop":
+        states = len(node.inputs) - 2
+        return list(zip(node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + states]))
+    if node.op_type == "Scan":
+        states = len(body.inputs) - int(node.attributes.get("num_scan_inputs", 0))  # type: ignore[arg-type]
+        after = [*body.outputs[:states], *[""] * (len(body.inputs) - states)]
+        return list(zip(node.inputs[-len(body.inputs) :], body.inputs, after)) if body.inputs else []
+    return [(outer, name, "") for outer, name in zip(given, body.inputs)] if node.op_type != "If" else []
+
+
+def given_back(node: Node, body: TypedGraph) -> list[tuple[str, str]]:
+    """Outputs of a node that are outputs of its body: their names outside and inside; the last ones may be left out."""
+    return list(zip(node.outputs, body.outputs[1 if node.op_type == "Loop" else 0 :]))

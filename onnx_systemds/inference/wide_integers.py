@@ -33,7 +33,7 @@ from onnx_systemds.inference.integer_spans import (
     symmetric,
 )
 from onnx_systemds.inference.registry import find, integer_rules
-from onnx_systemds.inference.typed_graph import TypedGraph
+from onnx_systemds.inference.typed_graph import TypedGraph, carried, given_back
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.ir import Array, Node
 
@@ -113,19 +113,19 @@ class WideIntegers:
             inner = self._settled_needs(node, body, needs)
             inputs = set(body.inputs)
             found += [(name, need) for name, need in inner.items() if name not in body.own and name not in inputs]
-            found += [(outer, inner.get(name, EXACTLY)) for outer, name, _ in _carried(node, body)]
+            found += [(outer, inner.get(name, EXACTLY)) for outer, name, _ in carried(node, body)]
         return found
 
     def _settled_needs(self, node: Node, body: TypedGraph, needs: Mapping[str, int]) -> dict[str, int]:
         """The needs in a body. What it hands to its next run has to fit that, too."""
         wanted = dict.fromkeys(body.outputs, EXACTLY)
-        for name, outer in zip(reversed(body.outputs), reversed(node.outputs)):
+        for outer, name in given_back(node, body):
             wanted[name] = min(wanted[name], needs.get(outer, EXACTLY))
         while True:
             inner = self._backward(body, wanted)
             narrower = {
                 after: inner[name]
-                for _, name, after in _carried(node, body)
+                for _, name, after in carried(node, body)
                 if after and inner.get(name, EXACTLY) < inner[after]
             }
             if not narrower:
@@ -171,19 +171,6 @@ def _operand_need(use: IntegerUse | None, node: Node, place: int, needs: Mapping
     return use.largest if isinstance(use, Computes) else LIMIT
 
 
-def _carried(node: Node, body: TypedGraph) -> list[tuple[str, str, str]]:
-    """Inputs of a node that are inputs of its body: their names outside and inside, and that of the next state."""
-    given = [name for name in node.inputs if name]
-    if node.op_type == "Loop":
-        states = len(node.inputs) - 2
-        return list(zip(node.inputs[2:], body.inputs[2:], body.outputs[1 : 1 + states]))
-    if node.op_type == "Scan":
-        states = len(body.inputs) - int(node.attributes.get("num_scan_inputs", 0))  # type: ignore[arg-type]
-        after = [*body.outputs[:states], *[""] * (len(body.inputs) - states)]
-        return list(zip(node.inputs[-len(body.inputs) :], body.inputs, after)) if body.inputs else []
-    return [(outer, name, "") for outer, name in zip(given, body.inputs)] if node.op_type != "If" else []
-
-
 class _Spans:
     """The spans of one graph while they are found."""
 
@@ -199,7 +186,7 @@ class _Spans:
 
     def given(self, node: Node, body: TypedGraph) -> dict[str, Span]:
         """What is known of the inputs of a body that are the same in each of its runs, and of a loop's counter."""
-        found = {name: self.span(outer) for outer, name, after in _carried(node, body) if not after}
+        found = {name: self.span(outer) for outer, name, after in carried(node, body) if not after}
         return found | ({body.inputs[0]: INDEX} if node.op_type == "Loop" else {})
 
     def take(self, position: int, node: Node) -> None:

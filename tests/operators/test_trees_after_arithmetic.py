@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,32 @@ def scaler(source: str, output: str, offset: list[float], scale: list[float]) ->
     return node("Scaler", source, output, domain=ML, offset=offset, scale=scale)
 
 
+def body(nodes: list[onnx.NodeProto], inputs: list[onnx.ValueInfoProto], *outputs: onnx.ValueInfoProto) -> onnx.GraphProto:
+    return helper.make_graph(nodes, "body", inputs, outputs)
+
+
+def matrix(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", None])
+
+
+def looped(nodes: list[onnx.NodeProto], given: str, after: str, output: str) -> onnx.NodeProto:
+    """Two turns, of which each gives the next one ``after`` for ``s``; the last one is the output."""
+    turns = [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("go", TensorProto.BOOL, [])]
+    again = helper.make_tensor_value_info("more", TensorProto.BOOL, [])
+    whole = body([*nodes, node("Identity", "go", "more")], [*turns, matrix("s")], again, matrix(after))
+    return helper.make_node("Loop", ["two", "", given], [output], body=whole)
+
+
+POSITIVE = [node("ReduceMax", "x", "m", keepdims=0), node("Cast", "m", "is_positive", to=TensorProto.BOOL)]
+
+
+def branches(nodes: list[onnx.NodeProto], inner: str, output: str) -> list[onnx.NodeProto]:
+    """Nodes that run only if the largest input is not 0; else the output is one of ``e`` as it is."""
+    other = body([node("Identity", "e", "other")], [], matrix("other"))
+    chosen = helper.make_node("If", ["is_positive"], [output], then_branch=body(nodes, [], matrix(inner)), else_branch=other)
+    return [*POSITIVE, chosen]
+
+
 PIPELINES = {
     "product": [node("Mul", "x a", "d")],
     "difference and quotient": [node("Sub", "x a", "t"), node("Div", "t b", "d")],
@@ -38,6 +65,8 @@ PIPELINES = {
     "chain": [node("Exp", "a", "e"), node("Mul", "x e", "t"), node("Add", "t b", "u"), node("Mul", "u u", "v"),
               node("Transpose", "v", "w"), node("Transpose", "w", "d")],
     "root": [node("Abs", "x", "t"), node("Sqrt", "t", "u"), node("Reciprocal", "u", "d")],
+    "branch": [node("Abs", "x", "e"), *branches([node("Sub", "x a", "t"), node("Div", "t b", "u")], "u", "d")],
+    "turns": [node("Sub", "x a", "t"), looped([node("Mul", "s b", "u")], "t", "u", "d")],
 }  # fmt: skip
 
 
@@ -57,15 +86,20 @@ def stumps(features: Array, thresholds: Array) -> onnx.NodeProto:
     return helper.make_node("TreeEnsembleRegressor", ["d"], ["y"], domain=ML, n_targets=1, **attributes)
 
 
-def model(nodes: list[onnx.NodeProto], output: str, rows: int) -> onnx.ModelProto:
-    constants = {**CONSTANTS, "a2": np.full((rows, 1), 0.5, np.float32), "places": np.array([0, 1, 2])}
+def model(
+    nodes: list[onnx.NodeProto], output: str, rows: int, trees: Sequence[onnx.NodeProto] = ()
+) -> onnx.ModelProto:
+    """A model of these nodes. trees: what its function ``Scored`` makes ``y`` of ``d`` by, after its own argument."""
+    constants = {**CONSTANTS, "two": np.array(2), "a2": np.full((rows, 1), 0.5, np.float32), "places": np.array([0, 1, 2])}
     graph = helper.make_graph(
         nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
         [helper.make_tensor_value_info(output, TensorProto.FLOAT, ["n", None])],
         [numpy_helper.from_array(array, name) for name, array in constants.items()],
     )  # fmt: skip
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid(ML, 1), helper.make_opsetid("own", 1)]
+    scored = [*(node("Neg", given, f"{given}x") for given in ("x", "xx", "xxx", "xxxx")), node("Identity", "xxxxx", "d"), *trees]
+    functions = [helper.make_function("own", "Scored", ["x"], ["y"], scored, imports[:2])] if trees else []
+    return helper.make_model(graph, opset_imports=imports, ir_version=8, functions=functions)
 
 
 def pipeline(name: str) -> tuple[onnx.ModelProto, Array]:
@@ -84,6 +118,30 @@ def test_rows_on_thresholds(name: str) -> None:
     with ScoringFunction(import_model(whole), specialise_after=2) as score:
         for _ in range(3):
             np.testing.assert_array_equal(score({"x": x})["y"], run_reference(whole, {"x": x})[0])
+
+
+@pytest.mark.parametrize("place", ["branch", "loop", "function"])
+def test_trees_of_a_sub_graph(place: str) -> None:
+    """What the graph around it computes is rounded as well as what it computes itself."""
+    given, x = pipeline("product")
+    trees = given.graph.node[-1]
+    before = list(given.graph.node[:-1])
+    if place == "branch":
+        before.append(node("ReduceSum", "d", "e", keepdims=1))
+        nodes = [*before, *branches([trees], "y", "z")]
+    elif place == "loop":
+        trees.input[0] = "s"
+        zeros = [node("Sub", "y y", "none"), node("Add", "s none", "t")]
+        found = looped([trees, *zeros], "d", "t", "z")
+        found.output.append("y_all")
+        found.attribute[0].g.output.append(matrix("y"))
+        nodes = [*before, found, node("ReduceMax", "y_all", "y_last", axes=[0], keepdims=0)]
+    else:
+        nodes = [*before, helper.make_node("Scored", ["d"], ["z"], domain="own")]
+    whole = model(nodes, "y_last" if place == "loop" else "z", len(x), [trees] if place == "function" else ())
+    with ScoringFunction(import_model(whole)) as score:
+        (output,) = score({"x": x}).values()
+    np.testing.assert_array_equal(output, run_reference(whole, {"x": x})[0])
 
 
 def test_infinities_stay() -> None:

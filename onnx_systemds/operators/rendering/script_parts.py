@@ -26,7 +26,7 @@ class ScriptParts:
 
     weights_mode: "auto", "inline" or "files". release: drops the memory-mapped pages of an array. style: "plain", or
     "nn" with layers of SystemDS. layers: names of files of ``nn/layers`` that are sourced.
-    errors: what generators refused.
+    errors: what generators refused. in_single_precision: as `values_in_single_precision` gives it.
     """
 
     weights_mode: str = "auto"
@@ -40,6 +40,7 @@ class ScriptParts:
     bodies: dict[str, str] = field(default_factory=dict)  # names of the functions of sub-graphs, by their texts
     vocabulary: Vocabulary = field(default_factory=Vocabulary)
     integers: WideIntegers | None = None
+    in_single_precision: frozenset[tuple[int, str]] = frozenset()
     written: dict[str, tree.Block] = field(default_factory=dict)  # by the first output of a node
     _function_keys: dict[str, str] = field(default_factory=dict)
     _weight_keys: dict[int, tuple[Array, str]] = field(default_factory=dict)

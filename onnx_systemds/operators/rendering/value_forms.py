@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from onnx_systemds.dml.names import Names
 from onnx_systemds.errors import TYPE_ADVICE, ShapeUnknown, quoted
 from onnx_systemds.inference.dims import Dims
-from onnx_systemds.inference.single_precision import values_in_single_precision
 from onnx_systemds.inference.typed_graph import TypedGraph
 from onnx_systemds.inference.values import Value
 from onnx_systemds.inference.wide_integers import GraphIntegers
@@ -28,7 +27,6 @@ class ValueForms:
         self._names = names
         self._sizes = sizes
         self._forms: dict[str, dict[Form, str]] = {}
-        self._in_single_precision = values_in_single_precision(graph)
 
     def __contains__(self, name: str) -> bool:
         return name in self._forms
@@ -75,7 +73,7 @@ class ValueForms:
 
     def rounded(self, name: str, text: str, form: Form) -> str:
         """An expression as FP32 holds it, if it is (a step to) a value that has to be computed so."""
-        if name not in self._in_single_precision:
+        if (id(self._graph.own), name) not in self._parts.in_single_precision:
             return text
         self._parts.imports["nearest_float"] = None
         return f"as.scalar(nearest_float(as.matrix({text})))" if form is SCALAR else f"nearest_float({text})"
