@@ -60,6 +60,16 @@ def test_large_weights_are_taken_in_parts(monkeypatch: pytest.MonkeyPatch, is_la
     assert script.general is not None and places(script.general)[1] is None
 
 
+def test_what_a_statement_reads_first_is_loaded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = products()
+    model.graph.node[-1].CopyFrom(onnx.helper.make_node("Gemm", ["b", "W", "B"], ["Y"]))
+    model.graph.initializer.append(numpy_helper.from_array(np.arange(5, dtype=np.float32), "B"))
+    monkeypatch.setattr(specialisation, "LARGEST_EARLY", 8 * (V.size + W.size))
+    body = import_model(model, weights="files").main.body
+    assert [number for number, found in enumerate(body) if is_load(found)] == [1, 6, 7]
+    assert [number for number, found in enumerate(body) if is_never(found)] == [2, 5, 8]
+
+
 def test_scripts_that_stay() -> None:
     assert places(import_model(products(), weights="files", specialised=False))[1] is None
     assert places(import_model(products(), weights="inline")) == ([], None)

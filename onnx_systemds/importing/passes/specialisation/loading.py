@@ -6,8 +6,10 @@ at each call, all of it. A load tells the sizes: after a cut they are known.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx_systemds.dml import syntax as tree
-from onnx_systemds.dml.scopes import assigned, assignment_counts
+from onnx_systemds.dml.scopes import assigned, assignment_counts, read_first
 from onnx_systemds.importing.passes.block_cuts import LOADED_CUT, LOADS_CUT, NEVER, cut
 from onnx_systemds.operators.rendering.weight_loads import bytes_of, is_load
 
@@ -16,22 +18,23 @@ def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
     """The statements, with those in front that take matrices of known sizes out of the list.
 
     most: bytes that are taken at once, where it is not all of them; then the statements are in parts, each with its
-    loads in front.
+    loads in front. What a statement reads first, as a call for a layer does, is loaded in one part if it fits there.
     """
     counts = assignment_counts(body)
     never = cut(NEVER)
     parts = [_Part()]
+    waiting: list[tree.Statement] = []
     for statement in body:
         if statement == never:
             continue
         if is_load(statement) and counts[assigned((statement,))[0]] == 1:
-            size = bytes_of(statement)
-            if most is not None and parts[-1].loads and parts[-1].taken + size > most:
-                parts.append(_Part())
-            parts[-1].loads.append(statement)
-            parts[-1].taken += size
-        else:
-            parts[-1].others.append(statement)
+            waiting.append(statement)
+            continue
+        if not read_first((statement,)).isdisjoint(assigned(waiting)):
+            _load(parts, waiting, most)
+            waiting = []
+        parts[-1].others.append(statement)
+    _load(parts, waiting, most)
     if not parts[0].loads:
         return body
     statements: list[tree.Statement] = [never]
@@ -39,6 +42,20 @@ def with_loads_first(body: tree.Block, most: int | None = None) -> tree.Block:
         apart = [cut(LOADS_CUT)] if len(statements) > 1 else []
         statements += [*apart, *part.loads, cut(LOADED_CUT), *part.others]
     return tuple(statements)
+
+
+def _load(parts: list[_Part], loads: Sequence[tree.Statement], most: int | None) -> None:
+    """Add loads to the last part, or to new ones: all to one of them, unless they are too large for that."""
+    if most is None:
+        parts[-1].loads += loads
+        return
+    if parts[-1].loads and parts[-1].taken + sum(map(bytes_of, loads)) > most:
+        parts.append(_Part())
+    for load in loads:
+        if parts[-1].loads and parts[-1].taken + bytes_of(load) > most:
+            parts.append(_Part())
+        parts[-1].loads.append(load)
+        parts[-1].taken += bytes_of(load)
 
 
 class _Part:
