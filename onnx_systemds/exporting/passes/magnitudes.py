@@ -15,7 +15,7 @@ import numpy as np
 from onnx_systemds.exporting.graph.liveness import needed_nodes
 from onnx_systemds.exporting.graph.nodes import BOOL, INT, TEXT, Array, Node, Scope, SubGraph, Tensor
 from onnx_systemds.exporting.limits import estimated_elements
-from onnx_systemds.exporting.passes.retyping import fed_back, given_back
+from onnx_systemds.exporting.passes.dataflow import fed_back, given_back
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,16 @@ that 16 bits cannot hold, or which ONNX does not have for the type. Casts stand 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from onnx import TensorProto, defs, helper
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.nodes import DOMAINS, FLOAT, NARROW, WIDE, Array, Node, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import DOMAINS, FLOAT, NARROW, WIDE, Array, Node, Tensor
 from onnx_systemds.exporting.passes.convolution_joins import SCALE, scaled_filters
-from onnx_systemds.exporting.passes.retyping import Retyping, fed_back, given_back
+from onnx_systemds.exporting.passes.dataflow import all_nodes, edges_of, reached
+from onnx_systemds.exporting.passes.retyping import Retyping
 
 TYPES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16}
 """The types of 16 bits, by their names."""
@@ -29,53 +30,27 @@ def narrow(builder: GraphBuilder) -> None:
     for tensor in builder.inputs:
         if tensor.kind == FLOAT:
             tensor.kind = NARROW
-    numbers = _Numbers(builder, {tensor for tensor in builder.inputs if tensor.kind == NARROW})
-    numbers.visit(builder.main)
-    for tensor in numbers.found:
+    for tensor in _numbers(builder):
         if tensor.kind == FLOAT:
             tensor.kind = NARROW
     _Narrowing(builder, TYPES[builder.narrow]).visit(builder.main)
 
 
-class _Numbers:
-    """Finds the tensors, of float and wide kind, that inputs or weights have a part in."""
+def _numbers(builder: GraphBuilder) -> set[Tensor]:
+    """Return the tensors, of float and wide kind, that inputs or weights have a part in."""
+    nodes = all_nodes(builder.main, [tensor for _, tensor in builder.outputs])
+    edges = [edge for node in nodes if node.op not in _CONTROL or _allows(builder, node.op) for edge in edges_of(node)]
+    weights = {tensor for given, _ in edges for tensor in given if tensor is not None and _is_weight(tensor)}
+    inputs = {tensor for tensor in builder.inputs if tensor.kind == NARROW}
+    return reached(edges, inputs | weights, (FLOAT, NARROW, WIDE)) - weights
 
-    def __init__(self, builder: GraphBuilder, found: set[Tensor]) -> None:
-        self.builder = builder
-        self.found = found
 
-    def visit(self, scope: Scope) -> None:
-        for node in scope.nodes:
-            bodies = node.subgraphs()
-            if not bodies:
-                if any(map(self.is_number, node.inputs)):
-                    self.add(node.outputs)
-                continue
-            if node.op in _CONTROL and not _allows(self.builder, node.op):
-                for body in bodies:
-                    self.visit(body.scope)
-                continue
-            before = -1
-            while before != len(self.found):  # what a loop hands on may become a number in its body
-                before = len(self.found)
-                for body in bodies:
-                    self.hand_on(node.inputs, body.inputs)
-                    self.visit(body.scope)
-                    outputs = given_back(node, body)
-                    self.hand_on(outputs, node.outputs)
-                    self.hand_on(outputs, fed_back(node, body))
-
-    def is_number(self, tensor: Tensor | None) -> bool:
-        """Whether it holds more than counts; a constant does where not all of it are whole numbers."""
-        if tensor is None or tensor.constant is None or tensor.kind not in (FLOAT, WIDE):
-            return tensor in self.found or (tensor is not None and tensor.stored is not None)
-        return tensor.constant.size > 1 and not _is_whole(tensor.constant)
-
-    def hand_on(self, given: Sequence[Tensor | None], taken: Sequence[Tensor]) -> None:
-        self.add(to for tensor, to in zip(given, taken) if self.is_number(tensor))
-
-    def add(self, tensors: Iterable[Tensor]) -> None:
-        self.found.update(tensor for tensor in tensors if tensor.kind in (FLOAT, NARROW, WIDE))
+def _is_weight(tensor: Tensor) -> bool:
+    """Whether a tensor is stored, or a constant of numbers that do not only count: not all of it are whole."""
+    content = tensor.constant
+    if content is None or tensor.kind not in (FLOAT, WIDE):
+        return tensor.stored is not None
+    return content.size > 1 and not _is_whole(content)
 
 
 _CONTROL = ("If", "Loop", "Scan")

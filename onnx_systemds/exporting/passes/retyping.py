@@ -107,20 +107,6 @@ class Retyping(ABC):
         scope.nodes.append(result.node)
 
 
-def fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
-    """Return the inputs of a body that are what it gave the time before."""
-    if node.op == "Scan":
-        scanned = node.attributes["num_scan_inputs"]
-        assert isinstance(scanned, int)
-        return body.inputs[: len(body.inputs) - scanned]
-    return body.inputs[2:] if node.op == "Loop" else ()
-
-
-def given_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
-    """Return the outputs of a body that are those of its node, without what tells whether a loop goes on."""
-    return body.outputs[len(body.outputs) - len(node.outputs) :]
-
-
 def _in_kind(tensor: Tensor, kind: str) -> Tensor:
     """Return a tensor with the content of another one, in another kind."""
     found = Tensor(kind, tensor.dims, tensor.hint if tensor.node is None else "", tensor.constant)

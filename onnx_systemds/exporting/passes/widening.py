@@ -9,14 +9,13 @@ compared or put in order. Inputs and weights are what float32 holds.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Union
 
 import numpy as np
 from onnx import TensorProto
 
 from onnx_systemds.exporting.graph.builder import GraphBuilder
-from onnx_systemds.exporting.graph.liveness import needed_nodes
-from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Scope, Tensor
+from onnx_systemds.exporting.graph.nodes import FLOAT, INT, WIDE, Node, Tensor
+from onnx_systemds.exporting.passes.dataflow import Edge, all_nodes, edges_of, fed_back, reached
 from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
     RULES,
     Magnitude,
@@ -24,7 +23,7 @@ from onnx_systemds.exporting.passes.magnitudes import (  # fmt: skip
     remainder_divisor,
     whole_quotient,
 )
-from onnx_systemds.exporting.passes.retyping import Retyping, fed_back, given_back
+from onnx_systemds.exporting.passes.retyping import Retyping
 
 _EXACT = 2.0**24
 """Up to here float32 holds every whole number."""
@@ -36,16 +35,14 @@ _COMPARING = frozenset(("ArgMax", "ArgMin", "Equal", "Greater", "GreaterOrEqual"
 _OF_ANY_FLOAT = frozenset((*_COMPARING, "Cast", "IsInf", "IsNaN"))
 """What takes float64 as well, and has results of other kinds."""
 
-_Edge = tuple[Sequence[Union[Tensor, None]], Tensor]
-
 
 def widen(builder: GraphBuilder) -> None:
     """Calculate whole numbers beyond 2^24 in float64 where they must be exact; notes those that are rounded even so."""
     if builder.dtype != "float32":
         return
     outputs = [tensor for _, tensor in builder.outputs]
-    nodes = list(_nodes(builder.main, outputs))
-    edges = [edge for node in nodes for edge in _edges(node)]
+    nodes = list(all_nodes(builder.main, outputs))
+    edges = [edge for node in nodes if node.op in RULES or node.subgraphs() for edge in edges_of(node)]
     sizes = magnitudes(builder.main, outputs, _EXACT - 1)
     wide: set[Tensor] = set()
     _demand(edges, _beyond(nodes, edges, magnitudes(builder.main, outputs, 1.0)), filter(_rounds, nodes), wide)
@@ -54,33 +51,14 @@ def widen(builder: GraphBuilder) -> None:
     before = -1
     while before != len(wide):
         before = len(wide)
-        reached = _reached(edges, wide | words)
+        touched = reached(edges, wide | words, (FLOAT,))
         compared = (node for node in nodes if node.op in _COMPARING
                     or (node.op in ("Add", "Sub") and any(tensor in wide for tensor in node.inputs)))  # fmt: skip
-        _demand(edges, reached, compared, wide)
-    builder.notes += _notes(builder, nodes, {tensor for tensor in reached if _is_beyond(tensor, sizes)})
+        _demand(edges, touched, compared, wide)
+    builder.notes += _notes(builder, nodes, {tensor for tensor in touched if _is_beyond(tensor, sizes)})
     if wide:
         wide.update(_carried(nodes, wide))
         _retype(builder, wide)
-
-
-def _nodes(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
-    """Yield the needed nodes, those of bodies before what they are the bodies of."""
-    for node in needed_nodes(scope, outputs):
-        for body in node.subgraphs():
-            yield from _nodes(body.scope, body.outputs)
-        yield node
-
-
-def _edges(node: Node) -> Iterator[_Edge]:
-    """Yield what the results of a node, or the inputs and results of its bodies, are made of."""
-    if node.op in RULES:
-        for tensor in node.outputs:
-            yield node.inputs, tensor
-    for body in node.subgraphs():
-        results = given_back(node, body)
-        for given, taken in ((node.inputs, body.inputs), (results, fed_back(node, body)), (results, node.outputs)):
-            yield from (((tensor,), to) for tensor, to in zip(given, taken))
 
 
 def _rounds(node: Node) -> bool:
@@ -102,24 +80,15 @@ def _is_beyond(tensor: Tensor, sizes: Mapping[Tensor, Magnitude]) -> bool:
     return tensor.kind == FLOAT and found is not None and found.whole and found.largest > _EXACT
 
 
-def _beyond(nodes: Iterable[Node], edges: Sequence[_Edge], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
+def _beyond(nodes: Iterable[Node], edges: Sequence[Edge], sizes: Mapping[Tensor, Magnitude]) -> set[Tensor]:
     """Return the floats in whose calculation a whole number beyond 2^24 has a part."""
     found = {tensor for node in nodes for tensor in node.outputs
              if (node.op in _GROWING and _is_beyond(tensor, sizes))
              or (node.op == "Div" and node.inputs[1] is not None and _is_beyond(node.inputs[1], sizes))}  # fmt: skip
-    return _reached(edges, found)
+    return reached(edges, found, (FLOAT,))
 
 
-def _reached(edges: Sequence[_Edge], begin: set[Tensor]) -> set[Tensor]:
-    """Return the floats that are calculated from those of `begin`, and these."""
-    found, before = set(begin), -1
-    while before != len(found):
-        before = len(found)
-        found.update(to for given, to in edges if to.kind == FLOAT and any(tensor in found for tensor in given))
-    return found
-
-
-def _demand(edges: Sequence[_Edge], beyond: set[Tensor], starts: Iterable[Node], wide: set[Tensor]) -> None:
+def _demand(edges: Sequence[Edge], beyond: set[Tensor], starts: Iterable[Node], wide: set[Tensor]) -> None:
     """Add to `wide` what nodes that need exact numbers are calculated from, as far as it is `beyond`."""
     for node in starts:
         if any(tensor in beyond for tensor in node.inputs):

@@ -1,0 +1,54 @@
+"""What of a finished graph is calculated from what: nodes, and edges to their results, into bodies and out of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Union
+
+from onnx_systemds.exporting.graph.liveness import needed_nodes
+from onnx_systemds.exporting.graph.nodes import Node, Scope, SubGraph, Tensor
+
+Edge = tuple[Sequence[Union[Tensor, None]], Tensor]
+"""What a tensor is made of, and that tensor."""
+
+
+def all_nodes(scope: Scope, outputs: Iterable[Tensor]) -> Iterator[Node]:
+    """Yield the needed nodes, those of bodies before what they are the bodies of."""
+    for node in needed_nodes(scope, outputs):
+        for body in node.subgraphs():
+            yield from all_nodes(body.scope, body.outputs)
+        yield node
+
+
+def edges_of(node: Node) -> Iterator[Edge]:
+    """Yield what the results of a node, or the inputs and results of its bodies, are made of."""
+    bodies = node.subgraphs()
+    for body in bodies:
+        results = given_back(node, body)
+        for given, taken in ((node.inputs, body.inputs), (results, fed_back(node, body)), (results, node.outputs)):
+            yield from (((tensor,), to) for tensor, to in zip(given, taken))
+    if not bodies:
+        yield from ((node.inputs, tensor) for tensor in node.outputs)
+
+
+def reached(edges: Sequence[Edge], begin: Iterable[Tensor], kinds: Collection[str]) -> set[Tensor]:
+    """Return the tensors of some kinds that are calculated from those of `begin`, and these."""
+    found, before = set(begin), -1
+    while before != len(found):
+        before = len(found)
+        found.update(to for given, to in edges if to.kind in kinds and any(tensor in found for tensor in given))
+    return found
+
+
+def fed_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
+    """Return the inputs of a body that are what it gave the time before."""
+    if node.op == "Scan":
+        scanned = node.attributes["num_scan_inputs"]
+        assert isinstance(scanned, int)
+        return body.inputs[: len(body.inputs) - scanned]
+    return body.inputs[2:] if node.op == "Loop" else ()
+
+
+def given_back(node: Node, body: SubGraph) -> Sequence[Tensor]:
+    """Return the outputs of a body that are those of its node, without what tells whether a loop goes on."""
+    return body.outputs[len(body.outputs) - len(node.outputs) :]
