@@ -11,6 +11,7 @@ import numpy as np
 
 from onnx_systemds.dml import syntax as tree
 from onnx_systemds.dml.library import function_of
+from onnx_systemds.dml.literals import literal
 from onnx_systemds.dml.operands import number_in
 from onnx_systemds.engine.safe_forms import ZEROS, full_matrix
 from onnx_systemds.errors import quoted
@@ -30,6 +31,11 @@ from onnx_systemds.operators.rendering.scope import Scope
 
 RenderTemplate = Callable[..., str]
 RenderBody = Callable[[TypedGraph, str, Sequence[Dim]], SubFunction]
+
+
+def _written(arguments: Sequence[object]) -> str:
+    """The arguments of a call."""
+    return ", ".join(literal(each) if isinstance(each, bool) else str(each) for each in arguments)
 
 
 class NodeView(NodeFacts):
@@ -253,14 +259,14 @@ class NodeView(NodeFacts):
         return self.node.outputs[output] in self._scope.forms.integers.checks
 
     def call(self, function: str, *arguments: object) -> str:
-        """A call of a function of ``templates/library``."""
+        """A call of a function of ``templates/library``; arguments are texts, numbers and booleans."""
         self._imports.setdefault(function)
-        return f"{function}({', '.join(map(str, arguments))})"
+        return f"{function}({_written(arguments)})"
 
     def layer(self, name: str, *arguments: object) -> str:
         """A call of ``forward`` of a layer, ``nn/layers/<name>.dml``."""
         self._layers.setdefault(name)
-        return f"{name}::forward({', '.join(map(str, arguments))})"
+        return f"{name}::forward({_written(arguments)})"
 
     def layer_result(self, call: str, view: View, unused: Sequence[str]) -> Fragment:
         """The first output from a layer that gives more than that: ``unused`` are hints for names of the rest."""

@@ -11,11 +11,11 @@ from onnx_systemds.inference.dims import Dim, product
 from onnx_systemds.inference.facts import NodeFacts, unknown_size
 from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
+from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 
-CONTRIB = "com.microsoft"
 takes_text("Tokenizer", domain=CONTRIB)
 
 # One class or plain character, once or repeated: its first match is its longest.
@@ -42,7 +42,7 @@ def tokenizer(node: NodeView) -> Fragment:
             raise UnsupportedCase(f"attribute {required!r} is missing")
     codes = node.view("X", View(node.size("X"), 1))
     pad = java_string_literal(str(node.attribute("pad_value")))
-    marked = "TRUE" if node.attribute("mark") else "FALSE"
+    marked = bool(node.attribute("mark"))
     tokens = node.temporary("tokens")
     statement = " + ".join(f"'{part}'" for part in text_parts(_statement(node)))
     call = node.call("tokenize_texts", codes, node.texts.dictionary(), statement, f"'{pad}'", marked)

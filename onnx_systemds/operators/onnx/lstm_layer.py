@@ -36,9 +36,7 @@ def lstm_layer(node: NodeView) -> Fragment | None:
                     for name in ("initial_h", "initial_c"))  # fmt: skip
     before, x = _sequences(node, shape)
     every = node.wants(0)
-    call = node.layer(
-        "lstm", x, weight, bias, node.dim(steps), node.dim(inputs), "TRUE" if every else "FALSE", start, cells
-    )
+    call = node.layer("lstm", x, weight, bias, node.dim(steps), node.dim(inputs), every, start, cells)
     out, cell, *caches = (node.temporary(hint) for hint in ("out", "c", "cache_out", "cache_c", "cache_gates"))
     before.append(f"[{', '.join([out, cell, *caches])}] = {call}")
     fragment = node.fragment(before)

@@ -158,7 +158,7 @@ def top_k(node: NodeView) -> Fragment:
     largest = node.attribute("largest") is None or bool(node.attribute("largest"))
     function = "top_k_passes" if isinstance(count, int) and count <= MOST_PASSES else "top_k_sorted"
     values, indices = node.temporary("values"), node.temporary("indices")
-    call = node.call(function, axis_last(node, axis), node.dim(count), "TRUE" if largest else "FALSE")
+    call = node.call(function, axis_last(node, axis), node.dim(count), largest)
     fragment = node.fragment([f"[{values}, {indices}] = {call}"])
     for output, name in enumerate((values, indices)):
         text, view = from_axis_last(node, name, before, count, after)
@@ -252,8 +252,7 @@ def unique(node: NodeView) -> Fragment:
         ranks, by_rank = node.temporary("ranks"), node.temporary("by_rank")
         statements.append(f"[{ranks}, {by_rank}] = {node.call('text_ranks', x, node.texts.dictionary())}")
         x = ranks
-    flags = ("TRUE" if is_so else "FALSE" for is_so in (node.attribute("sorted"), flat))
-    call = node.call("unique_rows", x, f"t({order})", *flags)
+    call = node.call("unique_rows", x, f"t({order})", bool(node.attribute("sorted")), flat)
     statements += [f"[{', '.join(names)}] = {call}", f"{node.dim(count)} = nrow({names[0]})"]
     values = names[0]
     if ranked and node.wants(0):
@@ -280,7 +279,7 @@ def reverse_sequence(node: NodeView) -> Fragment:
         raise UnsupportedCase("time and batch must be the first two axes")
     rows, cols = product(dims[:2]), product(dims[2:])
     lengths = node.view("sequence_lens", View(dims[batch], 1))
-    index = node.call("reversed_index", lengths, node.dim(dims[time]), "TRUE" if time == 0 else "FALSE")
+    index = node.call("reversed_index", lengths, node.dim(dims[time]), time == 0)
     x = node.view("input", View(rows, cols))
     text = gather_rows_text(node, x, index, rows, rows, cols, finite=is_finite(node, 0))
     return node.result(text, View(rows, cols))

@@ -28,13 +28,9 @@ def _images(node: NodeFacts) -> tuple[Dim, Dim, Dim, Dim]:
     return dims[0], dims[1], dims[2], dims[3]
 
 
-def _flag(value: bool) -> str:
-    return "TRUE" if value else "FALSE"
-
-
-def _rounds_to_single(node: NodeFacts) -> str:
+def _rounds_to_single(node: NodeFacts) -> bool:
     """Whether runtimes calculate with FP32 which elements belong to a region."""
-    return _flag(node.dtype("X") != "double")
+    return node.dtype("X") != "double"
 
 
 # --- RoiAlign --------------------------------------------------------------------------------------------------

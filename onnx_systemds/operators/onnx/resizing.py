@@ -218,7 +218,7 @@ def _weights_at_run_time(node: NodeView, how: Resampling, at: str, size: str, sc
     if how.mode == "linear" and not how.antialias:
         return node.call("linear_weights", at, size)
     squeeze = f"min({scale}, 1)" if how.antialias else 1
-    flags = ["TRUE" if flag else "FALSE" for flag in (how.exclude_outside, how.antialias)]
+    flags = (how.exclude_outside, how.antialias)
     return node.call("resampling_weights", at, size, squeeze, f'"{how.mode}"', literal(how.cubic_coeff_a), *flags)
 
 

@@ -97,7 +97,7 @@ def grid_sample(node: NodeView) -> Fragment:
     g = node.view("grid", View(dims[0] * places, len(spatial)))
     call = node.call(
         "grid_sample", x, g, size_row(node, spatial, "sizes"), node.dim(dims[0]), f'"{mode}"',
-        f'"{node.attribute("padding_mode")}"', "TRUE" if node.attribute("align_corners") else "FALSE",
+        f'"{node.attribute("padding_mode")}"', bool(node.attribute("align_corners")),
     )  # fmt: skip
     return node.result(call, View(dims[0] * dims[1], places))
 
@@ -127,7 +127,7 @@ def non_max_suppression(node: NodeView) -> Fragment:
     call = node.call(
         "non_max_suppression",
         node.view("boxes", View(batch * boxes, 4)), node.view("scores", View(batch * classes, boxes)),
-        node.dim(classes), most, overlap, lowest, "TRUE" if node.attribute("center_point_box") else "FALSE",
+        node.dim(classes), most, overlap, lowest, bool(node.attribute("center_point_box")),
     )  # fmt: skip
     fragment = node.result(kept, View(count, 3), before=[f"{kept} = {call}", f"{node.dim(count)} = nrow({kept})"])
     given = product((batch, classes, boxes))

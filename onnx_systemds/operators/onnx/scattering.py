@@ -123,7 +123,7 @@ def tensor_scatter(node: NodeView) -> Fragment:
     middle, after = product(dims[1:axis]), product(dims[axis + 1 :])
     column = View(batch, 1)
     starts = node.view("write_indices", column) if node.has("write_indices") else node.filled(0, column)
-    circular = "TRUE" if node.attribute("mode") == "circular" else "FALSE"
+    circular = node.attribute("mode") == "circular"
     index = node.call("cache_index", starts, node.dim(middle), node.dim(size), node.dim(length), circular)
     rows, count = batch * middle * size, batch * middle * length
     x, u = node.view("past_cache", View(rows, after)), node.view("update", View(count, after))
