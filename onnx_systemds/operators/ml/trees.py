@@ -20,13 +20,14 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import View
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.ml.post_transforms import transformed_scores
+from onnx_systemds.operators.onnx.casting import FLOAT_FORMATS
 from onnx_systemds.operators.support.batch_rules import mixes_all_but_first
 from onnx_systemds.operators.support.ensembles import Array, Ensemble, base_values, listed_ensemble, split_ensemble
 from onnx_systemds.operators.support.tree_tables import LARGEST, Tables, all_ways, leaf_weights, node_tables
 
 ML = "ai.onnx.ml"
 batch_rule("TreeEnsemble", "TreeEnsembleRegressor", domain=ML)(mixes_all_but_first)
-FLOAT = (24, -126, literal(float(np.finfo(np.float32).max)), "Inf")
+FLOAT = FLOAT_FORMATS["float"].rounding()
 """Arguments of round_to_float for 32-bit floats."""
 FUNCTIONS = ("AVERAGE", "SUM", "MIN", "MAX")
 TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")

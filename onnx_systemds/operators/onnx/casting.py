@@ -24,7 +24,7 @@ from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.activation import by_function
 from onnx_systemds.operators.onnx.combining import truncated, wrapped
-from onnx_systemds.operators.onnx.elementwise import is_single, unary
+from onnx_systemds.operators.onnx.elementwise import is_single, of_matrix, unary
 from onnx_systemds.operators.onnx.precision import as_float, is_computed
 from onnx_systemds.operators.onnx.text_casting import number_to_text, text_to_number
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
@@ -66,6 +66,11 @@ class FloatFormat:
     def finest(self) -> int:
         """Exponent of the smallest number above zero."""
         return self.smallest - self.bits + 1
+
+    def rounding(self, *, saturates: bool = False) -> tuple[object, ...]:
+        """The arguments of the library function round_to_float after the matrix; ``saturates``: where casts may."""
+        beyond = self.largest if saturates and self.always else self.beyond
+        return self.bits, self.smallest, literal(self.largest), literal(beyond)
 
 
 _INF, _NAN = float("inf"), float("nan")
@@ -124,31 +129,19 @@ def needs_rounding(source: str, target: str) -> bool:
 
 def rounded(node: NodeView, target: str, saturate: bool) -> Fragment:
     """The first input rounded to a floating-point type."""
-    goal = FLOAT_FORMATS[target]
-    beyond = goal.largest if saturate and goal.always else goal.beyond
     if target == "float" and node.dtype("input") in INTEGER_DTYPES:
         return by_function(node, "single_precision")
-    rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)]
+    rounding = FLOAT_FORMATS[target].rounding(saturates=saturate)
     if target not in _NO_NAN:
         return by_function(node, "round_to_float", *rounding)
-    single = is_single(node)
-
-    def without_nan(x: str) -> str:
-        number = f"ifelse({x} == {x}, {x}, 0)"
-        text = node.call("round_to_float", f"as.matrix({number})" if single else number, *rounding)
-        return f"as.scalar({text})" if single else text
-
-    return unary(node, without_nan)
+    return unary(node, lambda x: of_matrix(node, "round_to_float", f"ifelse({x} == {x}, {x}, 0)", *rounding))
 
 
 def round_text(node: NodeView, dtype: str, text: str) -> str:
     """A matrix computed in a type of 16 bits, rounded to it; of other types as it is."""
     if dtype not in ("float16", "bfloat16"):
         return text
-    goal = FLOAT_FORMATS[dtype]
-    return node.call(
-        "round_to_float", text, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
-    )
+    return node.call("round_to_float", text, *FLOAT_FORMATS[dtype].rounding())
 
 
 def _power(node: NodeView) -> Fragment:
@@ -192,12 +185,10 @@ def _to_integer(node: NodeView, source: str, target: str) -> Fragment:
 def _text(node: NodeView, source: str, target: str) -> Fragment:
     """From or to text; numbers are rounded to their type on the way."""
     number = source if target == "string" else target
-    if number == "bool" or number in INTEGER_DTYPES:
-        rounding: list[object] = []
+    if number in ("bool", "double") or number in INTEGER_DTYPES:
+        rounding: tuple[object, ...] = ()
     elif number in FLOAT_FORMATS and number not in _NO_NAN:
-        goal = FLOAT_FORMATS[number]
-        beyond = goal.largest if goal.always and node.attribute("saturate") != 0 else goal.beyond
-        rounding = [goal.bits, goal.smallest, literal(goal.largest), literal(beyond)] if number != "double" else []
+        rounding = FLOAT_FORMATS[number].rounding(saturates=node.attribute("saturate") != 0)
     else:
         raise UnsupportedCase(f"a cast of {source} to {target}")
     return number_to_text(node, rounding) if target == "string" else text_to_number(node, target, rounding)

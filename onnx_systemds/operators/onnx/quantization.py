@@ -139,10 +139,7 @@ def _in_precision(node: NodeView, quotient: Operand, precision: str) -> Operand:
     if precision == "float":
         return applied(node, "single_precision", quotient)
     if precision in ("float16", "bfloat16"):
-        goal = FLOAT_FORMATS[precision]
-        return applied(
-            node, "round_to_float", quotient, goal.bits, goal.smallest, literal(goal.largest), literal(goal.beyond)
-        )
+        return applied(node, "round_to_float", quotient, *FLOAT_FORMATS[precision].rounding())
     return quotient
 
 
@@ -201,12 +198,9 @@ def _quotient(node: NodeView, given: Operands, precision: str) -> Operand:
 
 
 def _to_small_float(node: NodeView, given: Operands, quotient: Operand, target: str) -> Fragment:
-    goal = FLOAT_FORMATS[target]
     if node.has("y_zero_point"):
         quotient = infix(node, "+", quotient, given.items[2], given.form)
-    saturate = node.attribute("saturate") != 0
-    beyond = goal.largest if saturate else goal.beyond
-    rounding = (goal.bits, goal.smallest, literal(goal.largest), literal(beyond))
+    rounding = FLOAT_FORMATS[target].rounding(saturates=node.attribute("saturate") != 0)
     return finish(node, applied(node, "round_to_float", quotient, *rounding), given)
 
 
