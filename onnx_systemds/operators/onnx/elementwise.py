@@ -154,25 +154,23 @@ def reciprocal(node: NodeView) -> Fragment:
     return unary(node, lambda x: f"1 / {x}")
 
 
-@generator("Clip", since=(1, 6))
-def clip_1(node: NodeView) -> Fragment:
-    """Limits by attribute."""
-    low, high = node.attribute("min"), node.attribute("max")
-    return unary(node, lambda x: _clipped(x, None if low is None else literal(low),
-                                          None if high is None else literal(high)))
+@generator("Clip", since=(1, 6, 11))
+def clip(node: NodeView) -> Fragment:
+    """Limits by attribute, since opset 11 by input; the upper one wins where they cross."""
+    low, high = _limit(node, "min"), _limit(node, "max")
+
+    def clipped(x: str) -> str:
+        text = x if low is None else f"max({x}, {low})"
+        return text if high is None else f"min({text}, {high})"
+
+    return unary(node, clipped)
 
 
-@generator("Clip", since=11)
-def clip_11(node: NodeView) -> Fragment:
-    """Limits by input; the upper one wins where they cross."""
-    low = node.scalar("min") if node.has("min") else None
-    high = node.scalar("max") if node.has("max") else None
-    return unary(node, lambda x: _clipped(x, low, high))
-
-
-def _clipped(x: str, low: str | None, high: str | None) -> str:
-    text = x if low is None else f"max({x}, {low})"
-    return text if high is None else f"min({text}, {high})"
+def _limit(node: NodeView, name: str) -> str | None:
+    if node.version < 11:
+        limit = node.attribute(name)
+        return None if limit is None else literal(limit)
+    return node.scalar(name) if node.has(name) else None
 
 
 @generator("Round", since=11)

@@ -310,57 +310,38 @@ def _is_below_itself(varies: Sequence[bool], dims: Dims, view: View) -> bool:
     return all(varies[copies:]) and view == View(product(dims[:copies]), row) and not may_be_zero(row)
 
 
-@shape_rule("Tile", since=1)
-def tile_rule_1(node: NodeFacts) -> tuple[Value, ...]:
-    """One axis by a number of copies."""
-    return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles_1(node))]),)
-
-
-@shape_rule("Tile", since=6)
-def tile_rule_6(node: NodeFacts) -> tuple[Value, ...]:
+@shape_rule("Tile")
+def tile_rule(node: NodeFacts) -> tuple[Value, ...]:
     """Each axis by its number of copies."""
-    return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles_6(node))]),)
+    return (node.tensor([dim * times for dim, times in zip(node.dims("input"), _tiles(node))]),)
 
 
-@generator("Tile", since=1)
-def tile_1(node: NodeView) -> Fragment:
-    """Copies along one axis, both inputs are single numbers."""
-    return _tiled(node, _tiles_1(node))
+def _tiles(node: NodeFacts) -> Sequence[Dim]:
+    """The number of copies along each axis; before opset 6 there are some along one axis, both by input."""
+    rank = node.rank("input")
+    if node.version < 6:
+        copied = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), rank)
+        number = int(node.require_constant(1, "the number of copies").ravel()[0])
+        tiles: Sequence[Dim] = [number if axis == copied else 1 for axis in range(rank)]
+    else:
+        tiles = node.sizes("repeats", "the numbers of copies")
+    if len(tiles) != rank:
+        raise UnsupportedCase(f"{len(tiles)} numbers of copies for rank {rank}")
+    for axis, times in enumerate(tiles):
+        what = f"the number of copies along axis {axis}"
+        if isinstance(times, int) and times < 0:
+            raise InvalidModel(f"{what} is {times}, less than none")
+        if may_be_zero(times):
+            node.assume(times, Relation.AT_LEAST, 0, what)
+    return tiles
 
 
-@generator("Tile", since=6)
-def tile_6(node: NodeView) -> Fragment:
-    """Copies along each axis."""
-    return _tiled(node, _tiles_6(node))
-
-
-def _tiles_1(node: NodeFacts) -> tuple[Dim, ...]:
-    axis = node.normalize_axis(int(node.require_constant(2, "the axis").ravel()[0]), node.rank("input"))
-    times = int(node.require_constant(1, "the number of copies").ravel()[0])
-    return tuple(_not_negative(node, times, axis) if here == axis else 1 for here in range(node.rank("input")))
-
-
-def _tiles_6(node: NodeFacts) -> tuple[Dim, ...]:
-    repeats = node.sizes("repeats", "the numbers of copies")
-    if len(repeats) != node.rank("input"):
-        raise UnsupportedCase(f"{len(repeats)} numbers of copies for rank {node.rank('input')}")
-    return tuple(_not_negative(node, times, axis) for axis, times in enumerate(repeats))
-
-
-def _not_negative(node: NodeFacts, times: Dim, axis: int) -> Dim:
-    what = f"the number of copies along axis {axis}"
-    if isinstance(times, int) and times < 0:
-        raise InvalidModel(f"{what} is {times}, less than none")
-    if may_be_zero(times):
-        node.assume(times, Relation.AT_LEAST, 0, what)
-    return times
-
-
-def _tiled(node: NodeView, repeats: Sequence[Dim]) -> Fragment:
+@generator("Tile", since=(1, 6))
+def tile(node: NodeView) -> Fragment:
     """Copies of an axis are a new axis in front of it, on which the input does not vary."""
     dims: list[Dim] = []
     varies: list[bool] = []
-    for dim, times in zip(node.dims("input"), repeats):
+    for dim, times in zip(node.dims("input"), _tiles(node)):
         if times != 1:
             dims.append(times)
             varies.append(False)

@@ -178,27 +178,20 @@ def group_normalization_rule(node: NodeFacts) -> tuple[Value, ...]:
     return same_dims(node)
 
 
-@generator("GroupNormalization", since=18)
-def group_normalization_18(node: NodeView) -> Fragment:
-    """Zero mean and unit variance of each group of channels; scale and bias per group."""
+@generator("GroupNormalization", since=(18, 21))
+def group_normalization(node: NodeView) -> Fragment:
+    """Zero mean and unit variance of each group of channels; scale and bias per group, since opset 21 per channel."""
     dims, groups = node.dims("X"), int(node.attribute("num_groups"))
     view = View(dims[0] * groups, product(dims[1:]) // groups)
     statements, text = _standardized(node, view)
+    if node.version >= 21:
+        return _per_channel(node, text, view, statements)
     column = View(groups, 1)
     scale, bias = node.view("scale", column), node.view("bias", column)
     wide = View(dims[0], product(dims[1:]))
     # a group is to its scale what a channel is to a bias
     whole = f"bias_add({node.call('scaled_channels', node.reshape(text, wide), scale)}, {bias})"
     return node.result(whole, wide, before=statements)
-
-
-@generator("GroupNormalization", since=21)
-def group_normalization_21(node: NodeView) -> Fragment:
-    """Zero mean and unit variance of each group of channels; scale and bias per channel."""
-    dims, groups = node.dims("X"), int(node.attribute("num_groups"))
-    view = View(dims[0] * groups, product(dims[1:]) // groups)
-    statements, text = _standardized(node, view)
-    return _per_channel(node, text, view, statements)
 
 
 @generator("LRN", since=1)

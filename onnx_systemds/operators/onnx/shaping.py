@@ -55,26 +55,17 @@ def identity(node: NodeView) -> Fragment:
     return node.same_elements()
 
 
-@shape_rule("Reshape", since=1)
-def reshape_rule_1(node: NodeFacts) -> tuple[Value, ...]:
-    """Dims by attribute."""
-    return (_filled(node, reshaped_dims(node.dims("data"), tuple(node.attribute("shape")), keep_zero=False)),)
-
-
-@shape_rule("Reshape", since=5)
-def reshape_rule_5(node: NodeFacts) -> tuple[Value, ...]:
-    """Dims by input."""
-    shape = node.sizes("shape", "the shape", signed=True)
+@shape_rule("Reshape")
+def reshape_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Dims by attribute, since opset 5 by input; as many elements: of zeros alone the engine makes more, or fewer."""
+    shape = tuple(node.attribute("shape")) if node.version < 5 else node.sizes("shape", "the shape", signed=True)
     keep_zero = bool(node.attribute("allowzero"))
     if may_be_zero(shape):
-        return (_filled(node, _run_time_dims(node, shape, keep_zero=keep_zero)),)
-    return (_filled(node, reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)),)
-
-
-def _filled(node: NodeFacts, dims: Dims) -> Value:
-    """Such a tensor, which has to have the elements: of those that are all 0 the engine makes more, or fewer."""
+        dims = _run_time_dims(node, shape, keep_zero=keep_zero)
+    else:
+        dims = reshaped_dims(node.dims("data"), shape, keep_zero=keep_zero)
     node.assume_equal(node.size("data"), product(dims), "the number of elements", "that of the shape")
-    return node.tensor(dims)
+    return (node.tensor(dims),)
 
 
 def _run_time_dims(node: NodeFacts, shape: Dims, *, keep_zero: bool) -> Dims:
@@ -134,54 +125,41 @@ def flatten_rule(node: NodeFacts) -> tuple[Value, ...]:
     return (node.tensor((product(dims[:axis]), product(dims[axis:]))),)
 
 
-@shape_rule("Squeeze", since=1)
-def squeeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
-    """Axes by attribute."""
-    return (node.tensor(_squeezed(node, node.attribute("axes"))),)
-
-
-@shape_rule("Squeeze", since=13)
-def squeeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
-    """Axes by input."""
-    return (node.tensor(_squeezed(node, _axes(node) if node.has("axes") else None)),)
-
-
-def _axes(node: NodeFacts) -> tuple[int, ...]:
+def _axes(node: NodeFacts) -> tuple[int, ...] | None:
+    """By attribute, since opset 13 by input; None where a Squeeze leaves them out."""
+    if node.version < 13:
+        axes: tuple[int, ...] | None = node.attribute("axes")
+        return axes
+    if node.node.op_type == "Squeeze" and not node.has("axes"):
+        return None
     return tuple(int(axis) for axis in node.require_constant("axes", "the axes").ravel())
 
 
-def _squeezed(node: NodeFacts, axes: tuple[int, ...] | None) -> Dims:
-    dims = node.dims("data")
+@shape_rule("Squeeze")
+def squeeze_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """The axes of size 1 go, or those that are named."""
+    dims, axes = node.dims("data"), _axes(node)
     if axes is None:
         for axis, dim in enumerate(dims):
             if not isinstance(dim, int):
                 node.assume(dim, Relation.OTHER, 1, node.axis_words("data", axis))
-        return tuple(dim for dim in dims if dim != 1)
-    gone = {NodeFacts.normalize_axis(axis, len(dims)) for axis in axes}
+        return (node.tensor([dim for dim in dims if dim != 1]),)
+    gone = {node.normalize_axis(axis, len(dims)) for axis in axes}
     for axis in gone:
         node.assume_equal(dims[axis], 1, node.axis_words("data", axis), "an axis that goes")
-    return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
+    return (node.tensor([dim for axis, dim in enumerate(dims) if axis not in gone]),)
 
 
-@shape_rule("Unsqueeze", since=1)
-def unsqueeze_rule_1(node: NodeFacts) -> tuple[Value, ...]:
-    """Axes by attribute."""
-    return (node.tensor(_unsqueezed(node.dims("data"), node.attribute("axes"))),)
-
-
-@shape_rule("Unsqueeze", since=13)
-def unsqueeze_rule_13(node: NodeFacts) -> tuple[Value, ...]:
-    """Axes by input."""
-    return (node.tensor(_unsqueezed(node.dims("data"), _axes(node))),)
-
-
-def _unsqueezed(dims: Dims, axes: tuple[int, ...]) -> Dims:
+@shape_rule("Unsqueeze")
+def unsqueeze_rule(node: NodeFacts) -> tuple[Value, ...]:
+    """Axes of size 1 are inserted."""
+    dims, axes = node.dims("data"), _axes(node) or ()
     rank = len(dims) + len(axes)
-    new = {NodeFacts.normalize_axis(axis, rank) for axis in axes}
+    new = {node.normalize_axis(axis, rank) for axis in axes}
     if len(new) != len(axes):
         raise UnsupportedCase("an axis is inserted twice")
     kept = iter(dims)
-    return tuple(1 if axis in new else next(kept) for axis in range(rank))
+    return (node.tensor([1 if axis in new else next(kept) for axis in range(rank)]),)
 
 
 @gradient("Identity")
