@@ -9,6 +9,7 @@ Sequences and optionals are DML lists, whose items are matrices: rank 0 is 1 x 1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Union
 
 from onnx_systemds.errors import UnsupportedCase
@@ -41,6 +42,41 @@ def split_view(dims: Dims, split: int) -> View:
 def around(dims: Sequence[Dim], axis: int) -> tuple[Dim, Dim, Dim]:
     """How many elements the axes before an axis have, its size, and how many those after it have; 1 of no axes."""
     return product(dims[:axis]), product(dims[axis : axis + 1]), product(dims[axis + 1 :])
+
+
+@dataclass(frozen=True, slots=True)
+class AlongAxis:
+    """A matrix whose rows, or else columns, run along an axis, so that parts of the axis are parts of the matrix.
+
+    before, after: elements of the axes before and after it. by_rows: whether places of the axis are rows.
+    """
+
+    before: Dim
+    after: Dim
+    by_rows: bool
+
+    @property
+    def step(self) -> Dim:
+        """How many rows or columns a place of the axis has."""
+        return 1 if self.by_rows else self.after
+
+    def view(self, size: Dim) -> View:
+        """The matrix where the axis has that size."""
+        return View(size, self.after) if self.by_rows else View(self.before, size * self.after)
+
+    def part(self, matrix: str, span: str) -> str:
+        """DML of the rows or columns ``span`` of the matrix of that name."""
+        return f"{matrix}[{span}, ]" if self.by_rows else f"{matrix}[, {span}]"
+
+    def joined(self, parts: Sequence[str]) -> str:
+        """DML of parts one after the other."""
+        return f"{'rbind' if self.by_rows else 'cbind'}({', '.join(parts)})"
+
+
+def along_axis(dims: Sequence[Dim], axis: int) -> AlongAxis:
+    """By rows where nothing is in front of the axis."""
+    before, _, after = around(dims, axis)
+    return AlongAxis(before, after, before == 1)
 
 
 def boundary_form(dims: Dims) -> View | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from onnx_systemds.dml.literals import literal
 from onnx_systemds.errors import UnsupportedCase
-from onnx_systemds.inference.dims import Dim, product
+from onnx_systemds.inference.dims import Dim
 from onnx_systemds.inference.expansion import Expansion
 from onnx_systemds.inference.facts import NodeFacts
 from onnx_systemds.inference.registry import batch_rule, expander, generator, shape_rule
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.contrib_schemas import CONTRIB
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View
+from onnx_systemds.operators.api.layout import View, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.normalization import layer_normalization_rule, row_means, trailing_operand
 from onnx_systemds.operators.support.batch_rules import mixes_from_axis
@@ -33,7 +33,7 @@ def simplified_layer_normalization(node: NodeView) -> Fragment:
     """
     dims = node.dims("X")
     axis = node.axis()
-    view = View(product(dims[:axis]), product(dims[axis:]))
+    view = split_view(dims, axis)
     x, root = node.view("X", view), node.temporary("root")
     mean_square = row_means(node, f"{x}^2", view.cols)
     before = [f"{root} = sqrt({mean_square} + {literal(node.attribute('epsilon'))})"]

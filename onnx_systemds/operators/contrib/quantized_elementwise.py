@@ -22,7 +22,7 @@ from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.combining import choice, finish, infix
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.onnx.requantizing import Number, Parameters, applied, requantized, saturated, single
-from onnx_systemds.operators.onnx.softmax import Columns, along_axis, flattened
+from onnx_systemds.operators.onnx.softmax import Columns, flattened, normalized_along
 from onnx_systemds.operators.support.batch_rules import mixes_unless_aligned
 from onnx_systemds.operators.support.broadcasting import FULL, Operand, broadcast, operands
 
@@ -124,7 +124,7 @@ def qlinear_leaky_relu(node: NodeView) -> Fragment:
 def qlinear_softmax(node: NodeView) -> Fragment:
     """Softmax along an axis; its attribute ``opset`` tells the meaning: below 13 all axes from ``axis`` on are one."""
     if int(node.attribute("opset")) >= 13:
-        return along_axis(node, node.axis(), _normalized)
+        return normalized_along(node, node.axis(), _normalized)
     return flattened(node, _normalized)
 
 

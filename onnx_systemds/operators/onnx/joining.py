@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,9 +27,9 @@ from onnx_systemds.inference.registry import (
 from onnx_systemds.inference.shape_values import MOST_ELEMENTS
 from onnx_systemds.inference.values import Elements, Value
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around, split_view
+from onnx_systemds.operators.api.layout import SCALAR, View, along_axis, split_view
 from onnx_systemds.operators.api.node_view import NodeView
-from onnx_systemds.operators.onnx.selecting import Steps
+from onnx_systemds.operators.onnx.selecting import Steps, part_of_axis
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, output_size, unlimited
 from onnx_systemds.operators.support.broadcasting import broadcast_dims, expand_text, is_finite
 from onnx_systemds.operators.support.integer_rules import moved
@@ -51,7 +52,7 @@ integer_rule("Split")(lambda node: Moves(is_parted=True))
 @shape_rule("Concat")
 def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The sizes along the axis add up; along the others a known size wins over an expression."""
-    axis = concat_axis(node)
+    axis = node.axis(default=1)  # that of opset 1
     dims = list(node.dims(0))
     for position in range(1, node.input_count):
         other = node.dims(position)
@@ -70,26 +71,23 @@ def concat_rule(node: NodeFacts) -> tuple[Value, ...]:
 def _concat_mixes(node: NodeFacts, position: int, axis: int) -> bool:
     """Along its own axis; along others all inputs are alike."""
     sizes = {unlimited(node.dims(other)[axis]) for other in range(node.input_count)}
-    return axis == concat_axis(node) or len(sizes) > 1
+    return axis == node.axis(default=1) or len(sizes) > 1
 
 
 @generator("Concat", since=(1, 4))
 def concat(node: NodeView) -> Fragment:
     """Columns side by side, or rows one below the other where nothing is in front of the axis."""
-    axis = concat_axis(node)
+    axis = node.axis(default=1)
     dims = node.output_dims()
     filled = [position for position in range(node.input_count) if node.dims(position)[axis] != 0]
     if len(filled) == 1:
         return node.same_elements(filled[0])
-    prefix, _, suffix = around(dims, axis)
     form = node.wanted_form()
-    by_rows = prefix == 1 and not (form is not SCALAR and form.rows == 1)
-    parts = []
-    for position in filled:
-        size = node.dims(position)[axis]
-        parts.append(node.view(position, View(size, suffix) if by_rows else View(prefix, size * suffix)))
-    whole = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
-    return node.result(f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})", whole)
+    along = along_axis(dims, axis)
+    if form is not SCALAR and form.rows == 1:
+        along = replace(along, by_rows=False)
+    parts = [node.view(position, along.view(node.dims(position)[axis])) for position in filled]
+    return node.result(along.joined(parts), along.view(dims[axis]))
 
 
 @size_rule("Concat", moves=True)
@@ -112,18 +110,13 @@ def _sizes(n: Backward, names: Sequence[str], axis: int) -> str:
     return n.emit("Concat", *parts, axis=0)
 
 
-def concat_axis(node: NodeFacts) -> int:
-    """Axis counted from the front; in opset 1 it may be left out and is 1."""
-    return node.axis(default=1)
-
-
 # --- Split -------------------------------------------------------------------------------------------------------
 
 
 @shape_rule("Split")
 def split_rule(node: NodeFacts) -> tuple[Value, ...]:
     """The input's dims with the parts' sizes on the axis."""
-    dims, axis = node.dims("input"), _split_axis(node)
+    dims, axis = node.dims("input"), node.axis(default=0)
     parts = split_sizes(node)
     words = node.axis_words("input", axis)
     node.assume_equal(dims[axis], sum(parts[1:], parts[0]), words, "the sum of its parts")
@@ -136,14 +129,20 @@ def split_rule(node: NodeFacts) -> tuple[Value, ...]:
 @generator("Split", since=(1, 2, 13, 18))
 def split(node: NodeView) -> Fragment:
     """Runs of columns, or of rows where nothing is in front of the axis; only those that are wanted."""
-    dims, axis = node.dims("input"), _split_axis(node)
-    sizes = split_sizes(node)
-    prefix, _, suffix = around(dims, axis)
+    dims, axis = node.dims("input"), node.axis(default=0)
+    along = along_axis(dims, axis)
     fragment = node.fragment()
     start: Dim = 0
-    for output, size in enumerate(sizes):
-        if node.wants(output):
-            fragment = fragment + _part(node, output, start, size, prefix, suffix)
+    for output, size in enumerate(split_sizes(node)):
+        if not node.wants(output):
+            pass
+        elif product(node.output_dims(output)) == 0:
+            fragment += empty(node, output)
+        elif size == dims[axis]:
+            fragment += node.same_elements("input", output)
+        else:
+            text = part_of_axis(node, along, node.view("input", along.view(dims[axis])), start, size)
+            fragment += node.result(text, along.view(size), output)
         start = start + size
     return fragment
 
@@ -157,43 +156,12 @@ def _split_gradient(n: Backward) -> Sequence[str]:
     return [n.emit("Concat", *parts, axis=axis)]
 
 
-def _part(node: NodeView, output: int, start: Dim, size: Dim, prefix: Dim, suffix: Dim) -> Fragment:
-    whole = product(node.dims("input"))
-    if product(node.output_dims(output)) == 0:
-        return empty(node, output)
-    if prefix * size * suffix == whole:
-        return node.same_elements("input", output)
-    if prefix == 1:
-        text = node.view("input", View(node.dims("input")[_split_axis(node)], suffix))
-        if may_be_zero(size):
-            text = node.call("row_range", text, node.dim(start), node.dim(size))
-            return node.result(text, View(size, suffix), output)
-        return node.result(f"{text}[{_span(node, start, size)}, ]", View(size, suffix), output)
-    text = node.view("input", View(prefix, node.dims("input")[_split_axis(node)] * suffix))
-    if may_be_zero(size):
-        text = node.call("col_range", text, node.dim(start * suffix), node.dim(size * suffix))
-        return node.result(text, View(prefix, size * suffix), output)
-    return node.result(
-        f"{text}[, {_span(node, start * suffix, size * suffix)}]", View(prefix, size * suffix), output
-    )
-
-
-def _span(node: NodeView, start: Dim, length: Dim) -> str:
-    if length == 1:
-        return node.dim(start + 1)
-    return f"{node.factor(start + 1)}:{node.factor(start + length)}"
-
-
-def _split_axis(node: NodeFacts) -> int:
-    return node.axis(default=0)
-
-
 def split_sizes(node: NodeFacts) -> tuple[Dim, ...]:
     """Sizes of the parts: by attribute, since opset 13 by input; else equal parts.
 
     Since opset 18 ``num_outputs`` says how many, and the last part is smaller where they do not fit.
     """
-    whole = node.dims("input")[_split_axis(node)]
+    whole = node.dims("input")[node.axis(default=0)]
     given: Sequence[Dim] | None = node.attribute("split")
     if given is None and node.has(1):
         given = node.sizes(1, "the sizes of the parts")

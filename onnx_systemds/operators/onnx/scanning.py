@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from onnx_systemds.errors import UnsupportedCase
@@ -12,7 +13,7 @@ from onnx_systemds.inference.registry import generator, shape_rule, takes_text
 from onnx_systemds.inference.values import Value
 from onnx_systemds.model.texts import EMPTY
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around, boundary_form
+from onnx_systemds.operators.api.layout import SCALAR, AlongAxis, View, along_axis, boundary_form
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.carried_values import (
     UNCHANGED,
@@ -142,15 +143,15 @@ class _Blocks:
 
     def read(self, position: int, axis: int, backward: bool, value: Value) -> str:
         """The slice of an input in boundary form."""
-        dims = self.node.dims(position)
-        view, piece = self._views(dims, axis)
-        text = f"{self.node.view(position, view)}[{self._index(piece, axis, backward)}]"
-        return self.node.converted(text, piece, boundary_form(value.dims or ()))
+        along = self._along(self.node.dims(position), axis)
+        text = along.part(self.node.view(position, along.view(self.count)), self._span(along, backward))
+        return self.node.converted(text, along.view(1), boundary_form(value.dims or ()))
 
     def write(self, position: int, axis: int, backward: bool, value: Value) -> tuple[str, View, str, list[str]]:
         """The collecting matrix, its view, the identifier of one slice and the statements that put it in."""
         node = self.node
-        view, piece = self._views(node.output_dims(position), axis)
+        along = self._along(node.output_dims(position), axis)
+        view, piece = along.view(self.count), along.view(1)
         whole = node.temporary(f"all{position}")
         one = node.temporary(f"slice{position}")
         if set(symbols(piece)).intersection(node.own_sizes()):
@@ -158,7 +159,7 @@ class _Blocks:
         self.before.append(f"{whole} = {node.filled(0, view)}")
         form = boundary_form(value.dims or ())
         text = one if form is SCALAR else node.converted(one, form, piece)
-        return whole, view, one, [f"{whole}[{self._index(piece, axis, backward)}] = {text}"]
+        return whole, view, one, [f"{along.part(whole, self._span(along, backward))} = {text}"]
 
     def _append(self, whole: str, one: str, value: Value, *, first: bool) -> list[str]:
         """The statements that put in a slice whose size only the run decides; all slices have the same."""
@@ -170,22 +171,18 @@ class _Blocks:
         row = one if value.dims == () else f"matrix({one}, rows=1, cols=length({one}))"
         return grown(node, room, node.call("append_row", room, self.step, row))
 
-    def _views(self, dims: Dims, axis: int) -> tuple[View, View]:
-        before, _, after = around(dims, axis)
-        if axis == 0:
-            return View(self.count, after), View(1, after)
-        return View(before, self.count * after), View(before, after)
+    def _along(self, dims: Dims, axis: int) -> AlongAxis:
+        return replace(along_axis(dims, axis), by_rows=axis == 0)
 
-    def _index(self, piece: View, axis: int, backward: bool) -> str:
+    def _span(self, along: AlongAxis, backward: bool) -> str:
+        """The rows or columns of the step's slice."""
         at = self._at(backward)
-        if axis == 0:
-            return f"{at}, "
-        if piece.cols == 1:
-            return f", {at}"
-        width = self.node.factor(piece.cols)
+        if along.step == 1:
+            return at
+        width = self.node.factor(along.step)
         low, high = self.node.temporary("from"), self.node.temporary("to")
         self.bounds += [f"{low} = ({at} - 1) * {width} + 1", f"{high} = {at} * {width}"]
-        return f", {low}:{high}"
+        return f"{low}:{high}"
 
     def _at(self, backward: bool) -> str:
         if not backward:

@@ -11,7 +11,7 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
 from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero, product
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import SCALAR, View, around
+from onnx_systemds.operators.api.layout import SCALAR, AlongAxis, View, along_axis, around
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import SPARSE_ROWS, gather_rows_text, is_finite
 from onnx_systemds.operators.support.movement import ascending_runs
@@ -47,33 +47,15 @@ class Steps:
 
     def around(self, axis: int) -> tuple[Dim, Dim, Dim]:
         """Number of elements before the axis, along it, and after it."""
-        return product(self.dims[:axis]), self.dims[axis], product(self.dims[axis + 1 :])
+        return around(self.dims, axis)
 
     def slice(self, axis: int, start: Dim, count: Dim) -> None:
         """Keep ``count`` elements from ``start`` (from 0) on: a range of rows or columns."""
-        before, size, after = self.around(axis)
-        if count == size and start == 0:
+        if (start, count) == (0, self.dims[axis]):
             return
-        if may_be_zero(count):
-            self._slice_or_none(axis, start, count)
-        elif before == 1:
-            x = self.matrix(View(size, after))
-            self.set(f"{x}[{self._range(start, count)}, ]", View(count, after), axis, count)
-        else:
-            x = self.matrix(View(before, size * after))
-            self.set(f"{x}[, {self._range(start * after, count * after)}]", View(before, count * after), axis, count)
-
-    def _slice_or_none(self, axis: int, start: Dim, count: Dim) -> None:
-        """As `slice`, where the run may decide that nothing is left: the engine refuses empty ranges."""
-        node = self.node
-        before, size, after = self.around(axis)
-        if before == 1:
-            text = node.call("row_range", self.matrix(View(size, after)), node.dim(start), node.dim(count))
-            self.set(text, View(count, after), axis, count)
-        else:
-            x = self.matrix(View(before, size * after))
-            text = node.call("col_range", x, node.dim(start * after), node.dim(count * after))
-            self.set(text, View(before, count * after), axis, count)
+        along = along_axis(self.dims, axis)
+        x = self.matrix(along.view(self.dims[axis]))
+        self.set(part_of_axis(self.node, along, x, start, count), along.view(count), axis, count)
 
     def _reshaped(self, view: View) -> str:
         """The current elements in another view."""
@@ -81,10 +63,6 @@ class Steps:
         if may_be_zero(view):
             return self.node.call("shaped", self._text, self.node.dim(view.rows), self.node.dim(view.cols))
         return self.node.reshape(self._text, view)
-
-    def _range(self, start: Dim, count: Dim) -> str:
-        first, last = self.node.dim(start + 1), self.node.dim(start + count)
-        return first if first == last else f"{first}:{last}"
 
     def reverse(self, axis: int) -> None:
         """Keep all elements of an axis, the last one first."""
@@ -102,20 +80,15 @@ class Steps:
         if len(runs) == 1:
             self.slice(axis, *runs[0])
             return
-        before, size, after = self.around(axis)
-        if before == 1 and list(indices) == list(range(count))[::-1] and size == count:
+        along = along_axis(self.dims, axis)
+        if along.by_rows and list(indices) == list(range(count))[::-1] and size == count:
             self.reverse(axis)
         elif self._pick_every(axis, indices) or self._pick_repeated(axis, indices):
             return
         elif len(runs) <= MOST_RUNS:
-            if before == 1:
-                x = self.matrix(View(size, after))
-                pieces = ", ".join(f"{x}[{self._range(start, length)}, ]" for start, length in runs)
-                self.set(f"rbind({pieces})", View(count, after), axis, count)
-            else:
-                x = self.matrix(View(before, size * after))
-                pieces = ", ".join(f"{x}[, {self._range(start * after, length * after)}]" for start, length in runs)
-                self.set(f"cbind({pieces})", View(before, count * after), axis, count)
+            x = self.matrix(along.view(size))
+            pieces = [part_of_axis(self.node, along, x, start, length) for start, length in runs]
+            self.set(along.joined(pieces), along.view(count), axis, count)
         else:
             column = np.asarray(indices, dtype=np.int64).reshape(-1, 1) + 1
             self.take(axis, _progression(indices) or self.node.constant_matrix(column, "index"), count)
@@ -132,7 +105,7 @@ class Steps:
             return False
         self.slice(axis, start, count * step)
         x = self.matrix(View(before * count, step * after))
-        kept = self._range(offset * after, after)
+        kept = _span(self.node, offset * after, after)
         self.set(f"{x}[, {kept}]", View(before * count, after), axis, count)
         return True
 
@@ -190,6 +163,20 @@ class Steps:
         if wanted is not SCALAR and wanted != self._view and may_be_zero(wanted):
             self._text, self._view = self._reshaped(wanted), wanted
         return self.node.result(self._text, self._view, output, before=self.statements)
+
+
+def part_of_axis(node: NodeView, along: AlongAxis, matrix: str, start: Dim, count: Dim) -> str:
+    """``count`` places of an axis from ``start`` (from 0) on; of what may be no places, as the engine takes no range."""
+    first, length = start * along.step, count * along.step
+    if may_be_zero(count):
+        function = "row_range" if along.by_rows else "col_range"
+        return node.call(function, matrix, node.dim(first), node.dim(length))
+    return along.part(matrix, _span(node, first, length))
+
+
+def _span(node: NodeView, start: Dim, count: Dim) -> str:
+    first, last = node.dim(start + 1), node.dim(start + count)
+    return first if first == last else f"{first}:{last}"
 
 
 def axis_last(node: NodeView, axis: int) -> str:

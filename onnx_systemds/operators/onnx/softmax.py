@@ -9,7 +9,7 @@ from onnx_systemds.inference.dims import product
 from onnx_systemds.inference.gradient_tape import Backward
 from onnx_systemds.inference.registry import batch_rule, generator, gradient, nn_layer, shape_rule
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, around
+from onnx_systemds.operators.api.layout import View, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.onnx.elementwise import same_dims
 from onnx_systemds.operators.support.batch_rules import mixes_at_axis, mixes_from_axis
@@ -42,7 +42,7 @@ def _hardmax(node: NodeView, x: str, columns: Columns) -> tuple[list[str], str]:
     return [f"{maxima} = {x} == {side}Maxs({x})"], f"{maxima} * ({count}({maxima}) == 1)"
 
 
-def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
+def normalized_along(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
     """Normalize along one axis: rows where it is the last, columns where it is the first of what is not 1.
 
     An axis in between comes to the front by one transposition, and back by another.
@@ -70,13 +70,13 @@ def along_axis(node: NodeView, axis: int, normalize: Normalize) -> Fragment:
 def flattened(node: NodeView, normalize: Normalize) -> Fragment:
     """Before opset 13: all axes from ``axis`` on are normalized as one."""
     axis = node.axis()
-    view = View(product(node.dims(0)[:axis]), product(node.dims(0)[axis:]))
+    view = split_view(node.dims(0), axis)
     before, text = normalize(node, node.view(0, view), False)
     return node.result(text, view, before=before)
 
 
 def _along_own_axis(node: NodeView, normalize: Normalize) -> Fragment:
-    return along_axis(node, node.axis(), normalize)
+    return normalized_along(node, node.axis(), normalize)
 
 
 for _name, _normalize in {"Softmax": _softmax, "LogSoftmax": _log_softmax, "Hardmax": _hardmax}.items():
@@ -91,7 +91,7 @@ def softmax_layer(node: NodeView) -> Fragment | None:
     dims = node.dims(0)
     if not dims or (node.version >= 13 and product(dims[node.axis() + 1 :]) != 1):
         return None
-    view = View(product(dims[: node.axis()]), product(dims[node.axis() :]))
+    view = split_view(dims, node.axis())
     return node.result(node.layer("softmax", node.view(0, view)), view)
 
 

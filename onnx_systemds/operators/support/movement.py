@@ -6,7 +6,7 @@ first step asks for the view that suits it, and every further one reshapes what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
@@ -14,7 +14,7 @@ from onnx_systemds.dml.operands import is_name
 from onnx_systemds.errors import UnsupportedCase
 from onnx_systemds.inference.dims import Dim, Dims, is_non_negative, maximum, may_be_zero, minimum, product, symbols
 from onnx_systemds.operators.api.fragment import Fragment
-from onnx_systemds.operators.api.layout import View, around, split_view
+from onnx_systemds.operators.api.layout import View, along_axis, around, split_view
 from onnx_systemds.operators.api.node_view import NodeView
 from onnx_systemds.operators.support.broadcasting import gather_rows_text
 
@@ -192,29 +192,24 @@ def cropped(node: NodeView, source: Source, dims: Dims, amounts: Amounts) -> tup
         for amount in (before, after):
             _require_sign(amount)
         kept = dims[axis] - first - gone
-        text, view, statements = _sliced(node, source, dims, axis, (first, kept))
-        moved = Moved(text, view, (*(moved.before if moved else ()), *statements))
+        moved = _runs(node, source, dims, axis, [(first, kept)], moved.before if moved else ())
         source, dims = moved.source(node), (*dims[:axis], kept, *dims[axis + 1 :])
     return moved, dims
 
 
-def _sliced(
-    node: NodeView, source: Source, dims: Dims, axis: int, part: tuple[Dim, Dim]
-) -> tuple[str, View, tuple[str, ...]]:
-    """A run of one axis: ``part`` is where it starts and how long it is."""
-    start, length = part
-    prefix, _, suffix = around(dims, axis)
-    by_rows = prefix == 1
-    view = View(dims[axis], suffix) if by_rows else View(prefix, dims[axis] * suffix)
-    text, statements = source(view), ()  # type: str, tuple[str, ...]
+def _runs(
+    node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[Dim, Dim]], before: tuple[str, ...]
+) -> Moved:
+    """Runs of an axis one after the other: where each starts and how long it is."""
+    along = along_axis(dims, axis)
+    text = source(along.view(dims[axis]))
     if not is_name(text):  # only identifiers can be indexed
         name = node.temporary("whole")
-        text, statements = name, (f"{name} = {text}",)
-    if by_rows:
-        span = f"{node.factor(start + 1)}:{node.factor(start + length)}"
-        return f"{text}[{span}, ]", View(length, suffix), statements
-    span = f"{node.factor(start * suffix + 1)}:{node.factor((start + length) * suffix)}"
-    return f"{text}[, {span}]", View(prefix, length * suffix), statements
+        text, before = name, (*before, f"{name} = {text}")
+    ends = [(start * along.step + 1, (start + length) * along.step) for start, length in runs]
+    parts = [along.part(text, f"{node.factor(first)}:{node.factor(last)}") for first, last in ends]
+    count = sum((length for _, length in runs), start=0)
+    return Moved(parts[0] if len(parts) == 1 else along.joined(parts), along.view(count), before)
 
 
 def _require_sign(amount: Dim) -> None:
@@ -225,13 +220,23 @@ def _require_sign(amount: Dim) -> None:
         )
 
 
-def _grown_axes(amounts: Amounts) -> Iterator[tuple[int, Dim, Dim]]:
-    """The axes that a pad changes, from the last to the first, with what it adds before and after."""
+def _grown(
+    node: NodeView, source: Source, dims: Dims, amounts: Amounts,
+    grow: Callable[[Source, Dims, int, tuple[str, ...]], Moved],
+) -> Moved:  # fmt: skip
+    """The axes that a pad changes, grown from the last to the first; ``grow`` is told the statements so far."""
+    moved = Moved("", View(0, 0))
     for axis, (before, after) in reversed(list(enumerate(amounts))):
-        if (before, after) != (0, 0):
-            _require_sign(before)
-            _require_sign(after)
-            yield axis, before, after
+        if (before, after) == (0, 0):
+            continue
+        _require_sign(before)
+        _require_sign(after)
+        if moved.text:
+            moved = moved.bound(node, "padded")
+            source = moved.source(node)
+        moved = grow(source, dims, axis, moved.before)
+        dims = (*dims[:axis], before + dims[axis] + after, *dims[axis + 1 :])
+    return moved
 
 
 def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts, value: str) -> Moved:
@@ -239,37 +244,19 @@ def padded_constant(node: NodeView, source: Source, dims: Dims, amounts: Amounts
 
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
-    moved = Moved("", View(0, 0))
-    for axis, before, after in _grown_axes(amounts):
-        if moved.text:
-            moved = moved.bound(node, "padded")
-            source = moved.source(node)
-        moved = _padded_axis(node, source, dims, axis, (before, after), value, moved.before)
-        dims = (*dims[:axis], before + dims[axis] + after, *dims[axis + 1 :])
-    return moved
 
+    def grow(source: Source, dims: Dims, axis: int, statements: tuple[str, ...]) -> Moved:
+        along, (before, after) = along_axis(dims, axis), amounts[axis]
+        text = source(along.view(dims[axis]))
+        first, last = (node.filled(value, along.view(amount)) for amount in (before, after))
+        if before == after:
+            name = node.temporary("margin")
+            statements = (*statements, f"{name} = {first}")
+            first = last = name
+        parts = [part for part, amount in ((first, before), (text, 1), (last, after)) if amount != 0]
+        return Moved(along.joined(parts), along.view(before + dims[axis] + after), statements)
 
-def _padded_axis(
-    node: NodeView, source: Source, dims: Dims, axis: int, amounts: tuple[Dim, Dim], value: str,
-    statements: tuple[str, ...],
-) -> Moved:  # fmt: skip
-    before, after = amounts
-    prefix, size, suffix = around(dims, axis)
-    by_rows = prefix == 1
-    text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
-
-    def margin(amount: Dim) -> str:
-        return node.filled(value, View(amount, suffix) if by_rows else View(prefix, amount * suffix))
-
-    first, last = margin(before), margin(after)
-    if before == after and before != 0:
-        name = node.temporary("margin")
-        statements = (*statements, f"{name} = {first}")
-        first = last = name
-    parts = [part for part, amount in ((first, before), (text, 1), (last, after)) if amount != 0]
-    joined = f"{'rbind' if by_rows else 'cbind'}({', '.join(parts)})"
-    whole = before + size + after
-    return Moved(joined, View(whole, suffix) if by_rows else View(prefix, whole * suffix), statements)
+    return _grown(node, source, dims, amounts, grow)
 
 
 def gathered(
@@ -326,25 +313,6 @@ def ascending_runs(places: Iterable[int]) -> list[tuple[int, int]]:
     return runs
 
 
-def _joined(
-    node: NodeView, source: Source, dims: Dims, axis: int, runs: Sequence[tuple[int, int]], before: tuple[str, ...]
-) -> Moved:
-    """Runs of an axis side by side."""
-    prefix, size, suffix = around(dims, axis)
-    count = sum(length for _, length in runs)
-    by_rows = prefix == 1
-    text = source(View(size, suffix) if by_rows else View(prefix, size * suffix))
-    if not is_name(text):  # only identifiers can be indexed
-        name = node.temporary("whole")
-        text, before = name, (*before, f"{name} = {text}")
-    if by_rows:
-        pieces = [f"{text}[{start + 1}:{start + length}, ]" for start, length in runs]
-        return Moved(f"rbind({', '.join(pieces)})", View(count, suffix), before)
-    spans = [(start * suffix + 1, (start + length) * suffix) for start, length in runs]
-    pieces = [f"{text}[, {node.factor(first)}:{node.factor(last)}]" for first, last in spans]
-    return Moved(f"cbind({', '.join(pieces)})", View(prefix, count * suffix), before)
-
-
 def padded_from_inside(
     node: NodeView, source: Source, dims: Dims, amounts: Amounts, mode: str, *, finite: bool
 ) -> Moved:
@@ -352,24 +320,17 @@ def padded_from_inside(
 
     ``amounts`` are not negative (crop before). At least one of them must not be 0.
     """
-    moved = Moved("", View(0, 0))
-    for axis, before, after in _grown_axes(amounts):
-        size = dims[axis]
-        length = before + size + after
-        if moved.text:
-            moved = moved.bound(node, "padded")
-            source = moved.source(node)
-        pieces = _few_runs(mode, before, size, after)
-        if pieces:
-            moved = _joined(node, source, dims, axis, pieces, moved.before)
-            dims = (*dims[:axis], length, *dims[axis + 1 :])
-            continue
+
+    def grow(source: Source, dims: Dims, axis: int, statements: tuple[str, ...]) -> Moved:
+        size, (before, after) = dims[axis], amounts[axis]
+        if runs := _few_runs(mode, before, size, after):
+            return _runs(node, source, dims, axis, runs, statements)
         positions = node.temporary("positions")
         call = node.call(f"{mode}_positions", node.dim(before), node.dim(size), node.dim(after))
-        step = gathered(node, source, dims, axis, positions, length, finite=finite)
-        moved = Moved(step.text, step.view, (*moved.before, f"{positions} = {call}", *step.before))
-        dims = (*dims[:axis], length, *dims[axis + 1 :])
-    return moved
+        moved = gathered(node, source, dims, axis, positions, before + size + after, finite=finite)
+        return replace(moved, before=(*statements, f"{positions} = {call}", *moved.before))
+
+    return _grown(node, source, dims, amounts, grow)
 
 
 def positive_parts(amounts: Amounts) -> Amounts:
