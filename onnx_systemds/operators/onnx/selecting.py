@@ -9,7 +9,7 @@ import numpy as np
 
 from onnx_systemds.dml.operands import is_name
 from onnx_systemds.engine.safe_forms import progression
-from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero, product
+from onnx_systemds.inference.dims import Dim, Dims, is_of_run, may_be_zero
 from onnx_systemds.operators.api.fragment import Fragment
 from onnx_systemds.operators.api.layout import SCALAR, AlongAxis, View, along_axis, around
 from onnx_systemds.operators.api.node_view import NodeView
@@ -166,7 +166,10 @@ class Steps:
 
 
 def part_of_axis(node: NodeView, along: AlongAxis, matrix: str, start: Dim, count: Dim) -> str:
-    """``count`` places of an axis from ``start`` (from 0) on; of what may be no places, as the engine takes no range."""
+    """``count`` places of an axis from ``start`` (from 0) on, by a function where the run may find them to be none.
+
+    The engine refuses empty ranges.
+    """
     first, length = start * along.step, count * along.step
     if may_be_zero(count):
         function = "row_range" if along.by_rows else "col_range"
