@@ -178,8 +178,7 @@ def part_of_axis(node: NodeView, along: AlongAxis, matrix: str, start: Dim, coun
 
 
 def _span(node: NodeView, start: Dim, count: Dim) -> str:
-    first, last = node.dim(start + 1), node.dim(start + count)
-    return first if first == last else f"{first}:{last}"
+    return node.dim(start + 1) if count == 1 else f"{node.factor(start + 1)}:{node.factor(start + count)}"
 
 
 def axis_last(node: NodeView, axis: int) -> str:
